@@ -1,0 +1,32 @@
+# `make run` does the main job, `make test` checks everything; both set up what they need in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.installed
+
+.PHONY: run test lint format bench clean
+
+run: $(SETUP)
+	$(BIN)/voxpop run
+
+test: lint
+	$(BIN)/pytest -n 2 -q
+
+lint: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(SETUP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(SETUP)
+	$(BIN)/python benchmarks/plain_loop.py
+
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report

@@ -1,0 +1,167 @@
+"""What passes between a policy and whatever drives it: plans out, feedback in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from voxpop.errors import Array, InputError, require_array, require_integer
+from voxpop.problem import Indices, Problem
+
+GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One phase: the distinct arms, the rounds each is played, and how many people are asked afterwards."""
+
+    phase: int  # l = 1, 2, ...
+    arms: Indices
+    pulls: Indices  # W_l, one for each arm
+    participants: int
+
+    @property
+    def length(self) -> int:
+        """The rounds of the phase."""
+        return int(self.pulls.sum())
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that the phase sends when everyone answers (eq:comm_cost)."""
+        return self.participants * len(self.arms)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """A covariance of the form common * K + diag(own), K being the kernel matrix of the arms.
+
+    The average of the answers has an error of this form, and so has what the privacy mechanisms add to it.
+    """
+
+    common: float
+    own: Array  # (arms,)
+
+    def __add__(self, other: Noise) -> Noise:
+        return Noise(self.common + other.common, self.own + other.own)
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """The average of the people who answered, how many they were, and the noise that privacy added, if any."""
+
+    mean: Array  # (arms,)
+    count: int
+    noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
+        object.__setattr__(self, "count", require_integer("the feedback's count", self.count, least=1))
+
+    def check(self, plan: Plan) -> None:
+        """Refuse feedback that does not answer the plan."""
+        if self.mean.shape != plan.arms.shape:
+            raise InputError(
+                f"phase {plan.phase} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
+                "give one number for each arm"
+            )
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Answers added up on an integer grid: `a + b` gives the same sum in any order and any grouping.
+
+    >>> a, b = (Tally.of([[x]], step=2**-40) for x in (0.1, 0.2))
+    >>> a + b == b + a, (a + b).count
+    (True, 2)
+    """
+
+    count: int
+    total: tuple[int, ...]
+    step: float
+
+    @classmethod
+    def of(cls, answers: object, step: float) -> Tally:
+        """The tally of some people's answers, an array of shape (users, arms)."""
+        array = require_array("answers", answers)
+        if array.ndim != 2 or 0 in array.shape:
+            raise InputError(f"answers must have the shape (users, arms) and not be empty, got {array.shape}")
+        largest = float(np.abs(array).max())
+        if largest > step * 2.0**80:
+            raise InputError(
+                f"the answer {largest:g} is out of all proportion to the problem's scale "
+                f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
+            )
+        grid = np.rint(array / step)
+        if largest / step * len(grid) < 2.0**62:
+            return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
+        return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
+
+    def __add__(self, other: Tally) -> Tally:
+        if self.step != other.step or len(self.total) != len(other.total):
+            raise InputError("only tallies of the same plan and the same problem can be added")
+        total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
+        return Tally(self.count + other.count, total, self.step)
+
+    def feedback(self) -> Feedback:
+        """The average answer."""
+        # The quotient of two ints is correctly rounded, however large they are.
+        return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
+
+
+def grid_step(problem: Problem) -> float:
+    """The step of the grid on which a problem's answers are added up: a power of two."""
+    spread = (problem.norm_bound + problem.bias_std) * math.sqrt(float(problem.prior_variance.max()))
+    scale = max(spread, problem.noise_std, float(np.abs(problem.means).max()))
+    return 2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What an elimination policy carries from phase to phase; bounds are kept for every action."""
+
+    phase: int  # phases completed
+    rounds: int  # rounds played
+    active: Indices
+    lower: Array  # (n,)
+    upper: Array  # (n,)
+    centre: Array  # (n,) the estimate whose interval was the narrowest
+    norm_bound: float
+    history: tuple[tuple[Plan, Feedback], ...] = ()  # needed again when the norm bound is refuted
+
+
+@dataclass(frozen=True)
+class Info:
+    """What happened in a phase; only for watching."""
+
+    active_before: int
+    active_after: int
+    max_width: float
+    information_gain: float
+    norm_bound: float
+    refuted: bool  # the norm bound was found too small and doubled
+
+
+class Policy(Protocol):
+    """Three pure functions and an opinion."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen."""
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make this policy again."""
+
+    def init(self, problem: Problem) -> State:
+        """The state before the first phase."""
+
+    def plan(self, problem: Problem, state: State) -> Plan | None:
+        """The next phase, or None when nothing is left to learn."""
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """The state after the phase."""
+
+    def best(self, problem: Problem, state: State) -> int:
+        """The action to use now."""

@@ -1,0 +1,23 @@
+"""The policies by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+from voxpop.errors import InputError, require_choice
+from voxpop.phases import Policy
+from voxpop.policies import dpbe
+
+POLICIES: dict[str, Callable[..., Policy]] = {"dpbe": dpbe.DPBE, "dpbe-paper": dpbe.paper}
+
+
+def make_policy(name: str = "dpbe", **settings: Any) -> Policy:
+    """The policy of that name.
+
+    >>> make_policy("dpbe", alpha=0.5).name
+    'dpbe'
+    """
+    require_choice("policy", name, POLICIES)
+    try:
+        return POLICIES[name](**settings)
+    except TypeError:
+        raise InputError(f"policy {name!r} does not take all of the settings {sorted(settings)}") from None

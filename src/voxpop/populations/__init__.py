@@ -1,0 +1,15 @@
+"""Populations: who answers. The truth they carry is for `metrics` alone."""
+
+from typing import Protocol
+
+import numpy as np
+
+from voxpop.errors import Array
+from voxpop.phases import Plan
+
+
+class Population(Protocol):
+    """People who can be asked once each."""
+
+    def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
+        """The averages that new, randomly drawn people send after a phase, of shape (users, arms)."""

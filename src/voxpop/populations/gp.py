@@ -1,0 +1,38 @@
+"""Users who deviate from the population like a Gaussian process: f_u ~ GP(f, v^2 k) (ass:local_func)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.errors import Array, require_array
+from voxpop.phases import Plan
+from voxpop.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class GPUsers:
+    """Users around the reward `f` (n,), with the problem's kernel, bias and noise.
+
+    A user's averages are drawn exactly: deviation at the played arms plus noise averaged over the rounds is one
+    Gaussian vector with covariance v^2 K + sigma^2 W^-1.
+    """
+
+    problem: Problem
+    f: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "f", require_array("f", self.f))
+
+    def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
+        """The averages of new users, of shape (users, arms)."""
+        problem = self.problem
+        covariance = problem.bias_std**2 * problem.covariance(plan.arms, plan.arms)
+        covariance.flat[:: len(plan.arms) + 1] += problem.noise_std**2 / plan.pulls
+        root = square_root(covariance)
+        return np.asarray(self.f[plan.arms] + rng.standard_normal((users, len(plan.arms))) @ root.T)
+
+
+def square_root(covariance: Array) -> Array:
+    """A matrix R with R R' = covariance, for any positive semi-definite one."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,138 @@
+"""Greedy maximum-variance selection and the weighted posterior (eq:sigma_update, eq:mu_update).
+
+A batch of `t` rounds of one action is one Gaussian observation of variance lambda/t, so conditioning on it changes
+the posterior covariance by one rank:
+
+    c(x)  = cov(x, a)
+    cov  <- cov - c c' / (cov(a, a) + lambda / t)
+
+A factor V with cov = K - V V' gives the column c in O(n h) after h batches. Repeating an action is one more
+observation; the result is the posterior of the merged arms (lem:equivalent_representation).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+
+from voxpop.errors import Array
+from voxpop.problem import Indices, Problem
+
+BatchRule = Literal["corrected", "printed"]
+
+RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
+
+
+class Posterior:
+    """The posterior variance of some candidate actions while batches are being played."""
+
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
+        self.problem = problem
+        self.candidates = candidates
+        self.prior = problem.prior_variance[candidates]
+        self.variance = self.prior.copy()  # Sigma^2_h
+        self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
+        self.batches = 0
+        self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
+        self._factor = np.empty((len(candidates), 32))  # (candidates, capacity)
+        self._used = 0
+
+    def observe(self, position: int, rounds: int) -> None:
+        """Condition on a batch of rounds of the candidate at this position."""
+        if self._used == self._factor.shape[1]:
+            self._make_room()
+        variance, noise = self.variance[position], self.problem.ridge / rounds
+        column = self.problem.covariance(self.candidates, self.candidates[position : position + 1])[:, 0]
+        past = self._factor[:, : self._used]
+        column = (column - past @ past[position]) / math.sqrt(variance + noise)
+        self._factor[:, self._used] = column
+        self._used += 1
+        self.variance -= column * column
+        np.maximum(self.variance, 0.0, out=self.variance)
+        self.pulls[position] = self.pulls.get(position, 0) + rounds
+        self.batches += 1
+        self.information_gain += 0.5 * math.log1p(variance / noise)
+
+    def _make_room(self) -> None:
+        """Rebuild the factor from the merged arms if that is smaller, else double its capacity."""
+        distinct = len(self.pulls)
+        if 2 * distinct <= self._used:
+            positions = np.fromiter(self.pulls, dtype=np.intp)
+            pulls = np.fromiter(self.pulls.values(), dtype=float)
+            arms = self.candidates[positions]
+            try:
+                root = cholesky(_regularised(self.problem, arms, pulls), lower=True)
+            except LinAlgError:
+                pass  # too close to singular for a factorisation from scratch: keep the sequential one
+            else:
+                cross = self.problem.covariance(self.candidates, arms)
+                factor = solve_triangular(root, cross.T, lower=True).T
+                self._factor[:, :distinct] = factor
+                self._used = distinct
+                self.variance = np.maximum(self.prior - np.einsum("ij,ij->i", factor, factor), 0.0)
+                return
+        self._factor = np.hstack([self._factor, np.empty_like(self._factor)])
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The merged result of one phase's greedy selection."""
+
+    arms: Indices
+    pulls: Indices
+    batches: int  # H_l before merging (lem:bound_h)
+    information_gain: float
+
+
+def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: BatchRule = "corrected") -> Selection:
+    """Fill a phase with batches of the action of largest posterior variance (eq:decision).
+
+    The printed batch length floor((C^2 - 1) / Sigma^2) lacks the factor lambda of the corrected rule; both are at
+    least one round, or the phase would never end.
+
+    >>> from voxpop.kernels import SquaredExponential
+    >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
+    >>> chosen = select(p, np.arange(3), rounds=10, ratio=1.6)
+    >>> chosen.arms.tolist(), chosen.pulls.tolist()
+    ([0, 2, 1], [3, 5, 2])
+    """
+    scale = (ratio**2 - 1) * (problem.ridge if rule == "corrected" else 1.0)
+    posterior = Posterior(problem, active)
+    resolved = RESOLVED * float(posterior.prior.max())
+    while rounds > 0:
+        position = int(posterior.variance.argmax())
+        variance = float(posterior.variance[position])
+        nothing_left = variance <= resolved or scale >= rounds * variance
+        batch = rounds if nothing_left else max(1, int(scale / variance))
+        posterior.observe(position, batch)
+        rounds -= batch
+    positions = np.fromiter(posterior.pulls, dtype=np.intp)
+    pulls = np.fromiter(posterior.pulls.values(), dtype=np.intp)
+    return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)
+
+
+def regress(problem: Problem, arms: Indices, pulls: Indices, y: Array, at: Indices) -> tuple[Array, Array]:
+    """Mean and variance of the weighted posterior at some actions, for averages y less their prior mean."""
+    factor = cho_factor(_regularised(problem, arms, pulls), lower=True)
+    cross = problem.covariance(arms, at)  # (arms, at)
+    weights = cho_solve(factor, cross)
+    variance = problem.prior_variance[at] - np.einsum("ij,ij->j", cross, weights)
+    return np.asarray(weights.T @ y), np.maximum(variance, 0.0)
+
+
+def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:
+    """1/2 log det(I + W^1/2 K W^1/2 / lambda): what the phase's rounds can tell about f, in nats."""
+    roots = np.sqrt(pulls)
+    matrix = problem.covariance(arms, arms) * np.outer(roots, roots) / problem.ridge
+    return 0.5 * float(np.log1p(np.maximum(np.linalg.eigvalsh(matrix), 0.0)).sum())
+
+
+def _regularised(problem: Problem, arms: Indices, pulls: Indices | Array) -> Array:
+    """K + lambda W^-1."""
+    matrix = problem.covariance(arms, arms).copy()
+    matrix.flat[:: len(arms) + 1] += problem.ridge / pulls
+    return matrix

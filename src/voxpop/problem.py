@@ -1,0 +1,113 @@
+"""The problem: what is known before the first question is asked, and never the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voxpop.errors import Array, InputError, require_array, require_integer, require_number
+from voxpop.kernels import Kernel, Precomputed
+from voxpop.spaces import Decisions
+
+Indices = NDArray[np.intp]
+
+GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A population's unknown reward f over a finite decision set, seen through biased users.
+
+    | argument | symbol | meaning |
+    |---|---|---|
+    | decisions | D | `Decisions`, or an (n, d) array |
+    | kernel | k | similarity of actions |
+    | noise_std | sigma | per-round noise of a user (ass:noise) |
+    | bias_std | v | scale of a user's deviation, f_u ~ GP(f, v^2 k) (ass:local_func) |
+    | norm_bound | B | bound on the RKHS norm of f - prior_mean (ass:global_func) |
+    | horizon | T | rounds |
+    | prior_mean | m | what to expect of f before any answer: a number or one per action |
+    | beta | beta | each bound fails with at most this probability; 1/(n T) unless given |
+    | ridge | lambda | sigma^2 / v^2 unless given |
+
+    >>> from voxpop.kernels import SquaredExponential
+    >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
+    >>> p.size, round(p.ridge, 6), round(p.beta, 6)
+    (3, 0.01, 0.003333)
+    """
+
+    decisions: Decisions
+    kernel: Kernel
+    noise_std: float
+    bias_std: float
+    norm_bound: float
+    horizon: int
+    prior_mean: Any = 0.0
+    beta: float = None  # type: ignore[assignment]
+    ridge: float = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        if not isinstance(self.decisions, Decisions):
+            put("decisions", Decisions(self.decisions))
+        if not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a voxpop kernel, got {self.kernel!r}; see voxpop.kernels")
+        self.kernel.check(self.decisions.points)
+        for name in ("noise_std", "bias_std", "norm_bound"):
+            put(name, require_number(name, getattr(self, name), above=0))
+        put("horizon", require_integer("horizon", self.horizon, least=1, most=10**15))
+        mean = require_array("prior_mean", self.prior_mean)
+        if mean.ndim > 0 and mean.shape != (self.size,):
+            raise InputError(f"prior_mean must be one number or {self.size}, got shape {mean.shape}")
+        put("prior_mean", float(mean) if mean.ndim == 0 else mean)
+        if self.beta is None:
+            put("beta", min(1 / (self.size * self.horizon), 0.5))
+        put("beta", require_number("beta", self.beta, above=0, below=1))
+        if self.ridge is None:
+            put("ridge", self.noise_std**2 / self.bias_std**2)
+        put("ridge", require_number("ridge", self.ridge, above=0))
+        if not self.prior_variance.max() > 0:
+            raise InputError("the kernel gives every action a variance of zero; choose another kernel")
+
+    @classmethod
+    def of_matrix(cls, matrix: object, *args: Any, **named: Any) -> Problem:
+        """A problem whose actions are the rows of a covariance matrix."""
+        kernel = Precomputed(matrix)  # type: ignore[arg-type]
+        return cls(Decisions(np.arange(len(kernel.matrix), dtype=float)), kernel, *args, **named)
+
+    @property
+    def size(self) -> int:
+        """n, the number of actions."""
+        return len(self.decisions)
+
+    @cached_property
+    def prior_variance(self) -> Array:
+        """k(x, x) for every action."""
+        return self.kernel.diagonal(self.decisions.points)
+
+    @cached_property
+    def means(self) -> Array:
+        """The prior mean of every action."""
+        return np.broadcast_to(np.asarray(self.prior_mean, dtype=float), (self.size,))
+
+    def covariance(self, rows: Indices | slice, columns: Indices) -> Array:
+        """The kernel matrix of two lists of action numbers, of shape (rows, columns)."""
+        if self._gram is not None:
+            return np.asarray(self._gram[rows][:, columns])
+        points = self.decisions.points
+        return self.kernel(points[rows], points[columns])
+
+    @cached_property
+    def _gram(self) -> Array | None:
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.matrix
+        if self.size > GRAM_LIMIT:
+            return None
+        points = self.decisions.points
+        return self.kernel(points, points)
