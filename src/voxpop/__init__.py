@@ -1,3 +1,34 @@
-"""voxpop"""
+"""voxpop: the best decision for a whole population, from a small, private, biased sample of its people."""
+
+from voxpop.calibration import Calibration, Pilot, calibrate
+from voxpop.errors import InputError
+from voxpop.kernels import Linear, Matern, Precomputed, SquaredExponential
+from voxpop.policies import make_policy
+from voxpop.problem import Problem
+from voxpop.scenarios import make_scenario
+from voxpop.simulate import run_phases
+from voxpop.spaces import Choice, Decisions, Float, Integer, Space
+from voxpop.study import Study
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Calibration",
+    "Choice",
+    "Decisions",
+    "Float",
+    "InputError",
+    "Integer",
+    "Linear",
+    "Matern",
+    "Pilot",
+    "Precomputed",
+    "Problem",
+    "Space",
+    "SquaredExponential",
+    "Study",
+    "calibrate",
+    "make_policy",
+    "make_scenario",
+    "run_phases",
+]

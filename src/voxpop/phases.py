@@ -22,6 +22,7 @@ class Plan:
     arms: Indices
     pulls: Indices  # W_l, one for each arm
     participants: int
+    reference: int | None = None  # the incumbent, with which every action is compared; fixed before the feedback
 
     @property
     def length(self) -> int:
@@ -128,6 +129,7 @@ class State:
     lower: Array  # (n,)
     upper: Array  # (n,)
     centre: Array  # (n,) the estimate whose interval was the narrowest
+    lead: Array  # (n,) the latest estimate of how much better an action is than the plan's reference
     norm_bound: float
     history: tuple[tuple[Plan, Feedback], ...] = ()  # needed again when the norm bound is refuted
 
@@ -142,6 +144,7 @@ class Info:
     information_gain: float
     norm_bound: float
     refuted: bool  # the norm bound was found too small and doubled
+    forgotten: int = 0  # phases that no norm bound could reconcile with the latest, and that were dropped
 
 
 class Policy(Protocol):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.kernels import Kernel, Precomputed
@@ -18,7 +18,7 @@ Indices = NDArray[np.intp]
 GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """A population's unknown reward f over a finite decision set, seen through biased users.
 
@@ -46,39 +46,49 @@ class Problem:
     bias_std: float
     norm_bound: float
     horizon: int
-    prior_mean: Any = 0.0
-    beta: float = None  # type: ignore[assignment]
-    ridge: float = None  # type: ignore[assignment]
+    prior_mean: float | Array
+    beta: float
+    ridge: float
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        decisions: Decisions | ArrayLike,
+        kernel: Kernel,
+        noise_std: float,
+        bias_std: float,
+        norm_bound: float,
+        horizon: int,
+        prior_mean: ArrayLike = 0.0,
+        beta: float | None = None,
+        ridge: float | None = None,
+    ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        if not isinstance(self.decisions, Decisions):
-            put("decisions", Decisions(self.decisions))
-        if not isinstance(self.kernel, Kernel):
-            raise InputError(f"kernel must be a voxpop kernel, got {self.kernel!r}; see voxpop.kernels")
-        self.kernel.check(self.decisions.points)
-        for name in ("noise_std", "bias_std", "norm_bound"):
-            put(name, require_number(name, getattr(self, name), above=0))
-        put("horizon", require_integer("horizon", self.horizon, least=1, most=10**15))
-        mean = require_array("prior_mean", self.prior_mean)
+        put("decisions", decisions if isinstance(decisions, Decisions) else Decisions(decisions))
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a voxpop kernel, got {kernel!r}; see voxpop.kernels")
+        put("kernel", kernel)
+        kernel.check(self.decisions.points)
+        put("noise_std", require_number("noise_std", noise_std, above=0))
+        put("bias_std", require_number("bias_std", bias_std, above=0))
+        put("norm_bound", require_number("norm_bound", norm_bound, above=0))
+        put("horizon", require_integer("horizon", horizon, least=1, most=10**15))
+        mean = require_array("prior_mean", prior_mean)
         if mean.ndim > 0 and mean.shape != (self.size,):
             raise InputError(f"prior_mean must be one number or {self.size}, got shape {mean.shape}")
         put("prior_mean", float(mean) if mean.ndim == 0 else mean)
-        if self.beta is None:
-            put("beta", min(1 / (self.size * self.horizon), 0.5))
-        put("beta", require_number("beta", self.beta, above=0, below=1))
-        if self.ridge is None:
-            put("ridge", self.noise_std**2 / self.bias_std**2)
-        put("ridge", require_number("ridge", self.ridge, above=0))
+        beta = min(1 / (self.size * self.horizon), 0.5) if beta is None else beta
+        put("beta", require_number("beta", beta, above=0, below=1))
+        ridge = self.noise_std**2 / self.bias_std**2 if ridge is None else ridge
+        put("ridge", require_number("ridge", ridge, above=0))
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
 
     @classmethod
-    def of_matrix(cls, matrix: object, *args: Any, **named: Any) -> Problem:
-        """A problem whose actions are the rows of a covariance matrix."""
-        kernel = Precomputed(matrix)  # type: ignore[arg-type]
+    def of_matrix(cls, matrix: ArrayLike, *args: Any, **named: Any) -> Problem:
+        """A problem whose actions are the rows of a covariance matrix; the other arguments are as usual."""
+        kernel = Precomputed(require_array("kernel matrix", matrix))
         return cls(Decisions(np.arange(len(kernel.matrix), dtype=float)), kernel, *args, **named)
 
     @property

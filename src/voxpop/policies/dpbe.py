@@ -3,25 +3,33 @@
 Phases of 1, 2, 4, ... rounds, cut at the horizon. A phase plays the actions of largest posterior variance in
 batches, asks ceil(2^(alpha l)) people for their averages, estimates f and drops what cannot be best.
 
-| name | width | batch length | bounds |
-|---|---|---|---|
-| `dpbe` | affine | corrected | intersected over phases |
-| `dpbe-paper` | eq:confidence_width | as printed | of the last phase |
+| name | width | batch length | bounds | comparison |
+|---|---|---|---|---|
+| `dpbe` | affine | corrected | intersected over phases | with the incumbent |
+| `dpbe-paper` | eq:confidence_width | as printed | of the last phase | none |
+
+The comparison bounds f(x) - f(b), where b is the best action before the phase: what a user's bias does to both
+cancels, so actions fall that the bounds on f(x) and f(b) cannot separate. As b is fixed before the phase's feedback,
+each such bound fails with probability at most beta, like the others.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.errors import Array, require_choice, require_number
+from voxpop.errors import require_choice, require_number
 from voxpop.phases import Feedback, Info, Plan, State
+from voxpop.policies.beliefs import Beliefs
 from voxpop.posterior import BatchRule, information_gain, regress, select
-from voxpop.problem import Indices, Problem
+from voxpop.problem import Problem
 from voxpop.widths import AffineEstimator, feedback_noise, printed_width
+
+DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class DPBE:
     width: Literal["affine", "printed"] = "affine"
     batches: BatchRule = "corrected"
     intersect: bool = True
+    compare: bool = True
     name: str = "dpbe"
 
     def __post_init__(self) -> None:
@@ -47,8 +56,7 @@ class DPBE:
 
     def init(self, problem: Problem) -> State:
         """Every action is active, and f is within B sqrt(k(x, x)) of its prior mean."""
-        prior = Bounds.prior(problem, problem.norm_bound)
-        return State(0, 0, np.arange(problem.size), prior.lower, prior.upper, prior.centre, problem.norm_bound)
+        return _state(0, 0, Beliefs.prior(problem, problem.norm_bound), problem.norm_bound, ())
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
         """The next phase: alg:DPBE, lines 4 to 12."""
@@ -57,96 +65,83 @@ class DPBE:
             return None
         phase = state.phase + 1
         chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
-        return Plan(phase, chosen.arms, chosen.pulls, users_of_phase(self.alpha, phase))
+        return Plan(phase, chosen.arms, chosen.pulls, users_of_phase(self.alpha, phase), self.best(problem, state))
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate and eliminate: alg:DPBE, lines 17 to 21."""
         feedback.check(plan)
-        active, norm_bound, refuted = state.active, state.norm_bound, False
         history = (*state.history, (plan, feedback))
-        bounds = Bounds(state.lower, state.upper, state.centre)
-        centre, width = self._estimate(problem, plan, feedback, active, norm_bound)
-        if self.intersect:
-            bounds = bounds.intersect(active, centre, width)
-            while bounds.contradict():
-                norm_bound, refuted, active = 2 * norm_bound, True, np.arange(problem.size)
-                bounds = Bounds.prior(problem, norm_bound)
-                for past in history:
-                    bounds = bounds.intersect(active, *self._estimate(problem, *past, active, norm_bound))
-        else:
-            bounds = bounds.replace(active, centre, width)
-        # The action of largest lower bound always stays: its bounds do not contradict each other.
-        kept = active[bounds.upper[active] >= bounds.lower[active].max()]
+        before = Beliefs(state.active, state.lower, state.upper, state.centre, state.lead)
+        beliefs, width = self._learn(problem, before, plan, feedback, state.norm_bound)
+        norm_bound, kept = state.norm_bound, history
+        if refuted := beliefs.contradict():
+            beliefs, norm_bound, kept = self._reconcile(problem, history, norm_bound)
         info = Info(
             active_before=len(state.active),
-            active_after=len(kept),
-            max_width=float(width.max()),
+            active_after=len(beliefs.active),
+            max_width=width,
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=norm_bound,
             refuted=refuted,
+            forgotten=len(history) - len(kept),
         )
-        rounds = state.rounds + plan.length
-        return State(plan.phase, rounds, kept, bounds.lower, bounds.upper, bounds.centre, norm_bound, history), info
+        return _state(plan.phase, state.rounds + plan.length, beliefs, norm_bound, kept), info
 
     def best(self, problem: Problem, state: State) -> int:
-        """The active action of largest estimate."""
-        return int(state.active[np.argmax(state.centre[state.active])])
+        """The active action that is most ahead."""
+        score = state.lead if self.compare else state.centre
+        return int(state.active[np.argmax(score[state.active])])
 
-    def _estimate(
-        self, problem: Problem, plan: Plan, feedback: Feedback, at: Indices, norm_bound: float
-    ) -> tuple[Array, Array]:
-        """The phase's estimate of f and its width, at some actions."""
-        y = feedback.mean - problem.means[plan.arms]
+    def _learn(
+        self, problem: Problem, beliefs: Beliefs, plan: Plan, feedback: Feedback, norm_bound: float
+    ) -> tuple[Beliefs, float]:
+        """What one phase adds to the beliefs, and the largest width among the actions that were active."""
+        at, arms = beliefs.active, plan.arms
+        y = feedback.mean - problem.means[arms]
+        beaten = np.zeros(len(at), dtype=bool)
         if self.width == "printed":
-            mean, variance = regress(problem, plan.arms, plan.pulls, y, at)
-            return problem.means[at] + mean, printed_width(problem, variance, at, feedback.count, norm_bound)
-        noise = feedback_noise(problem, plan.pulls, feedback.count)
-        if feedback.noise is not None:
-            noise += feedback.noise
-        estimator = AffineEstimator.fit(problem, plan.arms, noise, at, norm_bound)
-        return problem.means[at] + estimator.estimate(y), estimator.width
+            mean, variance = regress(problem, arms, plan.pulls, y, at)
+            width = printed_width(problem, variance, at, feedback.count, norm_bound)
+        else:
+            noise = feedback_noise(problem, plan.pulls, feedback.count)
+            estimator = AffineEstimator(problem, arms, noise if feedback.noise is None else noise + feedback.noise)
+            values = estimator.values(at, norm_bound)
+            mean, width = values.estimate(y), values.width
+            if self.compare and plan.reference is not None:
+                gaps = estimator.gaps(at, plan.reference, norm_bound)
+                lead = problem.means[at] - problem.means[plan.reference] + gaps.estimate(y)
+                beliefs, beaten = beliefs.leading(lead), lead + gaps.width < 0
+        centre = problem.means[at] + mean
+        beliefs = beliefs.intersect(centre, width) if self.intersect else beliefs.replace(centre, width)
+        return beliefs.eliminate(beaten), float(width.max())
 
+    def _reconcile(
+        self, problem: Problem, history: Sequence[tuple[Plan, Feedback]], norm_bound: float
+    ) -> tuple[Beliefs, float, tuple[tuple[Plan, Feedback], ...]]:
+        """Double the refuted norm bound until all phases agree.
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Bounds on f for every action, and the estimate whose interval was the narrowest."""
-
-    lower: Array  # (n,)
-    upper: Array  # (n,)
-    centre: Array  # (n,)
-
-    @classmethod
-    def prior(cls, problem: Problem, norm_bound: float) -> Bounds:
-        """|f(x) - m(x)| <= B sqrt(k(x, x))."""
-        reach = norm_bound * np.sqrt(problem.prior_variance)
-        return cls(problem.means - reach, problem.means + reach, problem.means.copy())
-
-    def intersect(self, at: Indices, centre: Array, width: Array) -> Bounds:
-        """What also satisfies another interval at some actions."""
-        sharper = width < (self.upper[at] - self.lower[at]) / 2
-        lower = np.maximum(self.lower[at], centre - width)
-        upper = np.minimum(self.upper[at], centre + width)
-        return self._put(at, lower, upper, np.where(sharper, centre, self.centre[at]))
-
-    def replace(self, at: Indices, centre: Array, width: Array) -> Bounds:
-        """Another interval instead at some actions."""
-        return self._put(at, centre - width, centre + width, centre)
-
-    def contradict(self) -> bool:
-        """Whether some interval is empty by more than rounding."""
-        slack = 1e-9 * np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return bool(np.any(self.lower > self.upper + slack))
-
-    def _put(self, at: Indices, *values: Array) -> Bounds:
-        arrays = [self.lower.copy(), self.upper.copy(), self.centre.copy()]
-        for array, new in zip(arrays, values, strict=True):
-            array[at] = new
-        return Bounds(*arrays)
+        If no norm bound makes them agree, it is the noise that was misjudged: the older half is given up. A single
+        phase is not compared with anything, so it agrees with the prior as soon as the norm bound is large enough.
+        """
+        doubled = norm_bound
+        while True:
+            lonely = len(history) == 1
+            policy = replace(self, compare=False) if lonely else self
+            for _ in range(DOUBLINGS):
+                doubled *= 2
+                beliefs = Beliefs.prior(problem, doubled)
+                for past in history:
+                    if len(beliefs.active):
+                        beliefs, _ = policy._learn(problem, beliefs, *past, doubled)
+                if not beliefs.contradict():
+                    return beliefs, doubled, tuple(history)
+            if not lonely:
+                history, doubled = history[(len(history) + 1) // 2 :], norm_bound
 
 
 def paper(alpha: float = 0.7, ratio: float = 1.6) -> DPBE:
     """DPBE to the letter."""
-    return DPBE(alpha, ratio, width="printed", batches="printed", intersect=False, name="dpbe-paper")
+    return DPBE(alpha, ratio, width="printed", batches="printed", intersect=False, compare=False, name="dpbe-paper")
 
 
 def users_of_phase(alpha: float, phase: int) -> int:
@@ -156,3 +151,19 @@ def users_of_phase(alpha: float, phase: int) -> int:
     [2, 3, 128]
     """
     return math.ceil(2 ** (alpha * phase) * (1 - 1e-12))
+
+
+def _state(
+    phase: int, rounds: int, beliefs: Beliefs, norm_bound: float, history: tuple[tuple[Plan, Feedback], ...]
+) -> State:
+    return State(
+        phase,
+        rounds,
+        beliefs.active,
+        beliefs.lower,
+        beliefs.upper,
+        beliefs.centre,
+        beliefs.lead,
+        norm_bound,
+        history,
+    )

@@ -1,0 +1,369 @@
+"""The model's constants from a pilot: a few dozen people, a dozen actions, averages with counts.
+
+The pilot's averages follow the model of the study itself,
+
+    y_u(x_i) = f(x_i) + b_u(x_i) + e,    f ~ GP(m, tau^2 k),  b_u ~ GP(0, v^2 k),  e ~ N(0, sigma^2 / w_ui),
+
+and the length-scales, v, sigma, tau and m maximise the marginal likelihood. People who tried the same actions equally
+often are exchangeable, so their likelihood splits into that of their mean and that of their scatter around it: with
+S = v^2 K + sigma^2 W^-1 and U people,
+
+    mean ~ N(m 1, tau^2 K + S / U),     scatter ~ Wishart(S, U - 1),
+
+which costs O(actions^3) however many people there are. People with a pattern of their own form a group of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+
+from voxpop.errors import Array, InputError, require_array, require_choice, require_number
+from voxpop.kernels import Kernel, Matern, SquaredExponential
+from voxpop.problem import Indices, Problem
+from voxpop.spaces import Decisions, Space
+
+KERNELS: dict[str, Callable[..., Kernel]] = {
+    "squared-exponential": SquaredExponential,
+    "matern-5/2": partial(Matern, nu=2.5),
+    "matern-3/2": partial(Matern, nu=1.5),
+    "matern-1/2": partial(Matern, nu=0.5),
+}
+LENGTHS = (0.01, 10.0)  # length-scales are sought between these, on the unit cube
+MOST_NUMBERS = 3000  # means of groups that are solved for together
+STARTS = (0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A constant and its 95 % interval; the interval is infinite where the pilot does not determine it."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """People who tried the same actions equally often."""
+
+    actions: Indices  # (a,)
+    counts: Array  # (a,) rounds behind each average
+    users: int
+    mean: Array  # (a,)
+    scatter: Array  # (a, a) sum of outer products of the deviations from the mean
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """The records of a pilot: who, which action, the average and the rounds behind it."""
+
+    decisions: Decisions  # the pilot's distinct actions
+    users: Indices  # (records,)
+    actions: Indices  # (records,)
+    averages: Array  # (records,)
+    counts: Array  # (records,)
+
+    def __post_init__(self) -> None:
+        averages = require_array("the pilot's averages", self.averages)
+        counts = require_array("the pilot's counts", self.counts)
+        object.__setattr__(self, "averages", averages)
+        object.__setattr__(self, "counts", counts)
+        if counts.size and counts.min() <= 0:
+            raise InputError(f"every average of a pilot needs a positive count of rounds, got {counts.min():g}")
+        for kind, found in (("users", self.user_count), ("actions", len(np.unique(self.actions)))):
+            if found < 2:
+                raise InputError(
+                    f"a pilot needs at least two {kind}, got {found}; a few dozen users and a dozen actions work well"
+                )
+        if np.ptp(averages) == 0:
+            raise InputError(
+                f"every reward in the pilot is {averages[0]:g}; a constant tells nothing to calibrate from"
+            )
+        pairs = np.stack([self.users, self.actions])
+        if np.unique(pairs, axis=1).shape[1] < pairs.shape[1]:
+            raise InputError(
+                "some user answered twice for one action; merge the answers into one average and its count"
+            )
+
+    @property
+    def user_count(self) -> int:
+        """How many people took part."""
+        return len(np.unique(self.users))
+
+    @classmethod
+    def of_matrix(cls, decisions: Decisions, averages: object, counts: object) -> Pilot:
+        """A pilot in which everybody tried every action: averages (users, actions), counts to match or one number."""
+        matrix = require_array("averages", averages)
+        if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
+            raise InputError(f"averages must have the shape (users, {len(decisions)}), got {matrix.shape}")
+        weights = np.broadcast_to(require_array("counts", counts), matrix.shape)
+        users, actions = np.indices(matrix.shape)
+        return cls(decisions, users.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
+
+    def groups(self) -> list[Group]:
+        """The people by what they tried."""
+        patterns: dict[tuple[bytes, bytes], list[Array]] = {}
+        shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
+        for user in np.unique(self.users):
+            rows = np.flatnonzero(self.users == user)
+            rows = rows[np.argsort(self.actions[rows])]
+            actions, counts = self.actions[rows], self.counts[rows]
+            key = (actions.tobytes(), counts.tobytes())
+            shapes[key] = (actions, counts)
+            patterns.setdefault(key, []).append(self.averages[rows])
+        groups = []
+        for key, answers in patterns.items():
+            matrix = np.stack(answers)
+            deviations = matrix - matrix.mean(axis=0)
+            groups.append(Group(*shapes[key], len(matrix), matrix.mean(axis=0), deviations.T @ deviations))
+        return groups
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What a pilot says about the model, and how sure it is."""
+
+    kernel_name: str
+    length_scales: dict[str, Estimate]  # by parameter
+    bias_std: Estimate
+    noise_std: Estimate
+    prior_mean: Estimate
+    norm_bound: Estimate
+    margin: float
+    users: int
+    log_likelihood: float
+    kernel: Kernel
+    pilot: Decisions
+    rewards: tuple[Estimate, ...]  # f at the pilot's actions
+
+    def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
+        """The study's problem; the norm bound carries the margin."""
+        return Problem(
+            decisions,
+            self.kernel,
+            self.noise_std.value,
+            self.bias_std.value,
+            self.norm_bound.value,
+            horizon,
+            prior_mean=self.prior_mean.value,
+            **({} if beta is None else {"beta": beta}),
+        )
+
+
+def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", margin: float = 1.5) -> Calibration:
+    """Estimate the model's constants by marginal likelihood.
+
+    `kernel` is a name from `KERNELS`, or "auto" for the likeliest of them. With a space, each parameter has one
+    length-scale (a choice too, though it takes several dimensions). The norm bound is the root of the expected
+    squared RKHS norm of f at the pilot's actions, times the margin.
+    """
+    require_number("margin", margin, least=1)
+    names = list(KERNELS) if kernel == "auto" else [require_choice("kernel", kernel, [*KERNELS, "auto"])]
+    points = pilot.decisions.points
+    axes = _axes(space, points.shape[1])
+    groups = pilot.groups()
+    if sum(len(group.mean) for group in groups) > MOST_NUMBERS:
+        raise InputError(
+            f"the pilot has {len(groups)} different patterns of actions and counts, too many to solve for; "
+            "let users share the same actions and counts"
+        )
+    fits = [_Fit.search(name, points, axes, groups) for name in names]
+    best = max(fits, key=lambda fit: fit.log_likelihood)
+    return best.calibration(pilot, margin)
+
+
+def _axes(space: Space | None, dimension: int) -> dict[str, int]:
+    """The parameters and how many dimensions each takes."""
+    if space is None:
+        return {f"x{i + 1}": 1 for i in range(dimension)}
+    return {name: parameter.width for name, parameter in space.parameters.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """The likelihood at one setting, and f given the pilot in coordinates h with f = m + tau K^1/2 h."""
+
+    log_likelihood: float
+    prior_mean: float
+    prior_mean_std: float
+    mean: Array  # (actions,) of f - m
+    covariance: Array  # (actions, actions)
+    norm_mean: Array  # (actions,) of K^-1/2 (f - m)
+    norm_covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One kernel family with its best constants; `theta` holds the logarithms of lengths, v, sigma, tau."""
+
+    name: str
+    points: Array
+    axes: dict[str, int]
+    groups: Sequence[Group]
+    theta: Array
+    log_likelihood: float
+
+    @classmethod
+    def search(cls, name: str, points: Array, axes: dict[str, int], groups: Sequence[Group]) -> _Fit:
+        """Maximise the likelihood from several starts."""
+        from scipy.optimize import minimize
+
+        spread = float(np.std(np.concatenate([group.mean for group in groups]))) or 1.0
+        deviation = math.sqrt(
+            sum(float(np.trace(g.scatter)) for g in groups) / max(1, sum((g.users - 1) * len(g.mean) for g in groups))
+        )
+        deviation = deviation or spread
+
+        def negative(theta: Array) -> float:
+            try:
+                return -cls(name, points, axes, groups, theta, 0.0).posterior().log_likelihood
+            except LinAlgError:
+                return 1e10
+
+        limits = [tuple(np.log(LENGTHS))] * len(axes) + [
+            (math.log(1e-4 * scale), math.log(1e3 * scale)) for scale in (deviation, deviation, spread + deviation)
+        ]
+        found = []
+        for length in STARTS:
+            rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
+            start = np.log([length] * len(axes) + [deviation, 0.5 * deviation * math.sqrt(rounds), spread + deviation])
+            start = np.clip(start, [low for low, _ in limits], [high for _, high in limits])
+            found.append(minimize(negative, start, method="L-BFGS-B", bounds=limits))
+        best = min(found, key=lambda result: float(result.fun))
+        return cls(name, points, axes, groups, np.asarray(best.x), -float(best.fun))
+
+    def kernel(self) -> Kernel:
+        lengths = np.exp(self.theta[: len(self.axes)])
+        return KERNELS[self.name](tuple(np.repeat(lengths, list(self.axes.values())).tolist()))
+
+    def posterior(self) -> _Posterior:
+        """The marginal likelihood, with m by generalised least squares, and f given the pilot."""
+        bias, noise, tau = np.exp(self.theta[len(self.axes) :])
+        gram = self.kernel()(self.points, self.points)
+        log_likelihood = 0.0
+        blocks, index, means = [], [], []
+        for group in self.groups:
+            own = bias**2 * gram[np.ix_(group.actions, group.actions)] + np.diag(noise**2 / group.counts)
+            log_likelihood += _scatter_likelihood(own, group)
+            blocks.append(own / group.users)
+            index.append(group.actions)
+            means.append(group.mean)
+        rows, y = np.concatenate(index), np.concatenate(means)
+        covariance = tau**2 * gram[np.ix_(rows, rows)]
+        start = 0
+        for block in blocks:
+            stop = start + len(block)
+            covariance[start:stop, start:stop] += block
+            start = stop
+        factor = cho_factor(covariance, lower=True)
+        ones = cho_solve(factor, np.ones(len(y)))
+        prior_mean = float(ones @ y / ones.sum())
+        residual = y - prior_mean
+        solved = cho_solve(factor, residual)
+        log_likelihood -= 0.5 * float(residual @ solved + len(y) * math.log(2 * math.pi))
+        log_likelihood -= float(np.log(np.diag(factor[0])).sum())
+        values, vectors = np.linalg.eigh(gram)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # K^1/2
+        spread = tau**2 * root[:, rows]  # covariance of h = K^-1/2 (f - m) and y
+        norm_covariance = tau**2 * np.eye(len(gram)) - spread @ cho_solve(factor, spread.T)
+        norm_mean = spread @ solved
+        return _Posterior(
+            log_likelihood,
+            prior_mean,
+            float(1 / math.sqrt(ones.sum())),
+            root @ norm_mean,
+            root @ norm_covariance @ root,
+            norm_mean,
+            norm_covariance,
+        )
+
+    def calibration(self, pilot: Pilot, margin: float) -> Calibration:
+        """The constants with their intervals."""
+        posterior = self.posterior()
+        values, errors = np.exp(self.theta), self._errors()
+        estimates = [
+            Estimate(float(v), float(v * math.exp(-1.96 * e)), float(v * math.exp(min(1.96 * e, 700))))
+            for v, e in zip(values, errors, strict=True)
+        ]
+        lengths = dict(zip(self.axes, estimates, strict=False))
+        bias, noise, _ = estimates[len(self.axes) :]
+        reach = 1.96 * posterior.prior_mean_std
+        mean = posterior.prior_mean
+        deviations = np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
+        return Calibration(
+            kernel_name=self.name,
+            length_scales=lengths,
+            bias_std=bias,
+            noise_std=noise,
+            prior_mean=Estimate(mean, mean - reach, mean + reach),
+            norm_bound=_norm(posterior, margin),
+            margin=margin,
+            users=pilot.user_count,
+            log_likelihood=self.log_likelihood,
+            kernel=self.kernel(),
+            pilot=pilot.decisions,
+            rewards=tuple(
+                Estimate(float(mean + m), float(mean + m - 1.96 * d), float(mean + m + 1.96 * d))
+                for m, d in zip(posterior.mean, deviations, strict=True)
+            ),
+        )
+
+    def _errors(self) -> Array:
+        """Standard errors of theta from the observed information; inf where the likelihood is flat."""
+        size, step = len(self.theta), 1e-3
+
+        def value(*moves: tuple[int, float]) -> float:
+            theta = self.theta.copy()
+            for axis, move in moves:
+                theta[axis] += move
+            try:
+                return _Fit(self.name, self.points, self.axes, self.groups, theta, 0.0).posterior().log_likelihood
+            except LinAlgError:
+                return self.log_likelihood
+
+        hessian = np.empty((size, size))
+        for i in range(size):
+            for j in range(i + 1):
+                hessian[i, j] = hessian[j, i] = (
+                    value((i, step), (j, step))
+                    - value((i, step), (j, -step))
+                    - value((i, -step), (j, step))
+                    + value((i, -step), (j, -step))
+                ) / (4 * step**2)
+        values, vectors = np.linalg.eigh(-hessian)
+        with np.errstate(divide="ignore"):
+            spread = np.where(values > 1e-6, 1 / np.maximum(values, 1e-6), np.inf)
+        flat = np.isinf(spread)
+        variance = np.square(vectors[:, ~flat]) @ spread[~flat]
+        undetermined = np.square(vectors[:, flat]).sum(axis=1) > 1e-3
+        return np.where(undetermined, np.inf, np.sqrt(variance))
+
+
+def _scatter_likelihood(covariance: Array, group: Group) -> float:
+    """The log-likelihood of the deviations of U people from their own mean."""
+    if group.users == 1:
+        return 0.0
+    root = cholesky(covariance, lower=True)
+    size = len(root)
+    inner = solve_triangular(root, solve_triangular(root, group.scatter, lower=True).T, lower=True)
+    log_det = 2 * float(np.log(np.diag(root)).sum())
+    freedom = group.users - 1
+    return -0.5 * (
+        freedom * (size * math.log(2 * math.pi) + log_det) + float(np.trace(inner)) + size * math.log(group.users)
+    )
+
+
+def _norm(posterior: _Posterior, margin: float) -> Estimate:
+    """The RKHS norm of f at the pilot's actions: the squared norm has the mean and variance of a quadratic form."""
+    square = float(posterior.norm_mean @ posterior.norm_mean)
+    covariance = posterior.norm_covariance
+    expected = square + float(np.trace(covariance))
+    variance = 2 * float(np.sum(covariance**2)) + 4 * float(posterior.norm_mean @ covariance @ posterior.norm_mean)
+    reach = 1.96 * math.sqrt(max(variance, 0.0))
+    return Estimate(margin * math.sqrt(expected), math.sqrt(max(expected - reach, 0.0)), math.sqrt(expected + reach))

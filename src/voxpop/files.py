@@ -1,0 +1,30 @@
+"""Reading and writing whole files, with errors people can act on."""
+
+import os
+from pathlib import Path
+
+from voxpop.errors import InputError
+
+
+def read_text(path: Path) -> str:
+    """The text of a file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}; check the path") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {str(path)!r}: byte {error.start} is not UTF-8 text; save it as UTF-8") from None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file by the text in one step: after a crash it holds the old text or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None

@@ -1,0 +1,146 @@
+"""The named studies: a problem, a population to ask, the truth to measure against, and the paper's settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.calibration import Calibration, Pilot, calibrate
+from voxpop.errors import Array, InputError, require_choice, require_integer
+from voxpop.kernels import SquaredExponential
+from voxpop.phases import Plan
+from voxpop.populations import Population
+from voxpop.populations.functions import FUNCTIONS, random_rkhs_function, rescale
+from voxpop.populations.gp import GPUsers
+from voxpop.populations.light import load_light
+from voxpop.populations.pricing import Customers
+from voxpop.problem import Problem
+from voxpop.simulate import stream
+from voxpop.spaces import Decisions, Float, Space
+
+LENGTH_SCALE = 0.2
+PAPER_HORIZON = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Everything a simulated study needs."""
+
+    name: str
+    problem: Problem
+    population: Population
+    f: Array  # (n,) the truth, for metrics only
+    settings: dict[str, Any] = field(default_factory=dict)  # the policy's
+    calibration: Calibration | None = None
+    pilot_numbers: int = 0  # answers that the pilot took
+    reward: str = "reward"  # what the reward is called
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller may choose; None leaves it to the study."""
+
+    seed: int = 0
+    size: int | None = None
+    horizon: int | None = None
+    data: Path | None = None
+
+
+def synthetic(options: Options) -> Scenario:
+    """A random function of known norm in the RKHS (sec:synthetic_func)."""
+    kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
+    points = _points(options, dimension)
+    function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
+    problem = Problem(points, kernel, 0.01, 0.1, norm, options.horizon or PAPER_HORIZON)
+    return _gp_scenario("synthetic", problem, function(points), alpha=0.7, ratio=1.6)
+
+
+def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], Scenario]:
+    """A standard test function scaled to [-1, 1], with the paper's norm bound of 1 (sec:benchmark_function)."""
+
+    def make(options: Options) -> Scenario:
+        function = FUNCTIONS[name]
+        points = _points(options, len(function.low))
+        kernel, horizon = SquaredExponential(LENGTH_SCALE), options.horizon or PAPER_HORIZON
+        problem = Problem(points, kernel, noise_std, math.sqrt(0.001), 1.0, horizon)
+        return _gp_scenario(name, problem, rescale(function(points)), alpha=alpha, ratio=1.6)
+
+    return make
+
+
+def light(options: Options) -> Scenario:
+    """Which of 41 sensors gets the most light (sec:real_world_data)."""
+    if options.data is None:
+        raise InputError("the light study reads its data from a folder; name it with --data FOLDER")
+    if options.size is not None:
+        raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
+    f, matrix = load_light(options.data)
+    problem = Problem.of_matrix(matrix, 0.01, 0.1, float(f.max()), options.horizon or PAPER_HORIZON)
+    return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
+
+
+PILOT_USERS, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
+
+
+def pricing(options: Options) -> Scenario:
+    """The price of a product for customers with their own willingness to pay.
+
+    Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
+    """
+    size = options.size or 101
+    require_integer("size of the pricing study", size, least=PILOT_PRICES)
+    space = Space(price=Float(2.0, 12.0))
+    decisions = space.grid(size)
+    decisions = Decisions(decisions.points, [{"price": round(label["price"], 4)} for label in decisions])
+    customers = Customers(np.array([label["price"] for label in decisions]))
+    arms = np.linspace(0, size - 1, PILOT_PRICES).round().astype(np.intp)
+    plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_USERS)
+    answers = customers.observe(plan, PILOT_USERS, stream(options.seed, "pilot"))
+    tried = Decisions(decisions.points[arms], [decisions[i] for i in arms])
+    calibration = calibrate(Pilot.of_matrix(tried, answers, PILOT_ROUNDS), space)
+    return Scenario(
+        "pricing",
+        calibration.problem(decisions, options.horizon or 20_000),
+        customers,
+        customers.profit,
+        {"alpha": 0.7, "ratio": 1.6},
+        calibration,
+        plan.numbers,
+        reward="profit per customer",
+    )
+
+
+SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
+    "synthetic": synthetic,
+    "sphere": benchmark("sphere", 0.01, 0.7),
+    "camel": benchmark("camel", 0.01, 0.7),
+    "michalewicz": benchmark("michalewicz", 0.1, 0.6),
+    "light": light,
+    "pricing": pricing,
+}
+
+
+def make_scenario(name: str, options: Options | None = None) -> Scenario:
+    """The study of that name.
+
+    >>> make_scenario("sphere", Options(seed=1, size=20)).problem.size
+    20
+    """
+    options = options or Options()
+    if options.size is not None:
+        require_integer("size", options.size, least=1, most=10**6)
+    return SCENARIOS[require_choice("study", name, SCENARIOS)](options)
+
+
+def _points(options: Options, dimension: int) -> Array:
+    """Uniform random points: a symmetric grid would tie the camel's optima."""
+    return stream(options.seed, "layout").uniform(size=(options.size or 100, dimension))
+
+
+def _gp_scenario(name: str, problem: Problem, f: Array, **settings: float) -> Scenario:
+    return Scenario(name, problem, GPUsers(problem, f), f, settings)

@@ -1,0 +1,202 @@
+"""Ask/tell: the same phases, driven by your own program and your own people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop import wire
+from voxpop.errors import Array, InputError, require_array
+from voxpop.files import read_text, write_atomically
+from voxpop.phases import Feedback, Info, Plan, Policy, State, Tally, grid_step
+from voxpop.policies import make_policy
+from voxpop.problem import Problem
+
+KIND = "voxpop study"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One phase in the user's own words: play each decision for its rounds, then ask this many people."""
+
+    phase: int
+    decisions: tuple[Any, ...]
+    rounds: tuple[int, ...]
+    participants: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to do now, and how sure that is."""
+
+    index: int
+    decision: Any
+    low: float  # the reward of the decision is between low and high
+    high: float
+    regret: float  # no decision is better by more than this
+    certain: bool  # nothing else can be best
+
+
+class Study:
+    """A study that remembers its plans and feedback, and nothing else.
+
+    >>> from voxpop.kernels import SquaredExponential
+    >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+    >>> study = Study(problem)
+    >>> question = study.ask()
+    >>> question.decisions, question.rounds, question.participants
+    (([0.0],), (1,), 2)
+    >>> study.tell(question.phase, [[0.31], [0.27]])
+    >>> study.ask().phase
+    2
+
+    With a `path` the study is saved after every change, so that a program killed at any moment goes on from
+    `Study.load(path)` with the same plans.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policy: Policy | str = "dpbe",
+        path: str | PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.problem = problem
+        self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
+        self.path = None if path is None else Path(path)
+        self.log: list[tuple[Plan, Feedback]] = []
+        self.infos: list[Info] = []
+        self.state: State = self.policy.init(problem)
+        self._pending: Plan | None = None
+        if self.path is not None and self.path.exists():
+            raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
+        self._keep()
+
+    def ask(self) -> Question | None:
+        """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
+        if self._pending is None:
+            self._pending = self.policy.plan(self.problem, self.state)
+            self._keep()
+        plan = self._pending
+        if plan is None:
+            return None
+        decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
+        return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.participants)
+
+    def tell(self, phase: int, feedback: object) -> None:
+        """Take the feedback of the phase that was asked, in one of three forms.
+
+        * a matrix: one row a person, one column a decision, in the order of the question;
+        * records: {"user": ..., "decision": ..., "average": ...}, one for each person and decision;
+        * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+        """
+        plan = self._pending
+        if plan is None:
+            raise InputError(f"no question is open, so feedback for phase {phase} has no place; call ask() first")
+        if phase != plan.phase:
+            raise InputError(f"feedback for phase {phase} does not answer the open question of phase {plan.phase}")
+        taken = self._feedback(plan, feedback)
+        self._advance(plan, taken)
+        self._pending = None
+        self._keep()
+
+    @property
+    def best(self) -> Answer:
+        """What to do now."""
+        state = self.state
+        index = self.policy.best(self.problem, state)
+        others = [arm for arm in state.active.tolist() if arm != index]
+        highest = float(state.upper[others].max()) if others else float(state.lower[index])
+        return Answer(
+            index,
+            self.problem.decisions[index],
+            float(state.lower[index]),
+            float(state.upper[index]),
+            max(0.0, highest - float(state.lower[index])) if others else 0.0,
+            not others,
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the study to a file, all or nothing."""
+        content = {
+            "problem": wire.problem_to_dict(self.problem),
+            "policy": wire.policy_to_dict(self.policy),
+            "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
+            "pending": None if self._pending is None else wire.plan_to_dict(self._pending),
+        }
+        write_atomically(Path(path), wire.seal(KIND, content))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Study:
+        """The study as it was saved; later changes are saved to the same file."""
+        source = Path(path)
+
+        def decode(content: dict[str, Any]) -> Study:
+            study = cls(wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"]))
+            for plan, feedback in content["log"]:
+                study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
+            pending = content["pending"]
+            study._pending = None if pending is None else wire.plan_from_dict(pending)
+            return study
+
+        study = wire.unseal(KIND, read_text(source), str(source), decode)
+        study.path = source
+        return study
+
+    def _advance(self, plan: Plan, feedback: Feedback) -> None:
+        self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
+        self.log.append((plan, feedback))
+        self.infos.append(info)
+
+    def _keep(self) -> None:
+        if self.path is not None:
+            self.save(self.path)
+
+    def _feedback(self, plan: Plan, feedback: object) -> Feedback:
+        if isinstance(feedback, Mapping):
+            if set(feedback) != {"mean", "count"}:
+                raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
+            feedback = Feedback(feedback["mean"], feedback["count"])
+        if isinstance(feedback, Feedback):
+            feedback.check(plan)
+            return feedback
+        if isinstance(feedback, Sequence) and feedback and isinstance(feedback[0], Mapping):
+            feedback = self._matrix(plan, feedback)
+        matrix = require_array("feedback", feedback)
+        if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
+            raise InputError(
+                f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
+            )
+        return Tally.of(matrix, grid_step(self.problem)).feedback()
+
+    def _matrix(self, plan: Plan, records: Iterable[Mapping[str, Any]]) -> Array:
+        """Records as a matrix, each person complete and each answer once."""
+        columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
+        rows: dict[Any, dict[int, float]] = {}
+        for number, record in enumerate(records, start=1):
+            if set(record) != {"user", "decision", "average"}:
+                raise InputError(
+                    f"record {number} must have the keys user, decision and average, got {sorted(map(str, record))}"
+                )
+            arm = self.problem.decisions.find(record["decision"])
+            if arm not in columns:
+                raise InputError(
+                    f"record {number} is about {record['decision']!r}, which phase {plan.phase} did not ask"
+                )
+            answers = rows.setdefault(record["user"], {})
+            if columns[arm] in answers:
+                raise InputError(
+                    f"user {record['user']!r} answered twice about {record['decision']!r}; give one average"
+                )
+            answers[columns[arm]] = record["average"]
+        for user, answers in rows.items():
+            missing = [self.problem.decisions[arm] for arm, column in columns.items() if column not in answers]
+            if missing:
+                raise InputError(f"user {user!r} has no answer about {missing[0]!r}; leave out or complete this user")
+        matrix = [[answers[column] for column in range(len(columns))] for answers in rows.values()]
+        return np.atleast_2d(require_array("feedback", matrix))
