@@ -1,10 +1,9 @@
-"""What passes between a policy and whatever drives it: plans out, feedback in."""
+"""What passes between a policy and whatever drives it: plans out, feedback in, and news for watching."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +21,7 @@ class Plan:
     arms: Indices
     pulls: Indices  # W_l, one for each arm
     participants: int
-    reference: int | None = None  # the incumbent, with which every action is compared; fixed before the feedback
+    reference: int = 0  # the incumbent, with which every action is compared; fixed before the feedback
 
     @property
     def length(self) -> int:
@@ -119,21 +118,6 @@ def grid_step(problem: Problem) -> float:
     return 2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS)
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """What an elimination policy carries from phase to phase; bounds are kept for every action."""
-
-    phase: int  # phases completed
-    rounds: int  # rounds played
-    active: Indices
-    lower: Array  # (n,)
-    upper: Array  # (n,)
-    centre: Array  # (n,) the estimate whose interval was the narrowest
-    lead: Array  # (n,) the latest estimate of how much better an action is than the plan's reference
-    norm_bound: float
-    history: tuple[tuple[Plan, Feedback], ...] = ()  # needed again when the norm bound is refuted
-
-
 @dataclass(frozen=True)
 class Info:
     """What happened in a phase; only for watching."""
@@ -145,26 +129,3 @@ class Info:
     norm_bound: float
     refuted: bool  # the norm bound was found too small and doubled
     forgotten: int = 0  # phases that no norm bound could reconcile with the latest, and that were dropped
-
-
-class Policy(Protocol):
-    """Three pure functions and an opinion."""
-
-    @property
-    def name(self) -> str:
-        """The name by which it is chosen."""
-
-    def settings(self) -> dict[str, Any]:
-        """The arguments that make this policy again."""
-
-    def init(self, problem: Problem) -> State:
-        """The state before the first phase."""
-
-    def plan(self, problem: Problem, state: State) -> Plan | None:
-        """The next phase, or None when nothing is left to learn."""
-
-    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """The state after the phase."""
-
-    def best(self, problem: Problem, state: State) -> int:
-        """The action to use now."""

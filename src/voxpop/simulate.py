@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import require_integer
-from voxpop.phases import Feedback, Info, Plan, Policy, State, Tally, grid_step
+from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
+from voxpop.policies import Policy
 from voxpop.populations import Population
 from voxpop.problem import Problem
+from voxpop.state import State
 
 CHUNK = 4_000_000  # answers drawn at a time, so that memory stays bounded
 

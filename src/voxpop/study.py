@@ -13,9 +13,10 @@ import numpy as np
 from voxpop import wire
 from voxpop.errors import Array, InputError, require_array
 from voxpop.files import read_text, write_atomically
-from voxpop.phases import Feedback, Info, Plan, Policy, State, Tally, grid_step
-from voxpop.policies import make_policy
+from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
+from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
+from voxpop.state import State
 
 KIND = "voxpop study"
 
@@ -108,17 +109,14 @@ class Study:
     @property
     def best(self) -> Answer:
         """What to do now."""
-        state = self.state
-        index = self.policy.best(self.problem, state)
-        others = [arm for arm in state.active.tolist() if arm != index]
-        highest = float(state.upper[others].max()) if others else float(state.lower[index])
+        state, index = self.state, self.policy.best(self.problem, self.state)
         return Answer(
             index,
             self.problem.decisions[index],
             float(state.lower[index]),
             float(state.upper[index]),
-            max(0.0, highest - float(state.lower[index])) if others else 0.0,
-            not others,
+            state.simple_regret,
+            certain=len(state.active) == 1,
         )
 
     def save(self, path: str | PathLike[str]) -> None:

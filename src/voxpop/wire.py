@@ -12,8 +12,8 @@ import numpy as np
 
 from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.kernels import Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
-from voxpop.phases import Feedback, Noise, Plan, Policy
-from voxpop.policies import make_policy
+from voxpop.phases import Feedback, Noise, Plan
+from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
 from voxpop.spaces import Decisions
 

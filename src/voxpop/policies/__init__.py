@@ -1,11 +1,13 @@
-"""The policies by name."""
+"""The policies by name, and what a policy is."""
 
 from collections.abc import Callable
 from typing import Any
 
 from voxpop.errors import InputError, require_choice
-from voxpop.phases import Policy
 from voxpop.policies import dpbe
+from voxpop.policies.protocol import Policy
+
+__all__ = ["POLICIES", "Policy", "make_policy"]
 
 POLICIES: dict[str, Callable[..., Policy]] = {"dpbe": dpbe.DPBE, "dpbe-paper": dpbe.paper}
 

@@ -16,17 +16,16 @@ each such bound fails with probability at most beta, like the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.errors import require_choice, require_number
-from voxpop.phases import Feedback, Info, Plan, State
-from voxpop.policies.beliefs import Beliefs
+from voxpop.errors import Array, InputError, require_choice, require_number
+from voxpop.phases import Feedback, Info, Plan
 from voxpop.posterior import BatchRule, information_gain, regress, select
 from voxpop.problem import Problem
+from voxpop.state import State
 from voxpop.widths import AffineEstimator, feedback_noise, printed_width
 
 DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
@@ -49,14 +48,16 @@ class DPBE:
         require_number("ratio", self.ratio, above=1, most=1e6)
         require_choice("width", self.width, ("affine", "printed"))
         require_choice("batch rule", self.batches, ("corrected", "printed"))
+        if self.compare and self.width == "printed":
+            raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
     def settings(self) -> dict[str, Any]:
         """The arguments that make this policy again."""
         return asdict(self)
 
     def init(self, problem: Problem) -> State:
-        """Every action is active, and f is within B sqrt(k(x, x)) of its prior mean."""
-        return _state(0, 0, Beliefs.prior(problem, problem.norm_bound), problem.norm_bound, ())
+        """Nothing is known but the prior."""
+        return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
         """The next phase: alg:DPBE, lines 4 to 12."""
@@ -70,73 +71,79 @@ class DPBE:
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate and eliminate: alg:DPBE, lines 17 to 21."""
         feedback.check(plan)
-        history = (*state.history, (plan, feedback))
-        before = Beliefs(state.active, state.lower, state.upper, state.centre, state.lead)
-        beliefs, width = self._learn(problem, before, plan, feedback, state.norm_bound)
-        norm_bound, kept = state.norm_bound, history
-        if refuted := beliefs.contradict():
-            beliefs, norm_bound, kept = self._reconcile(problem, history, norm_bound)
+        after, width = self._learn(problem, state, plan, feedback, self.compare)
+        phases = len(after.history)
+        if refuted := after.contradicts():
+            after = self._reconcile(problem, after)
         info = Info(
             active_before=len(state.active),
-            active_after=len(beliefs.active),
+            active_after=len(after.active),
             max_width=width,
             information_gain=information_gain(problem, plan.arms, plan.pulls),
-            norm_bound=norm_bound,
+            norm_bound=after.norm_bound,
             refuted=refuted,
-            forgotten=len(history) - len(kept),
+            forgotten=phases - len(after.history),
         )
-        return _state(plan.phase, state.rounds + plan.length, beliefs, norm_bound, kept), info
+        return after, info
 
     def best(self, problem: Problem, state: State) -> int:
-        """The active action that is most ahead."""
-        score = state.lead if self.compare else state.centre
-        return int(state.active[np.argmax(score[state.active])])
+        """The active action of largest lead."""
+        return state.best
 
     def _learn(
-        self, problem: Problem, beliefs: Beliefs, plan: Plan, feedback: Feedback, norm_bound: float
-    ) -> tuple[Beliefs, float]:
-        """What one phase adds to the beliefs, and the largest width among the actions that were active."""
-        at, arms = beliefs.active, plan.arms
-        y = feedback.mean - problem.means[arms]
-        beaten = np.zeros(len(at), dtype=bool)
-        if self.width == "printed":
-            mean, variance = regress(problem, arms, plan.pulls, y, at)
-            width = printed_width(problem, variance, at, feedback.count, norm_bound)
-        else:
-            noise = feedback_noise(problem, plan.pulls, feedback.count)
-            estimator = AffineEstimator(problem, arms, noise if feedback.noise is None else noise + feedback.noise)
-            values = estimator.values(at, norm_bound)
-            mean, width = values.estimate(y), values.width
-            if self.compare and plan.reference is not None:
-                gaps = estimator.gaps(at, plan.reference, norm_bound)
-                lead = problem.means[at] - problem.means[plan.reference] + gaps.estimate(y)
-                beliefs, beaten = beliefs.leading(lead), lead + gaps.width < 0
-        centre = problem.means[at] + mean
-        beliefs = beliefs.intersect(centre, width) if self.intersect else beliefs.replace(centre, width)
-        return beliefs.eliminate(beaten), float(width.max())
+        self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
+    ) -> tuple[State, float]:
+        """The state after one more phase, and the largest width among the actions that were active."""
+        estimate = self._by_printed_width if self.width == "printed" else self._by_affine_width
+        centre, width, lead, lead_width = estimate(problem, state, plan, feedback, compare)
+        bounded = state.intersect(centre, width) if self.intersect else state.replace(centre, width)
+        beaten = (lead + lead_width < 0) if compare else np.zeros(len(lead), dtype=bool)
+        return bounded.rank(lead, lead_width).eliminate(beaten).record(plan, feedback), float(width.max())
 
-    def _reconcile(
-        self, problem: Problem, history: Sequence[tuple[Plan, Feedback]], norm_bound: float
-    ) -> tuple[Beliefs, float, tuple[tuple[Plan, Feedback], ...]]:
+    def _by_printed_width(
+        self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
+    ) -> tuple[Array, Array, Array, Array]:
+        """eq:mu_update and eq:confidence_width; the lead is over nothing."""
+        at, y = state.active, feedback.mean - problem.means[plan.arms]
+        mean, variance = regress(problem, plan.arms, plan.pulls, y, at)
+        centre = problem.means[at] + mean
+        width = printed_width(problem, variance, at, feedback.count, state.norm_bound)
+        return centre, width, centre, width
+
+    def _by_affine_width(
+        self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
+    ) -> tuple[Array, Array, Array, Array]:
+        """Affine estimates of f and, to compare, of its gap to the reference."""
+        at, y = state.active, feedback.mean - problem.means[plan.arms]
+        noise = feedback_noise(problem, plan.pulls, feedback.count)
+        estimator = AffineEstimator(problem, plan.arms, noise if feedback.noise is None else noise + feedback.noise)
+        values = estimator.values(at, state.norm_bound)
+        centre = problem.means[at] + values.estimate(y)
+        if not compare:
+            return centre, values.width, centre, values.width
+        gaps = estimator.gaps(at, plan.reference, state.norm_bound)
+        lead = problem.means[at] - problem.means[plan.reference] + gaps.estimate(y)
+        return centre, values.width, lead, gaps.width
+
+    def _reconcile(self, problem: Problem, state: State) -> State:
         """Double the refuted norm bound until all phases agree.
 
         If no norm bound makes them agree, it is the noise that was misjudged: the older half is given up. A single
         phase is not compared with anything, so it agrees with the prior as soon as the norm bound is large enough.
         """
-        doubled = norm_bound
+        history, norm_bound = state.history, state.norm_bound
         while True:
-            lonely = len(history) == 1
-            policy = replace(self, compare=False) if lonely else self
+            alone = len(history) == 1
             for _ in range(DOUBLINGS):
-                doubled *= 2
-                beliefs = Beliefs.prior(problem, doubled)
-                for past in history:
-                    if len(beliefs.active):
-                        beliefs, _ = policy._learn(problem, beliefs, *past, doubled)
-                if not beliefs.contradict():
-                    return beliefs, doubled, tuple(history)
-            if not lonely:
-                history, doubled = history[(len(history) + 1) // 2 :], norm_bound
+                norm_bound *= 2
+                after = State.prior(problem, norm_bound)
+                for plan, feedback in history:
+                    if len(after.active):
+                        after, _ = self._learn(problem, after, plan, feedback, self.compare and not alone)
+                if not after.contradicts():
+                    return replace(after, rounds=state.rounds)
+            if not alone:
+                history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
 
 
 def paper(alpha: float = 0.7, ratio: float = 1.6) -> DPBE:
@@ -151,19 +158,3 @@ def users_of_phase(alpha: float, phase: int) -> int:
     [2, 3, 128]
     """
     return math.ceil(2 ** (alpha * phase) * (1 - 1e-12))
-
-
-def _state(
-    phase: int, rounds: int, beliefs: Beliefs, norm_bound: float, history: tuple[tuple[Plan, Feedback], ...]
-) -> State:
-    return State(
-        phase,
-        rounds,
-        beliefs.active,
-        beliefs.lower,
-        beliefs.upper,
-        beliefs.centre,
-        beliefs.lead,
-        norm_bound,
-        history,
-    )
