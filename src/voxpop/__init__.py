@@ -1,12 +1,13 @@
 """voxpop: the best decision for a whole population, from a small, private, biased sample of its people."""
 
-from voxpop.calibration import Calibration, Pilot, calibrate
+from voxpop.calibration import Calibration, calibrate
 from voxpop.errors import InputError
 from voxpop.kernels import Linear, Matern, Precomputed, SquaredExponential
+from voxpop.pilot import Pilot
 from voxpop.policies import make_policy
 from voxpop.problem import Problem
 from voxpop.scenarios import make_scenario
-from voxpop.simulate import run_phases
+from voxpop.simulate import simulate
 from voxpop.spaces import Choice, Decisions, Float, Integer, Space
 from voxpop.study import Study
 
@@ -30,5 +31,5 @@ __all__ = [
     "calibrate",
     "make_policy",
     "make_scenario",
-    "run_phases",
+    "simulate",
 ]

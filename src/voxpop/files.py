@@ -16,12 +16,13 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {str(path)!r}: byte {error.start} is not UTF-8 text; save it as UTF-8") from None
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by the text in one step: after a crash it holds the old text or the new, never a part."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace a file in one step: after a crash it holds the old content or the new, never a part."""
+    data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.calibration import Calibration, Pilot, calibrate
+from voxpop.calibration import Calibration, calibrate
 from voxpop.errors import Array, InputError, require_choice, require_integer
 from voxpop.kernels import SquaredExponential
 from voxpop.phases import Plan
+from voxpop.pilot import Pilot
 from voxpop.populations import Population
 from voxpop.populations.functions import FUNCTIONS, random_rkhs_function, rescale
 from voxpop.populations.gp import GPUsers
 from voxpop.populations.light import load_light
 from voxpop.populations.pricing import Customers
 from voxpop.problem import Problem
-from voxpop.simulate import stream
 from voxpop.spaces import Decisions, Float, Space
+from voxpop.streams import stream
 
 LENGTH_SCALE = 0.2
 PAPER_HORIZON = 40_000

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-from voxpop.errors import require_integer
+from voxpop.metrics import Metrics, measure
 from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
 from voxpop.policies import Policy
 from voxpop.populations import Population
 from voxpop.problem import Problem
+from voxpop.scenarios import Scenario
 from voxpop.state import State
+from voxpop.streams import stream
 
 CHUNK = 4_000_000  # answers drawn at a time, so that memory stays bounded
-
-ROLES = {"layout": 0, "truth": 1, "users": 2, "pilot": 3}
-
-
-def stream(seed: int, role: str, phase: int = 0) -> np.random.Generator:
-    """The random stream of one role in one phase: streams do not depend on what others drew."""
-    require_integer("seed", seed, least=0)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(ROLES[role], phase)))
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,92 @@ def run_phases(problem: Problem, policy: Policy, population: Population, seed: i
 
 def collect(problem: Problem, plan: Plan, population: Population, rng: np.random.Generator) -> Feedback:
     """Ask the phase's participants and average their answers."""
-    step, left, tally = grid_step(problem), plan.participants, None
-    while left > 0:
-        users = min(left, max(1, CHUNK // len(plan.arms)))
+    step, tally = grid_step(problem), None
+    chunk = max(1, CHUNK // len(plan.arms))
+    for start in range(0, plan.participants, chunk):
+        users = min(chunk, plan.participants - start)
         part = Tally.of(population.observe(plan, users, rng), step)
         tally = part if tally is None else tally + part
-        left -= users
     assert tally is not None
     return tally.feedback()
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished simulation of a scenario."""
+
+    scenario: Scenario
+    policy: Policy
+    seed: int
+    steps: tuple[Step, ...]
+    state: State
+    seconds: float
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The phases that were played."""
+        return [step.plan for step in self.steps]
+
+    @property
+    def best(self) -> int:
+        """The action the policy settled on."""
+        return self.policy.best(self.scenario.problem, self.state)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the run cost."""
+        return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The run as plain data."""
+        problem, metrics = self.scenario.problem, self.metrics
+        return {
+            "study": self.scenario.name,
+            "policy": self.policy.name,
+            "seed": self.seed,
+            "horizon": problem.horizon,
+            "size": problem.size,
+            "settings": self.policy.settings(),
+            "regret": metrics.regret,
+            "communication": metrics.communication,
+            "participants": metrics.participants,
+            "switches": metrics.switches,
+            "best": {"index": self.best, "action": problem.decisions[self.best]},
+            "optimum_kept": int(self.scenario.f.argmax()) in self.state.active,
+            "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
+            "seconds": self.seconds,
+            "phases": [
+                {
+                    "phase": step.plan.phase,
+                    "length": step.plan.length,
+                    "arms": step.plan.arms.tolist(),
+                    "pulls": step.plan.pulls.tolist(),
+                    "participants": step.plan.participants,
+                    "active_before": step.info.active_before,
+                    "active_after": step.info.active_after,
+                    "max_width": step.info.max_width,
+                    "information_gain": step.info.information_gain,
+                    "norm_bound_refuted": step.info.refuted,
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def simulate(scenario: Scenario, policy: Policy, seed: int = 0, watch: Callable[[Step], None] | None = None) -> Run:
+    """Run a scenario to its end.
+
+    >>> from voxpop.policies import make_policy
+    >>> from voxpop.scenarios import Options, make_scenario
+    >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), make_policy("dpbe"))
+    >>> run.as_dict()["optimum_kept"]
+    True
+    """
+    start = perf_counter()
+    steps = []
+    for step in run_phases(scenario.problem, policy, scenario.population, seed):
+        steps.append(step)
+        if watch is not None:
+            watch(step)
+    state = steps[-1].state if steps else policy.init(scenario.problem)
+    return Run(scenario, policy, seed, tuple(steps), state, perf_counter() - start)

@@ -1,0 +1,63 @@
+"""The command line: `voxpop --help`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from voxpop import __version__
+from voxpop.cli import calibrate, people, run, simulate
+from voxpop.errors import InputError
+
+app = typer.Typer(
+    name="voxpop",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=(
+        "The best decision for a whole population, from a small, biased sample of its people.\n\n"
+        "[bold]Start here:[/bold]  voxpop run  finds the best price for a simulated population of customers, "
+        "and writes a report with pictures.\n\n"
+        "[bold]With your own people:[/bold]  voxpop calibrate pilot.csv  writes a study file from a pilot;  "
+        "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
+        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json"
+    ),
+)
+app.command("run")(run.run)
+app.command("simulate")(simulate.simulate)
+app.command("calibrate")(calibrate.calibrate)
+app.command("ask")(people.ask)
+app.command("tell")(people.tell)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"voxpop {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        typer.echo(
+            f"error: {error.filename or 'input or output'}: {error.strerror}; check the path and the disk", err=True
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        sys.exit(130)

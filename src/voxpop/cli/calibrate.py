@@ -1,0 +1,68 @@
+"""`voxpop calibrate`: a study file from a pilot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from voxpop.calibration import KERNELS, Calibration, Estimate
+from voxpop.calibration import calibrate as estimate_constants
+from voxpop.cli.display import console
+from voxpop.errors import InputError, require_integer
+from voxpop.files import write_atomically
+from voxpop.report.summary import number
+from voxpop.studyfile import write_study
+from voxpop.tables import read_pilot
+
+
+def calibrate(
+    pilot: Annotated[Path, typer.Argument(help="CSV with the columns user, reward, rounds and one per parameter.")],
+    out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
+    horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
+    points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
+    kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
+    margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
+    force: Annotated[bool, typer.Option(help="Replace the study file if it exists.")] = False,
+) -> None:
+    """Estimate what a study must assume from a pilot, and write a study file.
+
+    A few dozen users and a dozen actions are enough. Each row of the CSV is one user's average reward for one action,
+    and the rounds behind it.
+    """
+    require_integer("horizon", horizon, least=1)
+    require_integer("points", points, least=2)
+    if out.exists() and not force:
+        raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
+    records, space = read_pilot(pilot)
+    with console.status("maximising the marginal likelihood"):
+        found = estimate_constants(records, space, kernel, margin)
+    write_atomically(
+        out, write_study(found, space, horizon, points, out.stem, {"name": "dpbe", "alpha": 0.7, "ratio": 1.6})
+    )
+    _show(found)
+    console.print(f"study file: {out}; rehearse it with: voxpop run {out}", highlight=False, soft_wrap=True)
+
+
+def _show(found: Calibration) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("constant", "estimate", "95 % interval"):
+        table.add_column(name, justify="left" if name == "constant" else "right")
+    rows: dict[str, Estimate] = {
+        **{f"length-scale of {name} (share of its range)": value for name, value in found.length_scales.items()},
+        "user deviation v": found.bias_std,
+        "per-round noise sigma": found.noise_std,
+        "prior mean": found.prior_mean,
+        f"norm bound B (margin {found.margin:g} included)": found.norm_bound,
+    }
+    for name, value in rows.items():
+        sure = (
+            f"{number(value.low)} to {number(value.high)}" if value.high < 1e6 * abs(value.value) else "not determined"
+        )
+        table.add_row(name, number(value.value), sure)
+    console.print(table)
+    console.print(
+        f"kernel: {found.kernel_name}, from {found.users} users and {len(found.pilot)} actions", highlight=False
+    )

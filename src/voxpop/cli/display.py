@@ -1,0 +1,62 @@
+"""What the commands show on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from voxpop.policies import Policy
+from voxpop.report.summary import summarise
+from voxpop.scenarios import Scenario
+from voxpop.simulate import Run, Step, simulate
+
+console = Console()
+errors = Console(stderr=True)
+
+
+@contextmanager
+def progress(total: int, unit: str) -> Iterator[tuple[Progress, object]]:
+    """A progress bar on standard error, so that standard output stays clean."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True) as bar:
+        yield bar, bar.add_task("", total=total)
+
+
+def watched(scenario: Scenario, policy: Policy, seed: int) -> Run:
+    """Simulate with a live display of the phase, the rounds and what is left."""
+    with progress(scenario.problem.horizon, "rounds") as (bar, task):
+
+        def watch(step: Step) -> None:
+            left = f"{step.info.active_after} of {scenario.problem.size} actions left"
+            bar.update(task, advance=step.plan.length, description=f"phase {step.plan.phase}: {left}")  # type: ignore[arg-type]
+
+        return simulate(scenario, policy, seed, watch)
+
+
+def show_phases(run: Run) -> None:
+    """The run as a table of phases."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("phase", "rounds", "played", "people", "numbers", "left", "widest bound"):
+        table.add_column(name, justify="right")
+    for step in run.steps:
+        plan, info = step.plan, step.info
+        cells = (plan.phase, f"{plan.length:,}", len(plan.arms), f"{plan.participants:,}", f"{plan.numbers:,}")
+        note = "  norm bound raised" if info.refuted else ""
+        table.add_row(*map(str, cells), str(info.active_after), f"±{info.max_width:.3g}{note}")
+    console.print(table)
+
+
+def show_summary(run: Run) -> None:
+    """The closing summary."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    for line in summarise(run):
+        note = f"\n[dim]{line.note}[/dim]" if line.note else ""
+        table.add_row(line.name, f"[bold]{line.value}[/bold]{note}")
+    console.print(Panel(table, title=f"{run.scenario.name} study", title_align="left", expand=False, padding=(1, 2)))

@@ -1,0 +1,47 @@
+"""`voxpop run`: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from voxpop.cli.display import console, show_phases, show_summary, watched
+from voxpop.files import write_atomically
+from voxpop.policies import make_policy
+from voxpop.scenarios import Options, make_scenario
+from voxpop.studyfile import read_rehearsal
+
+
+def run(
+    study: Annotated[
+        Path | None, typer.Argument(help="A study file (TOML); without one, the built-in pricing study.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which simulated people answer.")] = 0,
+    out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
+    report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+) -> None:
+    """Find the best decision: play in phases, ask a sample of people, and report what to do.
+
+    Without a study file this is a pricing study for a simulated population of customers. The model's constants come
+    from a pilot of 40 customers, never from the truth; the truth is only used to say what the answer is worth.
+    """
+    if study is None:
+        with console.status("asking 40 customers in a pilot, and calibrating"):
+            scenario = make_scenario("pricing", Options(seed=seed))
+        policy = make_policy("dpbe", **scenario.settings)
+    else:
+        scenario, policy = read_rehearsal(study)
+    result = watched(scenario, policy, seed)
+    show_phases(result)
+    show_summary(result)
+    if report:
+        from voxpop.report.figures import overview, png
+        from voxpop.report.page import render
+
+        page, picture = out / f"{scenario.name}.html", out / f"{scenario.name}.png"
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(page, render(result))
+        write_atomically(picture, png(overview(result)))
+        console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)

@@ -1,0 +1,84 @@
+"""A finished run in words that a manager understands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from voxpop.simulate import Run
+
+
+@dataclass(frozen=True)
+class Line:
+    """One fact: its name, its value, and what it means."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def describe(decision: Any) -> str:
+    """A decision as people say it.
+
+    >>> describe({"price": 4.7, "colour": "red"})
+    'price = 4.7, colour = red'
+    """
+    if isinstance(decision, Mapping):
+        return ", ".join(f"{name} = {_short(value)}" for name, value in decision.items())
+    if isinstance(decision, list):
+        return "(" + ", ".join(map(_short, decision)) + ")"
+    return str(decision)
+
+
+def summarise(run: Run) -> list[Line]:
+    """What to do, how sure, and what it cost."""
+    scenario, state, metrics = run.scenario, run.state, run.metrics
+    problem, f, best = scenario.problem, scenario.f, run.best
+    low, high = state.lower[best], state.upper[best]
+    others = len(state.active) - 1
+    chance = 2 * problem.size * max(1, len(run.steps)) * problem.beta
+    lines = [
+        Line("Do this", describe(problem.decisions[best])),
+        Line("Expect", f"a {scenario.reward} of {number(low)} to {number(high)}", f"in truth {number(f[best])}"),
+        Line(
+            "How sure",
+            "nothing else can be best"
+            if others == 0
+            else f"nothing else is better by more than {number(state.simple_regret)}",
+            f"wrong with probability below {chance:.2g} if the model holds; "
+            + ("one action is left" if others == 0 else f"{others + 1} of {problem.size} actions are left"),
+        ),
+        Line(
+            "Asked",
+            f"{metrics.participants:,} people, {metrics.communication:,} numbers in all",
+            f"and {scenario.pilot_numbers:,} in the pilot" if scenario.pilot_numbers else "",
+        ),
+        Line(
+            "Lost while learning",
+            f"{metrics.regret:,.0f} over {problem.horizon:,} rounds",
+            f"against knowing the best action from the start{_share(metrics.regret, problem.horizon * f.max())}",
+        ),
+    ]
+    if state.norm_bound != problem.norm_bound:
+        lines.append(
+            Line(
+                "Note",
+                f"the norm bound {number(problem.norm_bound)} was too small for the answers",
+                f"it was raised to {number(state.norm_bound)} on the way",
+            )
+        )
+    return lines
+
+
+def number(value: float) -> str:
+    """A reward with as many digits as make sense."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _share(part: float, whole: float) -> str:
+    return f": {part / whole:.1%} of what was to be had" if whole > 0 else ""

@@ -1,0 +1,114 @@
+"""CSV files: a pilot, and the answers to one phase."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import InputError
+from voxpop.files import read_text
+from voxpop.pilot import Pilot
+from voxpop.spaces import Choice, Decisions, Float, Parameter, Space
+
+RESERVED = ("user", "reward", "rounds")
+
+
+def read_pilot(path: Path) -> tuple[Pilot, Space]:
+    """A pilot from a CSV file with the columns user, reward, rounds (if not 1) and one for each parameter.
+
+    Columns of numbers become float parameters over the range of the pilot, other columns choices.
+    """
+    rows, names = _read_csv(path, required=("user", "reward"))
+    parameters = [name for name in names if name not in RESERVED]
+    if not parameters:
+        raise InputError(f"{path} has no column for a parameter beside user, reward and rounds; add one, such as price")
+    columns: dict[str, list[Any]] = {name: [row[name] for _, row in rows] for name in parameters}
+    named: dict[str, Parameter] = {}
+    for name, cells in columns.items():
+        numbers = [_number(cell) for cell in cells]
+        if all(number is not None for number in numbers):
+            columns[name] = numbers
+            low, high = min(numbers), max(numbers)  # type: ignore[type-var]
+            if low == high:
+                raise InputError(
+                    f"{path}: the column {name} is always {cells[0]}; vary it in the pilot or leave it out"
+                )
+            named[name] = Float(low, high)  # type: ignore[arg-type]
+        else:
+            if len(set(cells)) < 2:
+                raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it or leave it out")
+            named[name] = Choice(tuple(sorted(set(cells))))
+    space = Space(named)
+    labels = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    keys = [tuple(label.values()) for label in labels]
+    order = {key: index for index, key in enumerate(dict.fromkeys(sorted(keys)))}
+    distinct = [dict(zip(columns, key, strict=True)) for key in order]
+    decisions = Decisions([space.scale(label) for label in distinct], distinct)
+    users = {user: index for index, user in enumerate(dict.fromkeys(row["user"] for _, row in rows))}
+    try:
+        pilot = Pilot(
+            decisions,
+            np.array([users[row["user"]] for _, row in rows]),
+            np.array([order[key] for key in keys]),
+            np.array([_cell(path, line, row, "reward") for line, row in rows]),
+            np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows]),
+        )
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
+    return pilot, space
+
+
+def read_answers(path: Path) -> list[dict[str, Any]]:
+    """The answers to one phase as records for `Study.tell`, from the columns user, reward and the parameters."""
+    rows, names = _read_csv(path, required=("user", "reward"))
+    parameters = [name for name in names if name not in RESERVED]
+    records = []
+    for line, row in rows:
+        cells = {name: _number(row[name]) for name in parameters}
+        decision = {name: row[name] if value is None else value for name, value in cells.items()}
+        records.append({"user": row["user"], "decision": decision, "average": _cell(path, line, row, "reward")})
+    return records
+
+
+def _read_csv(path: Path, required: tuple[str, ...]) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+    """The rows of a CSV file with their line numbers, and the names of the columns."""
+    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}; correct the line") from None
+    if not lines:
+        raise InputError(f"{path} is empty; its first line names the columns: user, price, reward, rounds")
+    names = [name.lower() if name.lower() in RESERVED else name for name in lines[0][1]]
+    for name in required:
+        if name not in names:
+            raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
+    if len(set(names)) < len(names) or "" in names:
+        raise InputError(f"{path}, line 1 must name every column, each differently; it names {', '.join(names)}")
+    for line, cells in lines[1:]:
+        if len(cells) != len(names):
+            raise InputError(f"{path}, line {line} has {len(cells)} cells for {len(names)} columns; complete the line")
+    rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
+    if not rows:
+        raise InputError(f"{path} has a heading but no rows; add one row for each user and action")
+    return rows, names
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _cell(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
+    number = _number(row[name])
+    if number is None or not np.isfinite(number):
+        column = list(row).index(name) + 1
+        raise InputError(f"{path}, line {line}, column {column} ({name}): {row[name]!r} is not a finite number")
+    return number
