@@ -7,7 +7,6 @@ from voxpop.pilot import Pilot
 from voxpop.policies import make_policy
 from voxpop.problem import Problem
 from voxpop.scenarios import make_scenario
-from voxpop.simulate import simulate
 from voxpop.spaces import Choice, Decisions, Float, Integer, Space
 from voxpop.study import Study
 
@@ -31,5 +30,4 @@ __all__ = [
     "calibrate",
     "make_policy",
     "make_scenario",
-    "simulate",
 ]

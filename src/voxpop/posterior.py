@@ -20,10 +20,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
 from voxpop.errors import Array
-from voxpop.problem import Indices, Problem
+from voxpop.problem import GRAM_LIMIT, Indices, Problem
 
 BatchRule = Literal["corrected", "printed"]
 
+TIE = 1e-9  # variances within this share of each other count as equal
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
 
@@ -34,6 +35,8 @@ class Posterior:
         self.problem = problem
         self.candidates = candidates
         self.prior = problem.prior_variance[candidates]
+        small = problem.size <= GRAM_LIMIT
+        self._gram = problem.covariance(candidates, candidates) if small else None
         self.variance = self.prior.copy()  # Sigma^2_h
         self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
         self.batches = 0
@@ -41,14 +44,18 @@ class Posterior:
         self._factor = np.empty((len(candidates), 32))  # (candidates, capacity)
         self._used = 0
 
+    def most_uncertain(self) -> int:
+        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        return int((self.variance >= (1 - TIE) * self.variance.max()).argmax())
+
     def observe(self, position: int, rounds: int) -> None:
         """Condition on a batch of rounds of the candidate at this position."""
         if self._used == self._factor.shape[1]:
             self._make_room()
         variance, noise = self.variance[position], self.problem.ridge / rounds
-        column = self.problem.covariance(self.candidates, self.candidates[position : position + 1])[:, 0]
         past = self._factor[:, : self._used]
-        column = (column - past @ past[position]) / math.sqrt(variance + noise)
+        column = self._column(position) - past @ past[position]
+        column /= math.sqrt(variance + noise)
         self._factor[:, self._used] = column
         self._used += 1
         self.variance -= column * column
@@ -56,6 +63,12 @@ class Posterior:
         self.pulls[position] = self.pulls.get(position, 0) + rounds
         self.batches += 1
         self.information_gain += 0.5 * math.log1p(variance / noise)
+
+    def _column(self, position: int) -> Array:
+        """k(x, a) for every candidate x."""
+        if self._gram is not None:
+            return np.asarray(self._gram[position])
+        return self.problem.covariance(self.candidates, self.candidates[position : position + 1])[:, 0]
 
     def _make_room(self) -> None:
         """Rebuild the factor from the merged arms if that is smaller, else double its capacity."""
@@ -104,10 +117,10 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     posterior = Posterior(problem, active)
     resolved = RESOLVED * float(posterior.prior.max())
     while rounds > 0:
-        position = int(posterior.variance.argmax())
+        position = posterior.most_uncertain()
         variance = float(posterior.variance[position])
         nothing_left = variance <= resolved or scale >= rounds * variance
-        batch = rounds if nothing_left else max(1, int(scale / variance))
+        batch = rounds if nothing_left else max(1, int(scale / variance * (1 + TIE)))
         posterior.observe(position, batch)
         rounds -= batch
     positions = np.fromiter(posterior.pulls, dtype=np.intp)
@@ -128,7 +141,8 @@ def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:
     """1/2 log det(I + W^1/2 K W^1/2 / lambda): what the phase's rounds can tell about f, in nats."""
     roots = np.sqrt(pulls)
     matrix = problem.covariance(arms, arms) * np.outer(roots, roots) / problem.ridge
-    return 0.5 * float(np.log1p(np.maximum(np.linalg.eigvalsh(matrix), 0.0)).sum())
+    matrix.flat[:: len(arms) + 1] += 1
+    return 0.5 * float(np.linalg.slogdet(matrix)[1])
 
 
 def _regularised(problem: Problem, arms: Indices, pulls: Indices | Array) -> Array:

@@ -97,7 +97,6 @@ def pricing(options: Options) -> Scenario:
     require_integer("size of the pricing study", size, least=PILOT_PRICES)
     space = Space(price=Float(2.0, 12.0))
     decisions = space.grid(size)
-    decisions = Decisions(decisions.points, [{"price": round(label["price"], 4)} for label in decisions])
     customers = Customers(np.array([label["price"] for label in decisions]))
     arms = np.linspace(0, size - 1, PILOT_PRICES).round().astype(np.intp)
     plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_USERS)

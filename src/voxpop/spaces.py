@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -41,7 +42,8 @@ class Float:
 
     def values(self, points: int) -> list[Any]:
         """Evenly spaced values."""
-        return [self.at(u) for u in np.linspace(0, 1, points).tolist()] if points > 1 else [self.at(0.5)]
+        places = np.linspace(0, 1, points).tolist() if points > 1 else [0.5]
+        return [float(f"{self.at(u):.12g}") for u in places]  # 2.2, not 2.2000000000000002
 
     def at(self, u: float) -> float:
         """The value at a place in the unit interval."""
@@ -213,7 +215,33 @@ class Decisions(Sequence[Any]):
         """The index of a decision given as its index, its label or its coordinates."""
         if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
             return require_integer("the index of a decision", decision, least=0, most=len(self) - 1)
-        for index in range(len(self)):
-            if self[index] == decision:
-                return index
-        raise InputError(f"{decision!r} is not in the decision set; use the decisions as they were asked")
+        key = _key(decision)
+        if key in self._places:
+            return self._places[key]
+        # As people write it: numbers to the six digits that are shown to them.
+        near = [index for other, index in self._places.items() if _alike(key, other)]
+        if len(near) != 1:
+            raise InputError(f"{decision!r} is not in the decision set; use the decisions as they were asked")
+        return near[0]
+
+    @cached_property
+    def _places(self) -> dict[tuple[Any, ...], int]:
+        return {_key(self[index]): index for index in range(len(self))}
+
+
+def _key(decision: object) -> tuple[Any, ...]:
+    if isinstance(decision, Mapping):
+        return tuple(sorted(decision.items()))
+    return tuple(decision) if isinstance(decision, Sequence | np.ndarray) else (decision,)
+
+
+def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return len(left) == len(right) and all(map(_close, left, right))
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple):
+        return isinstance(b, tuple) and _alike(a, b)
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-12)
+    return bool(a == b)

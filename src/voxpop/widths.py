@@ -10,15 +10,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.errors import Array
 from voxpop.phases import Noise
 from voxpop.problem import Indices, Problem
 
-STEPS = 32  # halvings of the search interval for log c; the width is flat at its minimum
-SPAN = 35.0  # the interval: log of the largest eigenvalue +- this
+SPAN = 35.0  # log c is sought within the log of the largest eigenvalue +- this
+CLOSE = 1e-7  # the relative precision of a width; it is valid for any c
+STEPS = 60  # at most; a handful is usual
+EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
 
 def printed_width(problem: Problem, variance: Array, at: Indices, count: int, norm_bound: float) -> Array:
@@ -67,60 +69,85 @@ class AffineEstimator:
         gram = problem.covariance(arms, arms)
         covariance = noise.common * gram
         # A little more noise than there is keeps the bounds valid and the factorisation possible.
-        own = noise.own + 4 * len(arms) * np.finfo(float).eps * covariance.diagonal()
+        own = noise.own + 4 * len(arms) * EPS * covariance.diagonal()
         covariance.flat[:: len(arms) + 1] += own
         scale = np.sqrt(covariance.diagonal())  # factorised as a correlation matrix: arms differ widely in noise
-        root = cholesky(covariance / np.outer(scale, scale), lower=True)
-        whiten = solve_triangular(root, np.diag(1 / scale), lower=True)
+        root = np.linalg.cholesky(covariance / np.outer(scale, scale))
+        whiten = dtrtri(root, lower=1)[0] / scale
         inner = whiten @ gram @ whiten.T
-        theta, vectors = eigh((inner + inner.T) / 2)
+        theta, vectors = np.linalg.eigh((inner + inner.T) / 2)
         self._theta = np.maximum(theta, 0.0)
         self._basis = vectors.T @ whiten  # (arms, arms): into the eigenbasis
 
     def values(self, at: Indices, norm_bound: float) -> Affine:
         """Estimates of f(x)."""
         cross = self.problem.covariance(at, self.arms)
-        return self._fit(cross, self.problem.prior_variance[at], norm_bound)
+        return self.fit(cross, self.problem.prior_variance[at], norm_bound)
 
-    def gaps(self, at: Indices, reference: int, norm_bound: float) -> Affine:
-        """Estimates of f(x) - f(reference): what people have in common cancels."""
+    def values_and_gaps(self, at: Indices, reference: int, norm_bound: float) -> tuple[Affine, Affine]:
+        """Estimates of f(x) and of f(x) - f(reference), in which what people have in common cancels."""
         problem, other = self.problem, np.array([reference])
-        cross = problem.covariance(at, self.arms) - problem.covariance(other, self.arms)
-        both = problem.prior_variance[at] + problem.prior_variance[reference]
-        return self._fit(cross, np.maximum(both - 2 * problem.covariance(at, other)[:, 0], 0.0), norm_bound)
+        cross, prior = problem.covariance(at, self.arms), problem.prior_variance[at]
+        gap_cross = cross - problem.covariance(other, self.arms)
+        gap_square = prior + problem.prior_variance[reference] - 2 * problem.covariance(at, other)[:, 0]
+        functions, squares = np.vstack([cross, gap_cross]), np.concatenate([prior, np.maximum(gap_square, 0.0)])
+        both = self.fit(functions, squares, norm_bound)  # in one go: for small problems the calls are what costs
+        n = len(at)
+        return Affine(both.width[:n], both.weights[:n]), Affine(both.width[n:], both.weights[n:])
 
-    def _fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
+    def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         """The minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
-        theta, z = self._theta, -float(ndtri(self.problem.beta / 2))
+        z = -float(ndtri(self.problem.beta / 2))
         g = cross @ self._basis.T  # (functions, arms)
-        c = _minimise(theta, g * g, square, norm_bound, z)
-        s, b = _roots(theta, g * g, square, c)
-        weights = np.where(np.isinf(c)[:, None], 0.0, g / (theta + np.where(np.isinf(c), 1.0, c)[:, None]))
-        return Affine(z * s + norm_bound * b, weights @ self._basis)
+        path = _Path(self._theta, g * g, square)
+        c = path.minimise(norm_bound / z)
+        s, b, _ = path.at(c)
+        # If even the first step away from a = 0 gains nothing, y is of no use and the prior bound stands.
+        useless = norm_bound * np.sqrt(path.g2.sum(axis=1)) <= z * np.sqrt(square)
+        width = np.where(useless, norm_bound * np.sqrt(square), z * s + norm_bound * b)
+        weights = np.where(useless[:, None], 0.0, g / (self._theta + c[:, None])) @ self._basis
+        return Affine(width, weights)
 
 
-def _roots(theta: Array, g2: Array, square: Array, c: Array) -> tuple[Array, Array]:
-    """s = sqrt(a'N a) and b = sqrt(bias^2) at c; c = inf means a = 0."""
-    finite = np.where(np.isinf(c), 1.0, c)
-    share = g2 / np.square(theta + finite[:, None])
-    s2 = share.sum(axis=1)
-    # Rounding must not make a bound too narrow: allow for it.
-    rounding = 4 * len(theta) * np.finfo(float).eps * square
-    b2 = np.maximum(square - share @ theta - 2 * finite * s2, 0.0) + rounding
-    unused = np.isinf(c)
-    return np.where(unused, 0.0, np.sqrt(s2)), np.sqrt(np.where(unused, square, b2))
+class _Path:
+    """The path a_c of one estimator for many functions: where on it the width is least."""
 
+    def __init__(self, theta: Array, g2: Array, square: Array) -> None:
+        self.theta, self.g2, self.square = theta, g2, square
+        # Rounding must not make a bound too narrow: allow for it in the bias.
+        self.rounding = 4 * len(theta) * EPS * square
 
-def _minimise(theta: Array, g2: Array, square: Array, norm_bound: float, z: float) -> Array:
-    """The c of least width for each function, by bisection on the sign of the derivative; inf if y is of no use."""
-    top = math.log(max(float(theta[-1]), np.finfo(float).tiny))
-    low = np.full(len(square), top - SPAN)
-    high = np.full(len(square), top + SPAN)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        c = np.exp(middle)
-        s, b = _roots(theta, g2, square, c)
-        falling = norm_bound * c * s < z * b
-        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-    useless = norm_bound * np.sqrt(g2.sum(axis=1)) <= z * np.sqrt(square)
-    return np.where(useless, np.inf, np.exp((low + high) / 2))
+    def at(self, c: Array) -> tuple[Array, Array, Array]:
+        """s = sqrt(a'N a), b = sqrt(bias^2) and the slope of log(c s / b) in log c, which is never negative."""
+        inverse = 1 / (self.theta + c[:, None])  # (functions, arms)
+        share = self.g2 * inverse
+        share *= inverse
+        s2 = share.sum(axis=1)
+        b2 = np.maximum(self.square - share @ self.theta - 2 * c * s2, 0.0) + self.rounding
+        fall = c * np.einsum("ij,ij->i", share, inverse)  # -d(s^2)/2 / d(log c)
+        slope = 1 - fall / np.maximum(s2, TINY) - c * fall / np.maximum(b2, TINY)
+        return np.sqrt(s2), np.sqrt(b2), slope
+
+    def minimise(self, weight: float) -> Array:
+        """The c of least s + weight b, where weight c s(c) = b(c).
+
+        Newton's method on the logarithms, kept inside a shrinking bracket, until no width changes any more: a
+        function that the arms determine has its minimum at c = 0 and is followed there only as far as matters.
+        """
+        top = math.log(max(float(self.theta[-1]), TINY))
+        low = np.full(len(self.square), top - SPAN)
+        high = np.full(len(self.square), top + SPAN)
+        log_c = best = np.full(len(self.square), top - 2.0)
+        least = np.full(len(self.square), np.inf)
+        for _ in range(STEPS):
+            s, b, slope = self.at(np.exp(log_c))
+            width = s + weight * b
+            best, change = np.where(width < least, log_c, best), np.abs(width - least)
+            least = np.minimum(width, least)
+            if (change <= CLOSE * width).all():
+                break
+            excess = log_c + np.log(np.maximum(weight * s, TINY)) - np.log(np.maximum(b, TINY))
+            low, high = np.where(excess < 0, log_c, low), np.where(excess < 0, high, log_c)
+            step = log_c - excess / np.maximum(slope, 1e-3)
+            log_c = np.where((step >= low) & (step <= high), step, (low + high) / 2)
+        return np.asarray(np.exp(best))

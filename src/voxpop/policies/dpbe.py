@@ -117,11 +117,12 @@ class DPBE:
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = feedback_noise(problem, plan.pulls, feedback.count)
         estimator = AffineEstimator(problem, plan.arms, noise if feedback.noise is None else noise + feedback.noise)
-        values = estimator.values(at, state.norm_bound)
-        centre = problem.means[at] + values.estimate(y)
         if not compare:
+            values = estimator.values(at, state.norm_bound)
+            centre = problem.means[at] + values.estimate(y)
             return centre, values.width, centre, values.width
-        gaps = estimator.gaps(at, plan.reference, state.norm_bound)
+        values, gaps = estimator.values_and_gaps(at, plan.reference, state.norm_bound)
+        centre = problem.means[at] + values.estimate(y)
         lead = problem.means[at] - problem.means[plan.reference] + gaps.estimate(y)
         return centre, values.width, lead, gaps.width
 

@@ -34,5 +34,8 @@ class GPUsers:
 
 def square_root(covariance: Array) -> Array:
     """A matrix R with R R' = covariance, for any positive semi-definite one."""
-    values, vectors = np.linalg.eigh(covariance)
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=float)
+    except np.linalg.LinAlgError:  # nearly singular
+        values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
