@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import gamma
+from math import lgamma
 from typing import Any
 
 import numpy as np
@@ -127,12 +127,16 @@ class Matern(_Stationary):
     def _by_bessel(self, s: Array) -> Array:
         from scipy.special import kve
 
+        nu = self.nu
         # kve is exp(s) K_nu(s): the exponential is applied in the logarithm, so large s gives 0 and not 0 * inf.
-        positive = np.maximum(s, 1e-10)
-        with np.errstate(over="ignore", divide="ignore"):
-            log_k = self.nu * np.log(positive) + np.log(kve(self.nu, positive)) - positive
-            value = np.exp(log_k + (1 - self.nu) * np.log(2.0)) / gamma(self.nu)
-        return np.where((s < 1e-10) | ~np.isfinite(value), 1.0, np.minimum(value, 1.0))
+        inside = np.clip(s, 1e-10, 1e4)
+        with np.errstate(over="ignore"):
+            scaled = kve(nu, inside)
+            log_k = nu * np.log(inside) + np.log(scaled) - inside + (1 - nu) * np.log(2.0)
+        value = np.exp(np.minimum(log_k - lgamma(nu), 0.0))
+        # Where K_nu overflows, s is so small that two terms of the series are exact.
+        series = 1 - s**2 / (4 * (nu - 1)) + s**4 / (32 * (nu - 1) * (nu - 2)) if nu > 2 else np.ones_like(s)
+        return np.where(s > 1e4, 0.0, np.where((s < 1e-10) | ~np.isfinite(scaled), series, value))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from voxpop.problem import Indices
 
 @dataclass(frozen=True, eq=False)
 class Metrics:
-    """What a run cost; the regret is None where the truth is not known."""
+    """What a run cost."""
 
     regret: float  # eq:regret
     communication: int  # eq:comm_cost

@@ -111,7 +111,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
     >>> chosen = select(p, np.arange(3), rounds=10, ratio=1.6)
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
-    ([0, 2, 1], [3, 5, 2])
+    ([0, 2, 1], [5, 3, 2])
     """
     scale = (ratio**2 - 1) * (problem.ridge if rule == "corrected" else 1.0)
     posterior = Posterior(problem, active)

@@ -80,7 +80,8 @@ class Problem:
         put("prior_mean", float(mean) if mean.ndim == 0 else mean)
         beta = min(1 / (self.size * self.horizon), 0.5) if beta is None else beta
         put("beta", require_number("beta", beta, above=0, below=1))
-        ridge = self.noise_std**2 / self.bias_std**2 if ridge is None else ridge
+        share = self.noise_std / self.bias_std
+        ridge = share * share if ridge is None else ridge
         put("ridge", require_number("ridge", ridge, above=0))
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, require_array, require_integer, require_number
+from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, require_number
 
 Label = Mapping[str, Any]
 
@@ -139,6 +139,8 @@ class Space:
     def grid(self, points: int | Mapping[str, int] = 10) -> Decisions:
         """Every combination of `points` values a parameter (a number, or one for each name)."""
         counts = points if isinstance(points, Mapping) else dict.fromkeys(self.parameters, points)
+        for name in counts:
+            require_choice("parameter", name, self.parameters)
         columns = [
             parameter.values(require_integer(f"points of {name}", counts.get(name, 10), least=1))
             for name, parameter in self.parameters.items()

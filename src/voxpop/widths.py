@@ -67,8 +67,9 @@ class AffineEstimator:
     def __init__(self, problem: Problem, arms: Indices, noise: Noise) -> None:
         self.problem, self.arms = problem, arms
         gram = problem.covariance(arms, arms)
+        self._gram, self._noise = gram, noise
         covariance = noise.common * gram
-        # A little more noise than there is keeps the bounds valid and the factorisation possible.
+        # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.
         own = noise.own + 4 * len(arms) * EPS * covariance.diagonal()
         covariance.flat[:: len(arms) + 1] += own
         scale = np.sqrt(covariance.diagonal())  # factorised as a correlation matrix: arms differ widely in noise
@@ -100,13 +101,21 @@ class AffineEstimator:
         z = -float(ndtri(self.problem.beta / 2))
         g = cross @ self._basis.T  # (functions, arms)
         path = _Path(self._theta, g * g, square)
-        c = path.minimise(norm_bound / z)
-        s, b, _ = path.at(c)
-        # If even the first step away from a = 0 gains nothing, y is of no use and the prior bound stands.
-        useless = norm_bound * np.sqrt(path.g2.sum(axis=1)) <= z * np.sqrt(square)
-        width = np.where(useless, norm_bound * np.sqrt(square), z * s + norm_bound * b)
-        weights = np.where(useless[:, None], 0.0, g / (self._theta + c[:, None])) @ self._basis
-        return Affine(width, weights)
+        weights = (g / (self._theta + path.minimise(norm_bound / z)[:, None])) @ self._basis
+        width = self._width(weights, cross, square, norm_bound, z)
+        # Without data, a = 0, the width is the prior's.
+        prior = norm_bound * np.sqrt(square)
+        useful = width < prior
+        return Affine(np.where(useful, width, prior), np.where(useful[:, None], weights, 0.0))
+
+    def _width(self, weights: Array, cross: Array, square: Array, norm_bound: float, z: float) -> Array:
+        """The width of given weights, never too small: what rounding can have hidden in its sums is added."""
+        inner = np.einsum("ij,ij->i", weights @ self._gram, weights)  # a'K a
+        size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
+        rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
+        bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
+        noise = self._noise.common * (np.maximum(inner, 0.0) + rounding) + np.square(weights) @ self._noise.own
+        return np.asarray(z * np.sqrt(noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding))
 
 
 class _Path:
@@ -114,7 +123,6 @@ class _Path:
 
     def __init__(self, theta: Array, g2: Array, square: Array) -> None:
         self.theta, self.g2, self.square = theta, g2, square
-        # Rounding must not make a bound too narrow: allow for it in the bias.
         self.rounding = 4 * len(theta) * EPS * square
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:

@@ -158,4 +158,5 @@ def users_of_phase(alpha: float, phase: int) -> int:
     >>> [users_of_phase(0.7, phase) for phase in (1, 2, 10)]
     [2, 3, 128]
     """
-    return math.ceil(2 ** (alpha * phase) * (1 - 1e-12))
+    users = 2 ** (alpha * phase)
+    return round(users) if math.isclose(users, round(users), rel_tol=1e-12) else math.ceil(users)

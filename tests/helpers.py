@@ -1,0 +1,63 @@
+"""Small random problems and slow, obvious formulas to compare with."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import Array
+from voxpop.kernels import Kernel, SquaredExponential
+from voxpop.phases import Feedback, Info, Plan
+from voxpop.policies import Policy
+from voxpop.problem import Indices, Problem
+from voxpop.state import State
+
+
+def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = None, **changes: Any) -> Problem:
+    points = np.random.default_rng(seed).uniform(size=(n, d))
+    known: dict[str, Any] = {"noise_std": 0.1, "bias_std": 0.3, "norm_bound": 1.0, "horizon": 100, **changes}
+    return Problem(points, kernel or SquaredExponential(0.3), **known)
+
+
+def everything(problem: Problem) -> Indices:
+    return np.arange(problem.size)
+
+
+def gram(problem: Problem) -> Array:
+    points = problem.decisions.points
+    return problem.kernel(points, points)
+
+
+def standard_posterior(problem: Problem, played: Indices, y: Array) -> tuple[Array, Array]:
+    """eq:standard_mu_update and eq:standard_sigma_update at every action, one row for each round played."""
+    K = gram(problem)
+    cross = K[played]  # (rounds, n)
+    weights = np.linalg.solve(K[np.ix_(played, played)] + problem.ridge * np.eye(len(played)), cross)
+    return weights.T @ y, K.diagonal() - np.sum(cross * weights, axis=0)
+
+
+def function_of_norm(problem: Problem, norm: float, rng: np.random.Generator) -> Array:
+    """The values at the actions of a random function of exactly this RKHS norm."""
+    K, weights = gram(problem), rng.standard_normal(problem.size)
+    return np.asarray(norm * K @ weights / np.sqrt(weights @ K @ weights))
+
+
+def worst_function(problem: Problem, arms: Indices, weights: Array, x: int) -> Array:
+    """The function of norm B whose value at x is farthest from what `weights` make of its values at the arms."""
+    K = gram(problem)
+    direction = np.zeros(problem.size)
+    direction[x] += 1.0
+    direction[arms] -= weights
+    return np.asarray(problem.norm_bound * K @ direction / np.sqrt(direction @ K @ direction))
+
+
+def drive(
+    policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback]
+) -> Iterator[tuple[State, Plan, Feedback, State, Info]]:
+    """Run a policy on given feedback: before, plan, feedback, after, info."""
+    state = policy.init(problem)
+    while (plan := policy.plan(problem, state)) is not None:
+        feedback = answer(plan)
+        after, info = policy.advance(problem, state, plan, feedback)
+        yield state, plan, feedback, after, info
+        state = after
