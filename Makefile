@@ -1,6 +1,8 @@
 # `make run` does the main job, `make test` checks everything; both set up what they need in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests run side by side, and small matrices are slower with several threads.
+export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
 .PHONY: run test lint format bench clean

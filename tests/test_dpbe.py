@@ -12,7 +12,7 @@ from voxpop.errors import Array, InputError
 from voxpop.kernels import Linear, SquaredExponential
 from voxpop.phases import Feedback, Plan
 from voxpop.policies import make_policy
-from voxpop.policies.dpbe import DPBE, paper, users_of_phase
+from voxpop.policies.dpbe import DPBE, PRINTED, users_of_phase
 from voxpop.populations.gp import GPUsers
 from voxpop.posterior import select
 from voxpop.problem import Problem
@@ -76,7 +76,7 @@ def test_nothing_is_known_at_first_but_the_prior() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("policy", [DPBE(), DPBE(compare=False), paper()])
+@pytest.mark.parametrize("policy", [DPBE(), DPBE(compare=False), DPBE(**PRINTED)])
 def test_the_action_of_largest_lower_bound_stays(policy: DPBE, seed: int) -> None:
     problem, rng = random_problem(seed, noise_std=0.02, bias_std=0.05, horizon=4000), np.random.default_rng(seed)
     users = GPUsers(problem, function_of_norm(problem, 1.0, rng))
@@ -165,7 +165,7 @@ def test_a_refuted_norm_bound_is_doubled_and_the_run_still_finds_the_best(seed: 
     assert f.max() - f[best] <= 0.01
 
 
-@pytest.mark.parametrize("policy", [DPBE(), DPBE(compare=False), paper()])
+@pytest.mark.parametrize("policy", [DPBE(), DPBE(compare=False), DPBE(**PRINTED)])
 @pytest.mark.parametrize("seed", range(3))
 def test_answers_that_no_norm_can_explain_still_end_with_an_action(policy: DPBE, seed: int) -> None:
     problem, rng = random_problem(seed, n=6, noise_std=1e-3, bias_std=1e-3, horizon=500), np.random.default_rng(seed)
@@ -231,7 +231,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
 
 
 @pytest.mark.parametrize("worst", [False, True])
-@pytest.mark.parametrize("policy", [DPBE(), paper()], ids=NAMES)
+@pytest.mark.parametrize("policy", [DPBE(), DPBE(**PRINTED)], ids=NAMES)
 def test_truth_is_outside_the_intervals_less_often_than_beta(policy: DPBE, worst: bool) -> None:
     of_values, of_gaps, refuted = misses(policy, worst)
     assert len(of_values) > 1000
@@ -279,10 +279,10 @@ def test_advancing_leaves_the_old_state_alone() -> None:
     np.testing.assert_array_equal(state.active, active)
 
 
-@pytest.mark.parametrize("settings", [{"alpha": 0.5, "ratio": 1.2}, {"compare": False}, {"intersect": False}])
+@pytest.mark.parametrize("settings", [{"alpha": 0.5, "ratio": 1.2}, {"compare": False}, PRINTED])
 def test_settings_make_the_same_policy_again(settings: dict[str, Any]) -> None:
     policy = DPBE(**settings)
-    assert DPBE(**policy.settings()) == policy
+    assert make_policy(**policy.settings()) == policy
 
 
 def test_rewards_shifted_with_their_prior_mean_change_nothing() -> None:

@@ -28,6 +28,7 @@ from voxpop.kernels import Kernel, Matern, SquaredExponential
 from voxpop.pilot import Group, Pilot
 from voxpop.problem import Problem
 from voxpop.spaces import Decisions, Space
+from voxpop.threads import one_thread
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "squared-exponential": SquaredExponential,
@@ -47,6 +48,12 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @property
+    def range(self) -> str:
+        """The interval for people."""
+        wild = self.high - self.low > 1e6 * abs(self.value)
+        return "not determined" if wild else f"{self.low:.3g} to {self.high:.3g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +104,22 @@ def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", ma
             f"the pilot has {len(groups)} different patterns of actions and counts, too many to solve for; "
             "let users share the same actions and counts"
         )
-    fits = [_Fit.search(name, points, axes, groups) for name in names]
-    best = max(fits, key=lambda fit: fit.log_likelihood)
-    return best.calibration(pilot, margin)
+    with one_thread():
+        fits = [_Fit.search(name, points, axes, groups) for name in names]
+        return max(fits, key=lambda fit: fit.log_likelihood).calibration(pilot, margin)
 
 
 def _axes(space: Space | None, dimension: int) -> dict[str, int]:
     """The parameters and how many dimensions each takes."""
     if space is None:
         return {f"x{i + 1}": 1 for i in range(dimension)}
-    return {name: parameter.width for name, parameter in space.parameters.items()}
+    axes = {name: parameter.width for name, parameter in space.parameters.items()}
+    if sum(axes.values()) != dimension:
+        raise InputError(
+            f"the space has {sum(axes.values())} dimensions and the pilot's actions have {dimension}; "
+            "scale the pilot's actions with this space"
+        )
+    return axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,4 +303,5 @@ def _norm(posterior: _Posterior, margin: float) -> Estimate:
     expected = square + float(np.trace(covariance))
     variance = 2 * float(np.sum(covariance**2)) + 4 * float(posterior.norm_mean @ covariance @ posterior.norm_mean)
     reach = 1.96 * math.sqrt(max(variance, 0.0))
-    return Estimate(margin * math.sqrt(expected), math.sqrt(max(expected - reach, 0.0)), math.sqrt(expected + reach))
+    low, value, high = (math.sqrt(max(square, 0.0)) for square in (expected - reach, expected, expected + reach))
+    return Estimate(margin * value, margin * low, margin * high)

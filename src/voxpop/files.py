@@ -1,6 +1,7 @@
 """Reading and writing whole files, with errors people can act on."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from voxpop.errors import InputError
@@ -9,7 +10,7 @@ from voxpop.errors import InputError
 def read_text(path: Path) -> str:
     """The text of a file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}; check the path") from None
     except UnicodeDecodeError as error:
@@ -19,6 +20,7 @@ def read_text(path: Path) -> str:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file in one step: after a crash it holds the old content or the new, never a part."""
     data = content.encode() if isinstance(content, str) else content
+    path = path.resolve()  # a link stays a link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
@@ -27,5 +29,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None

@@ -89,11 +89,7 @@ class Tally:
         if array.ndim != 2 or 0 in array.shape:
             raise InputError(f"answers must have the shape (users, arms) and not be empty, got {array.shape}")
         largest = float(np.abs(array).max())
-        if largest > step * 2.0**80:
-            raise InputError(
-                f"the answer {largest:g} is out of all proportion to the problem's scale "
-                f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
-            )
+        check_scale(largest, step)
         grid = np.rint(array / step)
         if largest / step * len(grid) < 2.0**62:
             return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
@@ -109,6 +105,15 @@ class Tally:
         """The average answer."""
         # The quotient of two ints is correctly rounded, however large they are.
         return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
+
+
+def check_scale(largest: float, step: float) -> None:
+    """Refuse answers that are out of all proportion to the problem."""
+    if largest > step * 2.0**80:
+        raise InputError(
+            f"the answer {largest:g} is out of all proportion to the problem's scale "
+            f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
+        )
 
 
 def grid_step(problem: Problem) -> float:

@@ -35,6 +35,14 @@ class Pilot:
     def __post_init__(self) -> None:
         averages = require_array("the pilot's averages", self.averages)
         counts = require_array("the pilot's counts", self.counts)
+        shapes = {np.shape(column) for column in (self.users, self.actions, averages, counts)}
+        if len(shapes) > 1 or averages.ndim != 1:
+            raise InputError(f"a pilot's users, actions, averages and counts must be as many, got shapes {shapes}")
+        if len(self.actions) and not (np.min(self.actions) >= 0 and np.max(self.actions) < len(self.decisions)):
+            raise InputError(
+                f"the pilot's actions must be numbers from 0 to {len(self.decisions) - 1}, "
+                f"got {np.min(self.actions)} to {np.max(self.actions)}"
+            )
         object.__setattr__(self, "averages", averages)
         object.__setattr__(self, "counts", counts)
         if counts.size and counts.min() <= 0:
@@ -65,7 +73,10 @@ class Pilot:
         matrix = require_array("averages", averages)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
             raise InputError(f"averages must have the shape (users, {len(decisions)}), got {matrix.shape}")
-        weights = np.broadcast_to(require_array("counts", counts), matrix.shape)
+        weights = require_array("counts", counts)
+        if weights.shape not in ((), (len(decisions),), matrix.shape):
+            raise InputError(f"counts must be one number, one per action or one per average, got {weights.shape}")
+        weights = np.broadcast_to(weights, matrix.shape)
         users, actions = np.indices(matrix.shape)
         return cls(decisions, users.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
 

@@ -51,13 +51,17 @@ class Options:
     horizon: int | None = None
     data: Path | None = None
 
+    def rounds(self, default: int) -> int:
+        """The horizon, or the study's own."""
+        return default if self.horizon is None else self.horizon
+
 
 def synthetic(options: Options) -> Scenario:
     """A random function of known norm in the RKHS (sec:synthetic_func)."""
     kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
     points = _points(options, dimension)
     function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
-    problem = Problem(points, kernel, 0.01, 0.1, norm, options.horizon or PAPER_HORIZON)
+    problem = Problem(points, kernel, 0.01, 0.1, norm, options.rounds(PAPER_HORIZON))
     return _gp_scenario("synthetic", problem, function(points), alpha=0.7, ratio=1.6)
 
 
@@ -67,7 +71,7 @@ def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], 
     def make(options: Options) -> Scenario:
         function = FUNCTIONS[name]
         points = _points(options, len(function.low))
-        kernel, horizon = SquaredExponential(LENGTH_SCALE), options.horizon or PAPER_HORIZON
+        kernel, horizon = SquaredExponential(LENGTH_SCALE), options.rounds(PAPER_HORIZON)
         problem = Problem(points, kernel, noise_std, math.sqrt(0.001), 1.0, horizon)
         return _gp_scenario(name, problem, rescale(function(points)), alpha=alpha, ratio=1.6)
 
@@ -81,7 +85,7 @@ def light(options: Options) -> Scenario:
     if options.size is not None:
         raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
     f, matrix = load_light(options.data)
-    problem = Problem.of_matrix(matrix, 0.01, 0.1, float(f.max()), options.horizon or PAPER_HORIZON)
+    problem = Problem.of_matrix(matrix, 0.01, 0.1, float(f.max()), options.rounds(PAPER_HORIZON))
     return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
 
 
@@ -93,7 +97,7 @@ def pricing(options: Options) -> Scenario:
 
     Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
     """
-    size = options.size or 101
+    size = 101 if options.size is None else options.size
     require_integer("size of the pricing study", size, least=PILOT_PRICES)
     space = Space(price=Float(2.0, 12.0))
     decisions = space.grid(size)
@@ -105,7 +109,7 @@ def pricing(options: Options) -> Scenario:
     calibration = calibrate(Pilot.of_matrix(tried, answers, PILOT_ROUNDS), space)
     return Scenario(
         "pricing",
-        calibration.problem(decisions, options.horizon or 20_000),
+        calibration.problem(decisions, options.rounds(20_000)),
         customers,
         customers.profit,
         {"alpha": 0.7, "ratio": 1.6},
@@ -139,7 +143,7 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
 
 def _points(options: Options, dimension: int) -> Array:
     """Uniform random points: a symmetric grid would tie the camel's optima."""
-    return stream(options.seed, "layout").uniform(size=(options.size or 100, dimension))
+    return stream(options.seed, "layout").uniform(size=(100 if options.size is None else options.size, dimension))
 
 
 def _gp_scenario(name: str, problem: Problem, f: Array, **settings: float) -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -13,10 +14,11 @@ from voxpop.metrics import Metrics, measure
 from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
 from voxpop.policies import Policy
 from voxpop.populations import Population
-from voxpop.problem import Problem
+from voxpop.problem import GRAM_LIMIT, Problem
 from voxpop.scenarios import Scenario
 from voxpop.state import State
 from voxpop.streams import stream
+from voxpop.threads import one_thread
 
 CHUNK = 4_000_000  # answers drawn at a time, so that memory stays bounded
 
@@ -125,9 +127,10 @@ def simulate(scenario: Scenario, policy: Policy, seed: int = 0, watch: Callable[
     """
     start = perf_counter()
     steps = []
-    for step in run_phases(scenario.problem, policy, scenario.population, seed):
-        steps.append(step)
-        if watch is not None:
-            watch(step)
+    with one_thread() if scenario.problem.size <= GRAM_LIMIT else nullcontext():
+        for step in run_phases(scenario.problem, policy, scenario.population, seed):
+            steps.append(step)
+            if watch is not None:
+                watch(step)
     state = steps[-1].state if steps else policy.init(scenario.problem)
     return Run(scenario, policy, seed, tuple(steps), state, perf_counter() - start)

@@ -43,7 +43,8 @@ class Float:
     def values(self, points: int) -> list[Any]:
         """Evenly spaced values."""
         places = np.linspace(0, 1, points).tolist() if points > 1 else [0.5]
-        return [float(f"{self.at(u):.12g}") for u in places]  # 2.2, not 2.2000000000000002
+        # 2.2, not 2.2000000000000002; but the ends as they were given
+        return [value if u in (0.0, 1.0) else float(f"{value:.12g}") for u in places for value in (self.at(u),)]
 
     def at(self, u: float) -> float:
         """The value at a place in the unit interval."""
@@ -233,8 +234,12 @@ class Decisions(Sequence[Any]):
 
 def _key(decision: object) -> tuple[Any, ...]:
     if isinstance(decision, Mapping):
-        return tuple(sorted(decision.items()))
-    return tuple(decision) if isinstance(decision, Sequence | np.ndarray) else (decision,)
+        return tuple((name, _hashable(decision[name])) for name in sorted(decision, key=str))
+    return tuple(map(_hashable, decision)) if isinstance(decision, Sequence | np.ndarray) else (decision,)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -244,6 +249,7 @@ def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
 def _close(a: Any, b: Any) -> bool:
     if isinstance(a, tuple):
         return isinstance(b, tuple) and _alike(a, b)
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-12)
-    return bool(a == b)
+    try:
+        return bool(a == b) or math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-12)
+    except (TypeError, ValueError):
+        return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from voxpop import wire
 from voxpop.errors import Array, InputError, require_array
 from voxpop.files import read_text, write_atomically
-from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
+from voxpop.phases import Feedback, Info, Plan, Tally, check_scale, grid_step
 from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
 from voxpop.state import State
@@ -76,13 +77,15 @@ class Study:
         self._pending: Plan | None = None
         if self.path is not None and self.path.exists():
             raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
-        self._keep()
+        with self._all_or_nothing():
+            pass
 
     def ask(self) -> Question | None:
         """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
         if self._pending is None:
-            self._pending = self.policy.plan(self.problem, self.state)
-            self._keep()
+            plan = self.policy.plan(self.problem, self.state)
+            with self._all_or_nothing():
+                self._pending = plan
         plan = self._pending
         if plan is None:
             return None
@@ -97,14 +100,16 @@ class Study:
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
         """
         plan = self._pending
+        if plan is None and self.policy.plan(self.problem, self.state) is None:
+            raise InputError(f"the study is over, so feedback for phase {phase} has no place; see what is best")
         if plan is None:
-            raise InputError(f"no question is open, so feedback for phase {phase} has no place; call ask() first")
+            raise InputError(f"no question is open, so feedback for phase {phase} has no place; ask first")
         if phase != plan.phase:
             raise InputError(f"feedback for phase {phase} does not answer the open question of phase {plan.phase}")
         taken = self._feedback(plan, feedback)
-        self._advance(plan, taken)
-        self._pending = None
-        self._keep()
+        with self._all_or_nothing():
+            self._advance(plan, taken)
+            self._pending = None
 
     @property
     def best(self) -> Answer:
@@ -118,6 +123,11 @@ class Study:
             state.simple_regret,
             certain=len(state.active) == 1,
         )
+
+    def is_of(self, problem: Problem, policy: Policy) -> bool:
+        """Whether this is a study of that problem with that policy."""
+        same_problem = wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
+        return same_problem and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the study to a file, all or nothing."""
@@ -151,9 +161,17 @@ class Study:
         self.log.append((plan, feedback))
         self.infos.append(info)
 
-    def _keep(self) -> None:
-        if self.path is not None:
-            self.save(self.path)
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Save what changes inside; if that fails, nothing has changed."""
+        before = self.state, list(self.log), list(self.infos), self._pending
+        try:
+            yield
+            if self.path is not None:
+                self.save(self.path)
+        except BaseException:
+            self.state, self.log, self.infos, self._pending = before
+            raise
 
     def _feedback(self, plan: Plan, feedback: object) -> Feedback:
         if isinstance(feedback, Mapping):
@@ -162,8 +180,9 @@ class Study:
             feedback = Feedback(feedback["mean"], feedback["count"])
         if isinstance(feedback, Feedback):
             feedback.check(plan)
+            check_scale(float(np.abs(feedback.mean).max()), grid_step(self.problem))
             return feedback
-        if isinstance(feedback, Sequence) and feedback and isinstance(feedback[0], Mapping):
+        if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
             feedback = self._matrix(plan, feedback)
         matrix = require_array("feedback", feedback)
         if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
@@ -172,15 +191,13 @@ class Study:
             )
         return Tally.of(matrix, grid_step(self.problem)).feedback()
 
-    def _matrix(self, plan: Plan, records: Iterable[Mapping[str, Any]]) -> Array:
+    def _matrix(self, plan: Plan, records: Iterable[object]) -> Array:
         """Records as a matrix, each person complete and each answer once."""
         columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
         rows: dict[Any, dict[int, float]] = {}
         for number, record in enumerate(records, start=1):
-            if set(record) != {"user", "decision", "average"}:
-                raise InputError(
-                    f"record {number} must have the keys user, decision and average, got {sorted(map(str, record))}"
-                )
+            if not isinstance(record, Mapping) or set(record) != {"user", "decision", "average"}:
+                raise InputError(f"record {number} must have the keys user, decision and average, got {record!r}")
             arm = self.problem.decisions.find(record["decision"])
             if arm not in columns:
                 raise InputError(

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,13 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 def read_rehearsal(path: Path) -> tuple[Scenario, Policy]:
     """A study file as something that can be simulated: the people answer around the pilot's estimate."""
     problem, policy, data = read_study(path)
-    rehearsal = data.get("rehearsal")
-    if rehearsal is None:
+    if "rehearsal" not in data:
         raise InputError(
             f"{path} has no [rehearsal] table, so nobody would answer; add one (voxpop calibrate writes it), "
             "or ask real people with voxpop ask and voxpop tell"
         )
     try:
-        f = _rehearsal(problem, _space(data), rehearsal)
+        f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
@@ -95,7 +94,10 @@ def _space(data: Mapping[str, Any]) -> Space:
         try:
             parameters[name] = made(**arguments)
         except TypeError:
-            raise InputError(f"parameter {name} of type {table['type']} does not take {sorted(arguments)}") from None
+            wanted = ", ".join(part.name for part in fields(made))
+            raise InputError(
+                f"parameter {name} of type {table['type']} takes {wanted}, got {dict(arguments)}"
+            ) from None
         except InputError as error:
             raise InputError(f"parameter {name}: {error}") from None
     return Space(parameters)
@@ -105,9 +107,11 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     for key in data:
         require_choice("entry", key, SECTIONS)
     space = _space(data)
-    sobol = data.get("decisions", {})
-    if sobol:
-        decisions = space.sobol(require_integer("decisions.sobol", sobol.get("sobol"), least=1), sobol.get("seed"))
+    if "decisions" in data:
+        table = _table(data, "decisions")
+        seed = table.get("seed")
+        seed = None if seed is None else require_integer("decisions.seed", seed, least=0)
+        decisions = space.sobol(require_integer("decisions.sobol", table.get("sobol"), least=1), seed)
     else:
         decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
     model = _table(data, "model")
@@ -124,7 +128,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
-    settings = dict(data.get("policy", {}))
+    settings = dict(_table(data, "policy")) if "policy" in data else {}
     require_choice("policy", name := settings.pop("name", "dpbe"), POLICIES)
     return make_policy(name, **settings)
 
@@ -132,8 +136,10 @@ def _policy(data: Mapping[str, Any]) -> Policy:
 def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
     """The smoothest f through the pilot's estimates."""
     at, rewards = table.get("at"), require_array("rehearsal.rewards", table.get("rewards"))
-    if not isinstance(at, list) or not at or rewards.shape != (len(at),):
-        raise InputError("[rehearsal] needs the lists at and rewards, of the same length")
+    if not isinstance(at, list) or not all(isinstance(label, Mapping) for label in at) or rewards.shape != (len(at),):
+        raise InputError(
+            "[rehearsal] needs the list at, of decisions such as {price = 2.0}, and rewards of the same length"
+        )
     points = np.array([space.scale(label) for label in at])
     gram = problem.kernel(points, points)
     gram.flat[:: len(points) + 1] *= 1 + 1e-6
@@ -173,9 +179,9 @@ def write_study(
     model = toml.table()
     for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
         estimate: Estimate = getattr(calibration, key)
-        note = f", and a margin of {calibration.margin:g}" if key == "norm_bound" else ""
+        note = f", with a margin of {calibration.margin:g}" if key == "norm_bound" else ""
         model[key] = toml.float_(repr(float(f"{estimate.value:.6g}")))
-        model[key].comment(f"{estimate.low:.3g} to {estimate.high:.3g}{note}")
+        model[key].comment(f"{estimate.range}{note}")
     document["model"] = model
     document["policy"] = dict(policy)
     labels = toml.array().multiline(True)

@@ -27,22 +27,19 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     parameters = [name for name in names if name not in RESERVED]
     if not parameters:
         raise InputError(f"{path} has no column for a parameter beside user, reward and rounds; add one, such as price")
-    columns: dict[str, list[Any]] = {name: [row[name] for _, row in rows] for name in parameters}
+    columns: dict[str, list[Any]] = {}
     named: dict[str, Parameter] = {}
-    for name, cells in columns.items():
-        numbers = [_number(cell) for cell in cells]
-        if all(number is not None for number in numbers):
-            columns[name] = numbers
-            low, high = min(numbers), max(numbers)  # type: ignore[type-var]
-            if low == high:
-                raise InputError(
-                    f"{path}: the column {name} is always {cells[0]}; vary it in the pilot or leave it out"
-                )
-            named[name] = Float(low, high)  # type: ignore[arg-type]
+    for name in parameters:
+        cells = [row[name] for _, row in rows]
+        # A column is of numbers if most of its cells are: then the others are mistakes.
+        if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
+            columns[name] = [_cell(path, line, row, name) for line, row in rows]
         else:
-            if len(set(cells)) < 2:
-                raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it or leave it out")
-            named[name] = Choice(tuple(sorted(set(cells))))
+            columns[name] = cells
+        values = sorted(set(columns[name]))
+        if len(values) < 2:
+            raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it in the pilot or leave it out")
+        named[name] = Float(values[0], values[-1]) if isinstance(values[0], float) else Choice(tuple(values))
     space = Space(named)
     labels = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     keys = [tuple(label.values()) for label in labels]
@@ -69,8 +66,7 @@ def read_answers(path: Path) -> list[dict[str, Any]]:
     parameters = [name for name in names if name not in RESERVED]
     records = []
     for line, row in rows:
-        cells = {name: _number(row[name]) for name in parameters}
-        decision = {name: row[name] if value is None else value for name, value in cells.items()}
+        decision = {name: row[name] for name in parameters}
         records.append({"user": row["user"], "decision": decision, "average": _cell(path, line, row, "reward")})
     return records
 
@@ -93,6 +89,9 @@ def _read_csv(path: Path, required: tuple[str, ...]) -> tuple[list[tuple[int, di
     for line, cells in lines[1:]:
         if len(cells) != len(names):
             raise InputError(f"{path}, line {line} has {len(cells)} cells for {len(names)} columns; complete the line")
+        if "" in cells:
+            column = cells.index("") + 1
+            raise InputError(f"{path}, line {line}, column {column} ({names[column - 1]}) is ''; fill it in")
     rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
     if not rows:
         raise InputError(f"{path} has a heading but no rows; add one row for each user and action")

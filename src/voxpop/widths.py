@@ -66,6 +66,7 @@ class AffineEstimator:
 
     def __init__(self, problem: Problem, arms: Indices, noise: Noise) -> None:
         self.problem, self.arms = problem, arms
+        self.z = -float(ndtri(problem.beta / 2))
         gram = problem.covariance(arms, arms)
         self._gram, self._noise = gram, noise
         covariance = noise.common * gram
@@ -98,7 +99,7 @@ class AffineEstimator:
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         """The minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
-        z = -float(ndtri(self.problem.beta / 2))
+        z = self.z
         g = cross @ self._basis.T  # (functions, arms)
         path = _Path(self._theta, g * g, square)
         weights = (g / (self._theta + path.minimise(norm_bound / z)[:, None])) @ self._basis

@@ -156,6 +156,8 @@ def unseal(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         raise InputError(
             f"{source} is damaged (line {error.lineno}, column {error.colno}: {error.msg}); {remedy}"
         ) from None
+    except RecursionError:
+        raise InputError(f"{source} is damaged (nested too deeply); {remedy}") from None
     if not isinstance(document, dict) or document.get("format") != kind:
         raise InputError(f"{source} is not a {kind} file; name the file that was saved as one")
     version = document.get("version")
@@ -169,7 +171,7 @@ def unseal(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         raise InputError(f"{source} is damaged (its checksum does not match its content); {remedy}")
     try:
         return decode(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{source} is damaged ({type(error).__name__}: {error}); {remedy}") from None
 
 

@@ -58,10 +58,7 @@ def _show(found: Calibration) -> None:
         f"norm bound B (margin {found.margin:g} included)": found.norm_bound,
     }
     for name, value in rows.items():
-        sure = (
-            f"{number(value.low)} to {number(value.high)}" if value.high < 1e6 * abs(value.value) else "not determined"
-        )
-        table.add_row(name, number(value.value), sure)
+        table.add_row(name, number(value.value), value.range)
     console.print(table)
     console.print(
         f"kernel: {found.kernel_name}, from {found.users} users and {len(found.pilot)} actions", highlight=False

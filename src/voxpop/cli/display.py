@@ -23,7 +23,8 @@ errors = Console(stderr=True)
 def progress(total: int, unit: str) -> Iterator[tuple[Progress, object]]:
     """A progress bar on standard error, so that standard output stays clean."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
-    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True) as bar:
+    quiet = not errors.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=quiet) as bar:
         yield bar, bar.add_task("", total=total)
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console
+from voxpop.errors import InputError
 from voxpop.report.summary import describe, number
 from voxpop.study import Study
 from voxpop.studyfile import read_study
@@ -60,16 +61,22 @@ def tell(
     """Hand in the answers of the phase that was asked, and see what is best so far."""
     opened = _open(study)
     question = opened.ask()
-    opened.tell(phase or (question.phase if question else 0), read_answers(answers))
+    open_phase = question.phase if question else len(opened.log)
+    opened.tell(open_phase if phase is None else phase, read_answers(answers))
     _show_best(opened)
 
 
 def _open(study: Path) -> Study:
     memory = study.with_suffix(".json")
-    if memory.exists():
-        return Study.load(memory)
     problem, policy, _ = read_study(study)
-    return Study(problem, policy, path=memory)
+    if not memory.exists():
+        return Study(problem, policy, path=memory)
+    opened = Study.load(memory)
+    if not opened.is_of(problem, policy):
+        raise InputError(
+            f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
+        )
+    return opened
 
 
 def _show_best(opened: Study) -> None:

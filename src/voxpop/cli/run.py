@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,8 @@ def run(
         from voxpop.report.figures import overview, png
         from voxpop.report.page import render
 
-        page, picture = out / f"{scenario.name}.html", out / f"{scenario.name}.png"
+        stem = re.sub(r"[^\w.-]+", "-", scenario.name).strip(".-") or "study"
+        page, picture = out / f"{stem}.html", out / f"{stem}.png"
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(page, render(result))
         write_atomically(picture, png(overview(result)))

@@ -1,6 +1,7 @@
 """The policies by name, and what a policy is."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from voxpop.errors import InputError, require_choice
@@ -9,7 +10,7 @@ from voxpop.policies.protocol import Policy
 
 __all__ = ["POLICIES", "Policy", "make_policy"]
 
-POLICIES: dict[str, Callable[..., Policy]] = {"dpbe": dpbe.DPBE, "dpbe-paper": dpbe.paper}
+POLICIES: dict[str, Callable[..., Policy]] = {"dpbe": dpbe.DPBE, "dpbe-paper": partial(dpbe.DPBE, **dpbe.PRINTED)}
 
 
 def make_policy(name: str = "dpbe", **settings: Any) -> Policy:

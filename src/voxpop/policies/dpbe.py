@@ -28,6 +28,7 @@ from voxpop.problem import Problem
 from voxpop.state import State
 from voxpop.widths import AffineEstimator, feedback_noise, printed_width
 
+PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
 
 
@@ -41,7 +42,6 @@ class DPBE:
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
-    name: str = "dpbe"
 
     def __post_init__(self) -> None:
         require_number("alpha", self.alpha, above=0, most=2)
@@ -51,9 +51,14 @@ class DPBE:
         if self.compare and self.width == "printed":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
+    @property
+    def name(self) -> str:
+        """`dpbe-paper` if every part is as printed, else `dpbe`."""
+        return "dpbe-paper" if replace(self, **PRINTED) == self else "dpbe"
+
     def settings(self) -> dict[str, Any]:
-        """The arguments that make this policy again."""
-        return asdict(self)
+        """The arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Nothing is known but the prior."""
@@ -145,11 +150,6 @@ class DPBE:
                     return replace(after, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
-
-
-def paper(alpha: float = 0.7, ratio: float = 1.6) -> DPBE:
-    """DPBE to the letter."""
-    return DPBE(alpha, ratio, width="printed", batches="printed", intersect=False, compare=False, name="dpbe-paper")
 
 
 def users_of_phase(alpha: float, phase: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from voxpop.errors import Array, InputError
+from voxpop.files import read_text
 
 
 def load_light(folder: Path) -> tuple[Array, Array]:
@@ -18,12 +19,15 @@ def load_light(folder: Path) -> tuple[Array, Array]:
     found = sorted(folder.glob("light_train_*.csv"))
     if not found:
         raise InputError(f"no light-sensor data in {str(folder)!r}; give a folder that holds light_train_601x41.csv")
+    lines = [line.split(",") for line in read_text(found[0]).splitlines() if line.strip()]
     try:
-        train = np.loadtxt(found[0], delimiter=",", ndmin=2)
+        train = np.array(lines, dtype=float).reshape(len(lines), -1)
     except ValueError as error:
         raise InputError(f"{found[0]} is not a table of numbers ({error}); get a fresh copy of it") from None
+    if len(train) < 2:
+        raise InputError(f"{found[0]} has {len(train)} samples and needs at least two; get a fresh copy of it")
     spread = train.std(axis=0)
-    if len(train) < 2 or not np.isfinite(train).all() or not (spread > 0).all():
-        raise InputError(f"{found[0]} needs at least two finite samples that vary for every sensor")
+    if not np.isfinite(train).all() or not (spread > 0).all():
+        raise InputError(f"{found[0]} needs finite samples that vary for every sensor; get a fresh copy of it")
     means = train.mean(axis=0)
     return means / means.max(), np.asarray(np.corrcoef(train.T))

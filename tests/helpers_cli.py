@@ -1,0 +1,138 @@
+"""Pilots, files and processes for the tests of the outer parts."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from voxpop.cli import main
+from voxpop.errors import Array, InputError
+from voxpop.kernels import Kernel, SquaredExponential
+from voxpop.pilot import Pilot
+from voxpop.spaces import Decisions
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+LIGHT = SHARED / "data" / "light"
+VOXPOP = Path(sys.executable).parent / "voxpop"
+# Threads of small matrix products get in each other's way on a shared machine; a fixed width keeps lines whole.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def draw(covariance: Array, rng: np.random.Generator, users: int | None = None) -> Array:
+    """Gaussian vectors with mean zero, by NumPy's own sampler."""
+    return rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=users, method="eigh")
+
+
+def pilot_of_model(
+    seed: int,
+    points: Array,
+    f: Array | None = None,
+    users: int = 40,
+    rounds: int = 10,
+    kernel: Kernel | None = None,
+    bias: float = 0.5,
+    noise: float = 1.0,
+    mean: float = 2.0,
+) -> Pilot:
+    """People who behave as the model says, around f or around a draw from GP(mean, k)."""
+    rng = np.random.default_rng(seed)
+    K = (kernel or SquaredExponential(0.3))(points, points)
+    f = mean + draw(K, rng) if f is None else f
+    own = bias * draw(K, rng, users)
+    return Pilot.of_matrix(
+        Decisions(points), f + own + noise / np.sqrt(rounds) * rng.standard_normal(own.shape), rounds
+    )
+
+
+def pilot_csv(path: Path, users: int = 12, prices: int = 6, rounds: int = 10, seed: int = 0) -> Path:
+    """A pilot in which a price has a best value in the middle of 1 to 3."""
+    rng = np.random.default_rng(seed)
+    lines = ["user,price,reward,rounds"]
+    for user in range(users):
+        taste = rng.normal(2.0, 0.3)
+        for price in np.linspace(1, 3, prices):
+            reward = 1 - (price - taste) ** 2 + 0.1 * rng.standard_normal()
+            lines.append(f"u{user},{price:.2f},{reward:.5f},{rounds}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+STUDY = """\
+name = "tea"
+horizon = 500
+
+[parameters.price]
+type = "float"
+low = 1.0
+high = 3.0
+points = 5
+
+[kernel]
+type = "squared-exponential"
+length_scale = 0.3
+
+[model]
+noise_std = 0.1
+bias_std = 0.2
+norm_bound = 1.5
+prior_mean = 0.5
+
+[policy]
+name = "dpbe"
+alpha = 0.6
+
+[rehearsal]
+at = [{price = 1.0}, {price = 2.0}, {price = 3.0}]
+rewards = [0.2, 1.1, 0.4]
+"""
+
+
+def study_file(path: Path, text: str = STUDY) -> Path:
+    path.write_text(text)
+    return path
+
+
+def refusal(call: pytest.ExceptionInfo[InputError]) -> str:
+    """The message of a refusal, which is one sentence on one line."""
+    message = str(call.value)
+    assert "\n" not in message
+    assert message
+    return message
+
+
+def voxpop(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The installed command, in a process of its own."""
+    command = [str(VOXPOP), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def main_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    """The command in this process, which is quicker than a new one."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["voxpop", *map(str, arguments)])
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main()
+        return Outcome(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+    return call
