@@ -108,7 +108,7 @@ OTHERS: dict[str, list[str]] = {
     "calibrate word.csv": ["word.csv", "line 4", "column 3", "'cheap'"],
     "calibrate short.csv": ["short.csv", "line 5", "2 cells for 3 columns"],
     "calibrate one.csv": ["one.csv", "at least two users, got 1"],
-    "calibrate single.csv": ["single.csv", "price", "always 1"],
+    "calibrate single.csv": ["single.csv", "price", "always '1'"],
     "calibrate constant.csv": ["constant.csv", "every reward in the pilot is 0.5"],
     "calibrate pilot.csv --out tea.toml": ["tea.toml", "exists already", "--force"],
     "calibrate pilot.csv --out nowhere/tea.toml": ["nowhere/tea.toml", "No such file"],
