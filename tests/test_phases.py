@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_problem
 from voxpop.errors import InputError
-from voxpop.phases import Feedback, Plan, Tally, grid_step
+from voxpop.phases import Feedback, Plan, Tally
 
 STEP = 2.0**-40
 ANSWERS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=12)
@@ -85,7 +85,7 @@ def test_tallies_of_different_plans_or_problems_cannot_be_added() -> None:
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
 def test_the_grid_is_a_power_of_two_and_fine_enough_for_the_problem(scale: float) -> None:
-    step = grid_step(random_problem(0, norm_bound=scale, noise_std=scale / 10, bias_std=scale / 10))
+    step = random_problem(0, norm_bound=scale, noise_std=scale / 10, bias_std=scale / 10).grid_step
     assert math.frexp(step)[0] == 0.5
     assert step < 1e-11 * scale
     Tally.of([[1000 * scale]], step)

@@ -152,7 +152,7 @@ def test_affine_width_exceeds_neither_the_printed_width_nor_the_prior(
         seed, kernel=SquaredExponential(scale), beta=beta, noise_std=noise, bias_std=bias, norm_bound=bound
     )
     at = everything(problem)
-    _, variance = regress(problem, ARMS, PULLS, np.zeros(4), at)
+    _, variance = regress(problem, ARMS, PULLS, at)
     affine = fit(problem, count=count).width
     assert np.all(affine <= printed_width(problem, variance, at, count, bound) * (1 + 1e-6) + 1e-6 * bound)
     assert np.all(affine <= bound * np.sqrt(problem.prior_variance) * (1 + 1e-12))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from voxpop.errors import Array, InputError, require_array, require_integer
-from voxpop.problem import Indices, Problem
-
-GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
+from voxpop.problem import GRID_BITS, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +44,24 @@ class Noise:
     def __add__(self, other: Noise) -> Noise:
         return Noise(self.common + other.common, self.own + other.own)
 
+    def times(self, factor: float) -> Noise:
+        """The covariance times a number."""
+        return Noise(factor * self.common, factor * self.own)
+
+    def of(self, weights: Array, inner: Array) -> Array:
+        """a'(common K + diag(own)) a for weights of shape (functions, arms), given a'K a."""
+        return np.asarray(self.common * inner + np.square(weights) @ self.own)
+
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """The average of the people who answered, how many they were, and the noise that privacy added, if any."""
+    """The average of the people who answered, how many they were, and what privacy did to it, if anything."""
 
     mean: Array  # (arms,)
     count: int
-    noise: Noise | None = None
+    noise: Noise | None = None  # the covariance of what was added
+    clipping: Noise | None = None  # clipping biases a'mean by at most sqrt(a' clipping a)
+    printed: bool = False  # the noise is to be accounted for as printed (eq:confidence_width_dp)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
@@ -114,13 +121,6 @@ def check_scale(largest: float, step: float) -> None:
             f"the answer {largest:g} is out of all proportion to the problem's scale "
             f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
         )
-
-
-def grid_step(problem: Problem) -> float:
-    """The step of the grid on which a problem's answers are added up: a power of two."""
-    spread = (problem.norm_bound + problem.bias_std) * math.sqrt(float(problem.prior_variance.max()))
-    scale = max(spread, problem.noise_std, float(np.abs(problem.means).max()))
-    return 2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -128,13 +129,19 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)
 
 
-def regress(problem: Problem, arms: Indices, pulls: Indices, y: Array, at: Indices) -> tuple[Array, Array]:
-    """Mean and variance of the weighted posterior at some actions, for averages y less their prior mean."""
+def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tuple[Array, Array]:
+    """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance."""
     factor = cho_factor(_regularised(problem, arms, pulls), lower=True)
     cross = problem.covariance(arms, at)  # (arms, at)
     weights = cho_solve(factor, cross)
     variance = problem.prior_variance[at] - np.einsum("ij,ij->j", cross, weights)
-    return np.asarray(weights.T @ y), np.maximum(variance, 0.0)
+    return np.asarray(weights.T), np.maximum(variance, 0.0)
+
+
+@lru_cache(maxsize=64)
+def maximum_information_gain(problem: Problem) -> float:
+    """gamma_T as greedy selection finds it, which is at least 1 - 1/e of the maximum."""
+    return select(problem, np.arange(problem.size), problem.horizon, 1.6).information_gain
 
 
 def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from voxpop.spaces import Decisions
 
 Indices = NDArray[np.intp]
 
+GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
 GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
 
 
@@ -106,6 +108,13 @@ class Problem:
     def means(self) -> Array:
         """The prior mean of every action."""
         return np.broadcast_to(np.asarray(self.prior_mean, dtype=float), (self.size,))
+
+    @cached_property
+    def grid_step(self) -> float:
+        """The step of the grid on which answers are added up: a power of two."""
+        spread = (self.norm_bound + self.bias_std) * math.sqrt(float(self.prior_variance.max()))
+        scale = max(spread, self.noise_std, float(np.abs(self.means).max()))
+        return float(2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS))
 
     def covariance(self, rows: Indices | slice, columns: Indices) -> Array:
         """The kernel matrix of two lists of action numbers, of shape (rows, columns)."""

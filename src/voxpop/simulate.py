@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from voxpop.metrics import Metrics, measure
-from voxpop.phases import Feedback, Info, Plan, Tally, grid_step
+from voxpop.phases import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
 from voxpop.populations import Population
+from voxpop.privacy import Budget, Ledger, NoPrivacy, Privacy, Private, Release, Simulated
 from voxpop.problem import GRAM_LIMIT, Problem
 from voxpop.scenarios import Scenario
 from voxpop.state import State
@@ -28,30 +29,47 @@ class Step:
     """One phase as it happened."""
 
     plan: Plan
+    release: Release
     feedback: Feedback
     info: Info
     state: State
 
 
-def run_phases(problem: Problem, policy: Policy, population: Population, seed: int) -> Iterator[Step]:
+def run_phases(
+    problem: Problem,
+    policy: Policy,
+    population: Population,
+    seed: int,
+    privacy: Privacy | None = None,
+    ledger: Ledger | None = None,
+) -> Iterator[Step]:
     """Play phase after phase until nothing is left to learn."""
+    privacy, ledger = privacy or NoPrivacy(), ledger or Ledger()
     state = policy.init(problem)
     while (plan := policy.plan(problem, state)) is not None:
-        feedback = collect(problem, plan, population, stream(seed, "users", plan.phase))
+        plan = privacy.enlist(problem, state, plan)
+        release = privacy.calibrate(problem, state, plan)
+        tally = collect(plan, population, release, seed)
+        ledger.charge(replace(release.entry(tally.count), phase=plan.phase))
+        feedback = release.analyze(tally, _noise(seed, "agent", plan.phase))
         state, info = policy.advance(problem, state, plan, feedback)
-        yield Step(plan, feedback, info, state)
+        yield Step(plan, release, feedback, info, state)
 
 
-def collect(problem: Problem, plan: Plan, population: Population, rng: np.random.Generator) -> Feedback:
-    """Ask the phase's participants and average their answers."""
-    step, tally = grid_step(problem), None
+def collect(plan: Plan, population: Population, release: Release, seed: int) -> Tally:
+    """Ask the phase's participants and add their reports up, a chunk at a time."""
+    people, noise = stream(seed, "users", plan.phase), _noise(seed, "devices", plan.phase)
     chunk = max(1, CHUNK // len(plan.arms))
+    parts = []
     for start in range(0, plan.participants, chunk):
-        users = min(chunk, plan.participants - start)
-        part = Tally.of(population.observe(plan, users, rng), step)
-        tally = part if tally is None else tally + part
-    assert tally is not None
-    return tally.feedback()
+        answers = population.observe(plan, min(chunk, plan.participants - start), people)
+        parts.append(release.tally(release.randomize(answers, noise)))
+    return reduce(add, parts)
+
+
+def _noise(seed: int, role: str, phase: int) -> Simulated:
+    """Simulated people need no protection, and simulations must be repeatable."""
+    return Simulated(stream(seed, role, phase))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +78,8 @@ class Run:
 
     scenario: Scenario
     policy: Policy
+    privacy: Privacy
+    ledger: Ledger
     seed: int
     steps: tuple[Step, ...]
     state: State
@@ -90,6 +110,8 @@ class Run:
             "horizon": problem.horizon,
             "size": problem.size,
             "settings": self.policy.settings(),
+            **self.privacy.describe(),
+            "ledger": self.ledger.totals(getattr(self.privacy, "delta", 0.0)),
             "regret": metrics.regret,
             "communication": metrics.communication,
             "participants": metrics.participants,
@@ -110,13 +132,20 @@ class Run:
                     "max_width": step.info.max_width,
                     "information_gain": step.info.information_gain,
                     "norm_bound_refuted": step.info.refuted,
+                    "release": step.release.describe(),
                 }
                 for step in self.steps
             ],
         }
 
 
-def simulate(scenario: Scenario, policy: Policy, seed: int = 0, watch: Callable[[Step], None] | None = None) -> Run:
+def simulate(
+    scenario: Scenario,
+    policy: Policy,
+    seed: int = 0,
+    privacy: Privacy | None = None,
+    watch: Callable[[Step], None] | None = None,
+) -> Run:
     """Run a scenario to its end.
 
     >>> from voxpop.policies import make_policy
@@ -126,11 +155,13 @@ def simulate(scenario: Scenario, policy: Policy, seed: int = 0, watch: Callable[
     True
     """
     start = perf_counter()
-    steps = []
-    with one_thread() if scenario.problem.size <= GRAM_LIMIT else nullcontext():
-        for step in run_phases(scenario.problem, policy, scenario.population, seed):
+    problem, privacy, ledger, steps = scenario.problem, privacy or NoPrivacy(), Ledger(), []
+    if isinstance(privacy, Private):
+        ledger.budget = Budget(privacy.epsilon, privacy.delta)
+    with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
+        for step in run_phases(problem, policy, scenario.population, seed, privacy, ledger):
             steps.append(step)
             if watch is not None:
                 watch(step)
-    state = steps[-1].state if steps else policy.init(scenario.problem)
-    return Run(scenario, policy, seed, tuple(steps), state, perf_counter() - start)
+    state = steps[-1].state if steps else policy.init(problem)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(steps), state, perf_counter() - start)

@@ -4,7 +4,7 @@ import numpy as np
 
 from voxpop.errors import require_integer
 
-ROLES = {"layout": 0, "truth": 1, "users": 2, "pilot": 3}
+ROLES = {"layout": 0, "truth": 1, "users": 2, "pilot": 3, "devices": 4, "agent": 5}
 
 
 def stream(seed: int, role: str, phase: int = 0) -> np.random.Generator:

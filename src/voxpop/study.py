@@ -14,7 +14,7 @@ import numpy as np
 from voxpop import wire
 from voxpop.errors import Array, InputError, require_array
 from voxpop.files import read_text, write_atomically
-from voxpop.phases import Feedback, Info, Plan, Tally, check_scale, grid_step
+from voxpop.phases import Feedback, Info, Plan, Tally, check_scale
 from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
 from voxpop.state import State
@@ -180,7 +180,7 @@ class Study:
             feedback = Feedback(feedback["mean"], feedback["count"])
         if isinstance(feedback, Feedback):
             feedback.check(plan)
-            check_scale(float(np.abs(feedback.mean).max()), grid_step(self.problem))
+            check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
             return feedback
         if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
             feedback = self._matrix(plan, feedback)
@@ -189,7 +189,7 @@ class Study:
             raise InputError(
                 f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
             )
-        return Tally.of(matrix, grid_step(self.problem)).feedback()
+        return Tally.of(matrix, self.problem.grid_step).feedback()
 
     def _matrix(self, plan: Plan, records: Iterable[object]) -> Array:
         """Records as a matrix, each person complete and each answer once."""

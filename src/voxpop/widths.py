@@ -14,7 +14,8 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.errors import Array
-from voxpop.phases import Noise
+from voxpop.phases import Feedback, Noise
+from voxpop.posterior import maximum_information_gain
 from voxpop.problem import Indices, Problem
 
 SPAN = 35.0  # log c is sought within the log of the largest eigenvalue +- this
@@ -28,6 +29,24 @@ def printed_width(problem: Problem, variance: Array, at: Indices, count: int, no
     spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
     deviation = np.sqrt(variance)
     return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
+
+
+def printed_privacy_width(
+    problem: Problem, arms: Indices, weights: Array, feedback: Feedback, ratio: float
+) -> Array | float:
+    """What privacy adds to the printed width: the last term of eq:confidence_width_dp.
+
+    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T. Noise that was calibrated exactly is
+    accounted for exactly: by a'(covariance) a of the estimate's own weights a.
+    """
+    if feedback.noise is None:
+        return 0.0
+    z = math.sqrt(2 * math.log(1 / problem.beta))
+    if feedback.printed:
+        return z * math.sqrt(float(feedback.noise.own.max()) * 2 * ratio**2 * maximum_information_gain(problem))
+    inner = np.einsum("ij,ij->i", weights @ problem.covariance(arms, arms), weights)
+    width = z * np.sqrt(feedback.noise.of(weights, inner))
+    return np.asarray(width if feedback.clipping is None else width + np.sqrt(feedback.clipping.of(weights, inner)))
 
 
 def feedback_noise(problem: Problem, pulls: Indices, count: int) -> Noise:
@@ -64,11 +83,11 @@ class AffineEstimator:
     and the width falls in c while B c s(c) < z b(c), where s and b are the two roots (Donoho 1994).
     """
 
-    def __init__(self, problem: Problem, arms: Indices, noise: Noise) -> None:
+    def __init__(self, problem: Problem, arms: Indices, noise: Noise, clipping: Noise | None = None) -> None:
         self.problem, self.arms = problem, arms
         self.z = -float(ndtri(problem.beta / 2))
         gram = problem.covariance(arms, arms)
-        self._gram, self._noise = gram, noise
+        self._gram, self._noise, self._clipping = gram, noise, clipping
         covariance = noise.common * gram
         # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.
         own = noise.own + 4 * len(arms) * EPS * covariance.diagonal()
@@ -115,8 +134,12 @@ class AffineEstimator:
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
-        noise = self._noise.common * (np.maximum(inner, 0.0) + rounding) + np.square(weights) @ self._noise.own
-        return np.asarray(z * np.sqrt(noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding))
+        inner = np.maximum(inner, 0.0) + rounding
+        width = z * np.sqrt(self._noise.of(weights, inner))
+        width += norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
+        if self._clipping is not None:
+            width += np.sqrt(self._clipping.of(weights, inner))
+        return np.asarray(width)
 
 
 class _Path:

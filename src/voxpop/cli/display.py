@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from voxpop.policies import Policy
+from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.scenarios import Scenario
 from voxpop.simulate import Run, Step, simulate
@@ -28,7 +29,7 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, object]]:
         yield bar, bar.add_task("", total=total)
 
 
-def watched(scenario: Scenario, policy: Policy, seed: int) -> Run:
+def watched(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
     """Simulate with a live display of the phase, the rounds and what is left."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 
@@ -36,7 +37,7 @@ def watched(scenario: Scenario, policy: Policy, seed: int) -> Run:
             left = f"{step.info.active_after} of {scenario.problem.size} actions left"
             bar.update(task, advance=step.plan.length, description=f"phase {step.plan.phase}: {left}")  # type: ignore[arg-type]
 
-        return simulate(scenario, policy, seed, watch)
+        return simulate(scenario, policy, seed, privacy, watch)
 
 
 def show_phases(run: Run) -> None:

@@ -1,0 +1,28 @@
+"""Privacy: who must be trusted with what, and what everyone is promised.
+
+| model | device | shuffler | agent |
+|---|---|---|---|
+| none | send | - | mean |
+| central | send | - | whiten, clip, mean, + Gaussian once |
+| local | whiten, clip, + Gaussian | - | mean |
+| shuffle | whiten, clip, encode into bits (alg:shuffler) | permute | count, debias |
+"""
+
+from voxpop.privacy.ledger import Budget, Entry, Ledger
+from voxpop.privacy.models import MODELS, Private
+from voxpop.privacy.release import NoPrivacy, Privacy, Release
+from voxpop.privacy.sources import Secure, Simulated, Source
+
+__all__ = [
+    "MODELS",
+    "Budget",
+    "Entry",
+    "Ledger",
+    "NoPrivacy",
+    "Privacy",
+    "Private",
+    "Release",
+    "Secure",
+    "Simulated",
+    "Source",
+]

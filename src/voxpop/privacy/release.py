@@ -1,0 +1,100 @@
+"""What every trust model is: a way to enlist people, and a release with a device's, an adder's and an agent's side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from voxpop.errors import Array, InputError
+from voxpop.phases import Feedback, Plan, Tally
+from voxpop.privacy.ledger import Entry
+from voxpop.privacy.sources import Source
+from voxpop.problem import Problem
+from voxpop.state import State
+
+
+class Release(Protocol):
+    """Public constants of one phase; they may cross the wire."""
+
+    def randomize(self, y: Array, source: Source) -> Array:
+        """On the device: what is sent for averages y; several people at once have the shape (users, arms)."""
+
+    def tally(self, reports: Array) -> Tally:
+        """Where reports are added up (the shuffler in the shuffle model, else the agent)."""
+
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        """At the agent: the private average. Called once for a phase: noise is drawn here."""
+
+    def entry(self, count: int) -> Entry:
+        """What the release spends of the privacy of the people in it."""
+
+    def describe(self) -> dict[str, Any]:
+        """The public constants, for people."""
+
+
+class Privacy(Protocol):
+    """A trust model with its parameters."""
+
+    @property
+    def model(self) -> str:
+        """none, central, local or shuffle."""
+
+    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
+        """The plan with enough people to hide in."""
+
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
+        """The release of a phase, from public constants only."""
+
+    def describe(self) -> dict[str, Any]:
+        """The parameters as plain data."""
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """Everyone trusts the agent with their averages."""
+
+    model = "none"
+
+    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
+        return plan
+
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
+        return PlainRelease(problem.grid_step, len(plan.arms))
+
+    def describe(self) -> dict[str, Any]:
+        return {"privacy": self.model}
+
+
+@dataclass(frozen=True)
+class PlainRelease:
+    """Averages are sent as they are."""
+
+    step: float
+    arms: int
+
+    def randomize(self, y: Array, source: Source) -> Array:
+        return y
+
+    def tally(self, reports: Array) -> Tally:
+        check_reports(reports, self.arms)
+        return Tally.of(reports, self.step)
+
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        return tally.feedback()
+
+    def entry(self, count: int) -> Entry:
+        return Entry("none", count)
+
+    def describe(self) -> dict[str, Any]:
+        return {"mechanism": "none"}
+
+
+def check_reports(reports: Array, arms: int) -> None:
+    """Refuse reports of another length or with numbers that are not finite."""
+    if reports.ndim != 2 or reports.shape[1] != arms:
+        raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
+    if not np.isfinite(reports).all():
+        bad = reports[~np.isfinite(reports)][0]
+        raise InputError(f"a report holds {bad}; send finite numbers only")

@@ -1,0 +1,76 @@
+"""Where noise comes from: the operating system for real people, a NumPy generator for simulated ones.
+
+`Secure` takes no seed and has no debug mode. `Simulated` must be asked for by name, with a generator; nothing that
+serves real people does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voxpop.errors import Array, InputError
+
+Integers = NDArray[np.int64]
+
+
+class Source(Protocol):
+    """Integer noise: whole numbers have no low-order bits through which a floating-point sampler leaks."""
+
+    def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        """Discrete Gaussian noise of this standard deviation."""
+
+    def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
+        """Numbers of successes."""
+
+    def bernoulli(self, chances: Array) -> Integers:
+        """Ones with the given chances."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Noise for simulation: reproducible, and therefore no protection at all."""
+
+    rng: np.random.Generator
+
+    def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        return np.rint(self.rng.normal(0.0, std, size=(rows, columns))).astype(np.int64)
+
+    def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
+        return self.rng.binomial(trials, chance, size=(rows, columns)).astype(np.int64)
+
+    def bernoulli(self, chances: Array) -> Integers:
+        return (self.rng.random(chances.shape) < chances).astype(np.int64)
+
+
+class Secure:
+    """Noise for real people: OpenDP's exact discrete Gaussian, and bits of the operating system."""
+
+    def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        measurement = _discrete_gaussian(std)
+        return np.array([measurement([0] * columns) for _ in range(rows)], dtype=np.int64)
+
+    def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
+        return np.array(
+            [self.bernoulli(np.full((columns, trials), chance)).sum(axis=1) for _ in range(rows)], dtype=np.int64
+        )
+
+    def bernoulli(self, chances: Array) -> Integers:
+        words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64).reshape(chances.shape)
+        return ((words >> np.uint64(11)).astype(float) * 2.0**-53 < chances).astype(np.int64)
+
+
+@cache
+def _discrete_gaussian(std: float) -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise InputError("private releases need opendp; install it with: pip install 'voxpop[privacy]'") from None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    return dp.m.make_gaussian(*space, scale=std)
