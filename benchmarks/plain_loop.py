@@ -20,7 +20,6 @@ from unittest.mock import patch
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.phases import Noise
 from voxpop.policies import make_policy
 from voxpop.posterior import TIE, BatchRule, Selection
 from voxpop.problem import Indices, Problem
@@ -57,9 +56,9 @@ def plain_select(
 class PlainEstimator(AffineEstimator):
     """The affine width by golden-section search on log c, with a fresh solve for every trial."""
 
-    def __init__(self, problem: Problem, arms: Indices, noise: Noise) -> None:
-        super().__init__(problem, arms, noise)
-        self.covariance = noise.common * self._gram + np.diag(noise.own)
+    def __init__(self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None) -> None:
+        super().__init__(problem, arms, noise, clipping)
+        self.covariance = noise
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         z = self.z

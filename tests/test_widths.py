@@ -12,10 +12,9 @@ from scipy.stats import norm
 from tests.helpers import everything, gram, random_problem, standard_posterior, worst_function
 from voxpop.errors import Array
 from voxpop.kernels import Kernel, Linear, Matern, SquaredExponential
-from voxpop.phases import Noise
 from voxpop.posterior import regress
 from voxpop.problem import Indices, Problem
-from voxpop.widths import Affine, AffineEstimator, feedback_noise, printed_width
+from voxpop.widths import Affine, AffineEstimator, answer_noise, printed_width
 
 ARMS, PULLS, COUNT = np.array([4, 1, 9, 6]), np.array([1, 5, 2, 40]), 3
 
@@ -27,7 +26,7 @@ def noise_matrix(problem: Problem, arms: Indices, pulls: Indices, count: int) ->
 
 
 def fit(problem: Problem, arms: Indices = ARMS, pulls: Indices = PULLS, count: int = COUNT) -> Affine:
-    estimator = AffineEstimator(problem, arms, feedback_noise(problem, pulls, count))
+    estimator = AffineEstimator(problem, arms, answer_noise(problem, arms, pulls, count))
     return estimator.values(everything(problem), problem.norm_bound)
 
 
@@ -39,7 +38,7 @@ def targets(problem: Problem, reference: int | None) -> Array:
     return rows
 
 
-def fit_targets(problem: Problem, reference: int | None, arms: Indices, noise: Noise) -> Affine:
+def fit_targets(problem: Problem, reference: int | None, arms: Indices, noise: Array) -> Affine:
     estimator = AffineEstimator(problem, arms, noise)
     if reference is None:
         return estimator.values(everything(problem), problem.norm_bound)
@@ -62,7 +61,7 @@ def test_no_weights_found_by_an_optimiser_give_a_smaller_width(name: str, refere
     problem = PROBLEMS[name]
     K, N, B = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT), problem.norm_bound
     z, rng = norm.isf(problem.beta / 2), np.random.default_rng(0)
-    width = fit_targets(problem, reference, ARMS, feedback_noise(problem, PULLS, COUNT)).width
+    width = fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT)).width
     for x, h in enumerate(targets(problem, reference)):
         if x == reference:
             continue
@@ -87,7 +86,10 @@ def test_a_function_that_the_data_cannot_tell_from_zero_proves_the_width_minimal
     # Duality: the least width is the largest <g, h> over |g| <= B and g(A)'N^-1 g(A) <= z^2 (Donoho 1994).
     problem = PROBLEMS[name]
     K, N = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT)
-    z, affine = norm.isf(problem.beta / 2), fit_targets(problem, reference, ARMS, feedback_noise(problem, PULLS, COUNT))
+    z, affine = (
+        norm.isf(problem.beta / 2),
+        fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT)),
+    )
     for x, h in enumerate(targets(problem, reference)):
         rest = h.copy()
         rest[ARMS] -= affine.weights[x]
@@ -102,7 +104,7 @@ def test_a_function_that_the_data_cannot_tell_from_zero_proves_the_width_minimal
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_width_is_that_of_the_weights_and_estimates_use_them(name: str, reference: int | None) -> None:
     problem = PROBLEMS[name]
-    affine = fit_targets(problem, reference, ARMS, feedback_noise(problem, PULLS, COUNT))
+    affine = fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT))
     K, N, y = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT), np.array([0.3, -1.0, 2.0, 0.5])
     rest = targets(problem, reference)
     rest[:, ARMS] -= affine.weights
@@ -204,16 +206,10 @@ def test_data_of_no_use_leaves_the_prior() -> None:
     np.testing.assert_allclose(affine.width, problem.norm_bound * np.sqrt(problem.prior_variance), rtol=1e-12)
 
 
-def test_noise_adds_part_by_part() -> None:
-    total = Noise(0.5, np.array([1.0, 2.0])) + Noise(0.25, np.array([0.0, 3.0]))
-    assert total.common == 0.75
-    np.testing.assert_array_equal(total.own, [1.0, 5.0])
-
-
-def test_feedback_noise_is_the_covariance_of_the_average() -> None:
+def test_answer_noise_is_the_covariance_of_the_average() -> None:
     problem = PROBLEMS["noisy"]
-    noise = feedback_noise(problem, PULLS, COUNT)
-    matrix = noise.common * gram(problem)[np.ix_(ARMS, ARMS)] + np.diag(noise.own)
+    noise = answer_noise(problem, ARMS, PULLS, COUNT)
+    matrix = noise
     np.testing.assert_allclose(matrix, noise_matrix(problem, ARMS, PULLS, COUNT), rtol=1e-13)
 
 
@@ -242,9 +238,9 @@ def test_near_singular_kernels_give_finite_widths_that_the_weights_keep(
     decisions, kernel, noise_std = HARD[name]
     problem = Problem(decisions, kernel, noise_std, 0.1, norm_bound=2.0, horizon=100, beta=0.01)
     arms, z = np.array([0, 2, 3, 4, 7]), norm.isf(0.005)
-    noise = feedback_noise(problem, np.full(5, pulls), count)
+    noise = answer_noise(problem, arms, np.full(5, pulls), count)
     affine, K = fit_targets(problem, reference, arms, noise), gram(problem)
-    N = noise.common * K[np.ix_(arms, arms)] + np.diag(noise.own)
+    N = noise
     assert np.isfinite(affine.width).all()
     assert np.isfinite(affine.weights).all()
     for x, h in enumerate(targets(problem, reference)):

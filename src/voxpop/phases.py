@@ -32,35 +32,13 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
-    """A covariance of the form common * K + diag(own), K being the kernel matrix of the arms.
-
-    The average of the answers has an error of this form, and so has what the privacy mechanisms add to it.
-    """
-
-    common: float
-    own: Array  # (arms,)
-
-    def __add__(self, other: Noise) -> Noise:
-        return Noise(self.common + other.common, self.own + other.own)
-
-    def times(self, factor: float) -> Noise:
-        """The covariance times a number."""
-        return Noise(factor * self.common, factor * self.own)
-
-    def of(self, weights: Array, inner: Array) -> Array:
-        """a'(common K + diag(own)) a for weights of shape (functions, arms), given a'K a."""
-        return np.asarray(self.common * inner + np.square(weights) @ self.own)
-
-
-@dataclass(frozen=True, eq=False)
 class Feedback:
     """The average of the people who answered, how many they were, and what privacy did to it, if anything."""
 
     mean: Array  # (arms,)
     count: int
-    noise: Noise | None = None  # the covariance of what was added
-    clipping: Noise | None = None  # clipping biases a'mean by at most sqrt(a' clipping a)
+    noise: Array | None = None  # (arms, arms) the covariance of what was added
+    clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
     printed: bool = False  # the noise is to be accounted for as printed (eq:confidence_width_dp)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from operator import add
 from time import perf_counter
 from typing import Any
 
+from voxpop.errors import InputError
 from voxpop.metrics import Metrics, measure
 from voxpop.phases import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
@@ -157,6 +158,10 @@ def simulate(
     start = perf_counter()
     problem, privacy, ledger, steps = scenario.problem, privacy or NoPrivacy(), Ledger(), []
     if isinstance(privacy, Private):
+        if not policy.aggregates:
+            raise InputError(
+                f"policy {policy.name!r} asks one person a round, which the {privacy.model} model cannot hide; use dpbe"
+            )
         ledger.budget = Budget(privacy.epsilon, privacy.delta)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         for step in run_phases(problem, policy, scenario.population, seed, privacy, ledger):

@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.errors import Array
-from voxpop.phases import Feedback, Noise
+from voxpop.phases import Feedback
 from voxpop.posterior import maximum_information_gain
 from voxpop.problem import Indices, Problem
 
@@ -31,9 +31,7 @@ def printed_width(problem: Problem, variance: Array, at: Indices, count: int, no
     return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
 
 
-def printed_privacy_width(
-    problem: Problem, arms: Indices, weights: Array, feedback: Feedback, ratio: float
-) -> Array | float:
+def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float) -> Array | float:
     """What privacy adds to the printed width: the last term of eq:confidence_width_dp.
 
     As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T. Noise that was calibrated exactly is
@@ -43,15 +41,24 @@ def printed_privacy_width(
         return 0.0
     z = math.sqrt(2 * math.log(1 / problem.beta))
     if feedback.printed:
-        return z * math.sqrt(float(feedback.noise.own.max()) * 2 * ratio**2 * maximum_information_gain(problem))
-    inner = np.einsum("ij,ij->i", weights @ problem.covariance(arms, arms), weights)
-    width = z * np.sqrt(feedback.noise.of(weights, inner))
-    return np.asarray(width if feedback.clipping is None else width + np.sqrt(feedback.clipping.of(weights, inner)))
+        variance = float(feedback.noise.diagonal().max())
+        return z * math.sqrt(variance * 2 * ratio**2 * maximum_information_gain(problem))
+    width = z * _root_form(weights, feedback.noise)
+    return width if feedback.clipping is None else width + _root_form(weights, feedback.clipping)
 
 
-def feedback_noise(problem: Problem, pulls: Indices, count: int) -> Noise:
-    """N = (v^2 K + sigma^2 W^-1) / |U|: the error of the average of `count` people's answers."""
-    return Noise(problem.bias_std**2 / count, problem.noise_std**2 / (pulls.astype(float) * count))
+def answer_noise(problem: Problem, arms: Indices, pulls: Indices, count: int) -> Array:
+    """N = (v^2 K + sigma^2 W^-1) / |U|: the covariance of the average of `count` people's answers."""
+    covariance = problem.bias_std**2 * problem.covariance(arms, arms)
+    covariance.flat[:: len(arms) + 1] += problem.noise_std**2 / pulls
+    return covariance / count
+
+
+def _root_form(weights: Array, matrix: Array) -> Array:
+    """sqrt(a'M a) for weights a of shape (functions, arms), never too small for rounding."""
+    size = np.abs(weights).sum(axis=1)
+    rounding = (len(matrix) + 4) * EPS * float(matrix.diagonal().max()) * size * size
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", weights @ matrix, weights), 0.0) + rounding))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +90,14 @@ class AffineEstimator:
     and the width falls in c while B c s(c) < z b(c), where s and b are the two roots (Donoho 1994).
     """
 
-    def __init__(self, problem: Problem, arms: Indices, noise: Noise, clipping: Noise | None = None) -> None:
+    def __init__(self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None) -> None:
         self.problem, self.arms = problem, arms
         self.z = -float(ndtri(problem.beta / 2))
         gram = problem.covariance(arms, arms)
         self._gram, self._noise, self._clipping = gram, noise, clipping
-        covariance = noise.common * gram
         # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.
-        own = noise.own + 4 * len(arms) * EPS * covariance.diagonal()
-        covariance.flat[:: len(arms) + 1] += own
+        covariance = noise.copy()
+        covariance.flat[:: len(arms) + 1] *= 1 + 4 * len(arms) * EPS
         scale = np.sqrt(covariance.diagonal())  # factorised as a correlation matrix: arms differ widely in noise
         root = np.linalg.cholesky(covariance / np.outer(scale, scale))
         whiten = dtrtri(root, lower=1)[0] / scale
@@ -134,12 +140,8 @@ class AffineEstimator:
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
-        inner = np.maximum(inner, 0.0) + rounding
-        width = z * np.sqrt(self._noise.of(weights, inner))
-        width += norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
-        if self._clipping is not None:
-            width += np.sqrt(self._clipping.of(weights, inner))
-        return np.asarray(width)
+        width = z * _root_form(weights, self._noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
+        return np.asarray(width if self._clipping is None else width + _root_form(weights, self._clipping))
 
 
 class _Path:

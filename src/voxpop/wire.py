@@ -12,7 +12,7 @@ import numpy as np
 
 from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.kernels import Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
-from voxpop.phases import Feedback, Noise, Plan
+from voxpop.phases import Feedback, Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
 from voxpop.spaces import Decisions
@@ -123,22 +123,19 @@ def plan_from_dict(data: dict[str, Any]) -> Plan:
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
     """Feedback as plain data."""
-    noise = feedback.noise
     return {
         "mean": feedback.mean.tolist(),
         "count": feedback.count,
-        "noise": None if noise is None else {"common": noise.common, "own": noise.own.tolist()},
+        "noise": None if feedback.noise is None else feedback.noise.tolist(),
+        "clipping": None if feedback.clipping is None else feedback.clipping.tolist(),
+        "printed": feedback.printed,
     }
 
 
 def feedback_from_dict(data: dict[str, Any]) -> Feedback:
     """The feedback that `feedback_to_dict` described."""
-    noise = data["noise"]
-    return Feedback(
-        np.array(data["mean"]),
-        data["count"],
-        None if noise is None else Noise(noise["common"], np.array(noise["own"], dtype=float)),
-    )
+    noise, clipping = (None if data[name] is None else np.array(data[name], float) for name in ("noise", "clipping"))
+    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"])
 
 
 def seal(kind: str, content: dict[str, Any]) -> str:

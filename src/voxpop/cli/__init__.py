@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import calibrate, people, run, simulate
+from voxpop.cli import calibrate, people, privacy, run, simulate
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -22,7 +22,8 @@ app = typer.Typer(
         "and writes a report with pictures.\n\n"
         "[bold]With your own people:[/bold]  voxpop calibrate pilot.csv  writes a study file from a pilot;  "
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
-        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json"
+        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json\n\n"
+        "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases."
     ),
 )
 app.command("run")(run.run)
@@ -30,6 +31,7 @@ app.command("simulate")(simulate.simulate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("ask")(people.ask)
 app.command("tell")(people.tell)
+app.command("audit")(privacy.audit)
 
 
 def _version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched
+from voxpop.cli.privacy import DeltaOption, EpsilonOption, PrivacyOption, make_privacy
 from voxpop.files import write_atomically
 from voxpop.policies import make_policy
 from voxpop.scenarios import Options, make_scenario
@@ -21,6 +22,9 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Which simulated people answer.")] = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
+    privacy: PrivacyOption = "central",
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
 ) -> None:
     """Find the best decision: play in phases, ask a sample of people, and report what to do.
@@ -34,7 +38,8 @@ def run(
         policy = make_policy("dpbe", **scenario.settings)
     else:
         scenario, policy = read_rehearsal(study)
-    result = watched(scenario, policy, seed)
+    trust = make_privacy("none" if epsilon is None else privacy, epsilon, delta)
+    result = watched(scenario, policy, seed, trust)
     show_phases(result)
     show_summary(result)
     if report:

@@ -11,6 +11,14 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console, progress, show_phases, show_summary, watched
+from voxpop.cli.privacy import (
+    CalibrationOption,
+    DeltaOption,
+    EpsilonOption,
+    FloorOption,
+    PrivacyOption,
+    make_privacy,
+)
 from voxpop.errors import require_integer
 from voxpop.policies import POLICIES, make_policy
 from voxpop.scenarios import SCENARIOS, Options, make_scenario
@@ -25,6 +33,11 @@ def simulate(
     ratio: Annotated[float | None, typer.Option(help="C, how rarely the action is switched; above 1.")] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
     size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None,
+    privacy: PrivacyOption = "none",
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = 1e-6,
+    calibration: CalibrationOption = "exact",
+    floor: FloorOption = None,
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
     runs: Annotated[int, typer.Option(help="How many seeds, counting up from the first.")] = 1,
     data: Annotated[Path | None, typer.Option(help="The folder of the light-sensor data.")] = None,
@@ -32,12 +45,13 @@ def simulate(
 ) -> None:
     """Simulate a study with the paper's settings, or your own."""
     require_integer("runs", runs, least=1)
+    trust = make_privacy(privacy, epsilon, delta, calibration, floor)
     chosen = {name: value for name, value in (("alpha", alpha), ("ratio", ratio)) if value is not None}
 
     def one(number: int, show: bool = False) -> Run:
         scenario = make_scenario(study, Options(number, size, horizon, data))
         made = make_policy(policy, **{**scenario.settings, **chosen})
-        return watched(scenario, made, number) if show else simulate_once(scenario, made, number)
+        return watched(scenario, made, number, trust) if show else simulate_once(scenario, made, number, trust)
 
     if runs == 1:
         result = one(seed, show=not as_json)

@@ -26,7 +26,7 @@ from voxpop.phases import Feedback, Info, Plan
 from voxpop.posterior import BatchRule, information_gain, regress, select
 from voxpop.problem import Problem
 from voxpop.state import State
-from voxpop.widths import AffineEstimator, feedback_noise, printed_privacy_width, printed_width
+from voxpop.widths import AffineEstimator, answer_noise, printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
@@ -42,6 +42,7 @@ class DPBE:
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
+    aggregates = True
 
     def __post_init__(self) -> None:
         require_number("alpha", self.alpha, above=0, most=2)
@@ -113,7 +114,7 @@ class DPBE:
         weights, variance = regress(problem, plan.arms, plan.pulls, at)
         centre = problem.means[at] + weights @ y
         width = printed_width(problem, variance, at, feedback.count, state.norm_bound)
-        width += printed_privacy_width(problem, plan.arms, weights, feedback, self.ratio)
+        width += printed_privacy_width(problem, weights, feedback, self.ratio)
         return centre, width, centre, width
 
     def _by_affine_width(
@@ -121,7 +122,7 @@ class DPBE:
     ) -> tuple[Array, Array, Array, Array]:
         """Affine estimates of f and, to compare, of its gap to the reference."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
-        noise = feedback_noise(problem, plan.pulls, feedback.count)
+        noise = answer_noise(problem, plan.arms, plan.pulls, feedback.count)
         noise = noise if feedback.noise is None else noise + feedback.noise
         estimator = AffineEstimator(problem, plan.arms, noise, feedback.clipping)
         if not compare:

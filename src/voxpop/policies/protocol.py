@@ -16,6 +16,10 @@ class Policy(Protocol):
     def name(self) -> str:
         """The name by which it is chosen."""
 
+    @property
+    def aggregates(self) -> bool:
+        """Whether it learns from averages of many people, as privacy needs, or from one person a round."""
+
     def settings(self) -> dict[str, Any]:
         """The arguments that make this policy again."""
 

@@ -56,7 +56,7 @@ class Additive:
         ball = self.ball
         mean = ball.restore(total * self.step / count)
         clipping = None if math.isinf(ball.radius) else ball.clipping(count, self.z_score)
-        noise = ball.noise(variance * self.step**2)
+        noise = variance * self.step**2 * ball.shape
         return Feedback(mean, count, noise, clipping, printed=not self.cost.guaranteed)
 
 

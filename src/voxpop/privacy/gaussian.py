@@ -31,7 +31,7 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     """The least multiplier that gives (eps, delta).
 
     >>> round(noise_multiplier(1.0, 1e-6), 3)
-    4.224
+    4.225
     """
     return float(_library().get_sigma_gaussian(require_epsilon(epsilon), require_delta(delta)))
 

@@ -8,21 +8,21 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from voxpop.errors import require_choice, require_integer
+from voxpop.errors import Array, require_choice, require_integer
 from voxpop.phases import Plan
 from voxpop.privacy import printed
 from voxpop.privacy.additive import GRID, Central, Local
-from voxpop.privacy.ball import Ball, euclidean_ball, kernel_ball
+from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import noise_multiplier, require_delta, require_epsilon
 from voxpop.privacy.ledger import Entry
 from voxpop.privacy.release import Release
 from voxpop.privacy.shuffle import Encoding, Shuffled, calibrated_encoding
 from voxpop.problem import Problem
 from voxpop.state import State
-from voxpop.widths import AffineEstimator, feedback_noise
+from voxpop.widths import AffineEstimator, answer_noise
 
 MODELS = ("central", "local", "shuffle")
-SHARE = 4.0  # with the floor, noise may make the sample look this many times smaller than the schedule's
+SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
 MOST_USERS = 100_000  # the floor never asks for more people than this in a phase
 
 
@@ -69,8 +69,7 @@ class Private:
         """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
-        balls = kernel_ball(problem, plan, state.norm_bound), euclidean_ball(problem, plan, state)
-        ball = min(balls, key=lambda ball: self._predicted_width(problem, state, plan, ball))
+        ball = min(candidates(problem, plan, state), key=lambda ball: self._predicted_width(problem, state, plan, ball))
         z = -float(ndtri(problem.beta / 2))
         cost = Entry(self.model, 0, self.epsilon, self.delta, noise_multiplier(self.epsilon, self.delta))
         if self.model == "shuffle":
@@ -93,22 +92,31 @@ class Private:
         return calibrated_encoding(self.epsilon, self.delta, plan.participants, len(plan.arms))
 
     def _predicted_width(self, problem: Problem, state: State, plan: Plan, ball: Ball) -> float:
-        users = plan.participants
-        noise = feedback_noise(problem, plan.pulls, users) + ball.noise(self._variance(ball, plan, users))
-        return float(AffineEstimator(problem, plan.arms, noise).values(state.active, state.norm_bound).width.mean())
+        """The mean width that the active actions will have, if everyone answers."""
+        noise = answer_noise(problem, plan.arms, plan.pulls, plan.participants)
+        noise += self._variance(ball, plan, plan.participants) * ball.shape
+        return _mean_width(problem, state, plan, noise)
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
-        """The least number of people for whom bias and noise together are at most SHARE times the schedule's bias."""
-        ball = kernel_ball(problem, plan, state.norm_bound)
-        target = SHARE * problem.bias_std**2 / plan.participants
+        """The least number of people with whom the widths are as if the schedule's had shrunk SHARE times."""
+        balls = candidates(problem, plan, state)
+        target = _mean_width(
+            problem, state, plan, SHARE * answer_noise(problem, plan.arms, plan.pulls, plan.participants)
+        )
 
         def enough(users: int) -> bool:
-            return problem.bias_std**2 / users + self._variance(ball, plan, users) <= target
+            larger = replace(plan, participants=users)
+            return any(self._predicted_width(problem, state, larger, ball) <= target for ball in balls)
 
         low, high = plan.participants, min(MOST_USERS, 2 * plan.participants)
         while high < MOST_USERS and not enough(high):
             low, high = high, min(MOST_USERS, 2 * high)
-        while high - low > max(1, high // 100):
+        while high - low > max(1, high // 20):
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return max(high, plan.participants)
+
+
+def _mean_width(problem: Problem, state: State, plan: Plan, noise: Array) -> float:
+    estimator = AffineEstimator(problem, plan.arms, noise)
+    return float(estimator.values(state.active, state.norm_bound).width.mean())

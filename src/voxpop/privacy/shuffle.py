@@ -131,7 +131,9 @@ class Shuffled:
         floor = np.floor(scaled)
         rounding = source.bernoulli(scaled - floor)
         users, arms = scaled.shape
-        return floor + rounding + source.binomial(users, arms, self.encoding.trials, self.encoding.chance)
+        return np.asarray(
+            floor + rounding + source.binomial(users, arms, self.encoding.trials, self.encoding.chance), dtype=float
+        )
 
     def tally(self, reports: Array) -> Tally:
         """At the shuffler: how many of a coordinate's shuffled bits are ones, which is all they reveal."""
@@ -154,7 +156,7 @@ class Shuffled:
         mean = ball.restore(unit * ones / tally.count - ball.radius)
         variance = replace(code, users=tally.count).variance * (unit / tally.count) ** 2
         clipping = ball.clipping(tally.count, self.z_score)
-        return Feedback(mean, tally.count, ball.noise(variance), clipping, printed=not self.cost.guaranteed)
+        return Feedback(mean, tally.count, variance * ball.shape, clipping, printed=not self.cost.guaranteed)
 
     def entry(self, count: int) -> Entry:
         return replace(self.cost, users=count)

@@ -60,6 +60,15 @@ def summarise(run: Run) -> list[Line]:
             f"against knowing the best action from the start{_share(metrics.regret, problem.horizon * f.max())}",
         ),
     ]
+    trust = run.privacy.describe()
+    if trust["privacy"] != "none":
+        lines.append(
+            Line(
+                "Promised",
+                f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
+                "; ".join(trust["caveats"]) or "to everyone, whatever they answer; each person is asked once",
+            )
+        )
     if state.norm_bound != problem.norm_bound:
         lines.append(
             Line(

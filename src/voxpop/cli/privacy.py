@@ -1,0 +1,70 @@
+"""`voxpop audit`, and the privacy options that other commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from voxpop.cli.display import console, progress
+from voxpop.errors import InputError, require_choice
+from voxpop.privacy import MODELS, NoPrivacy, Privacy, Private, Secure
+from voxpop.privacy.audit import audit as attack
+
+PrivacyOption = Annotated[str, typer.Option("--privacy", help="Whom people trust: none, central, local or shuffle.")]
+EpsilonOption = Annotated[float | None, typer.Option(help="What everyone is promised; smaller is more private.")]
+DeltaOption = Annotated[float, typer.Option(help="The probability with which the promise may fail.")]
+CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
+FloorOption = Annotated[
+    int | None, typer.Option(help="The least number of people a phase; 0 for the schedule's own, default: chosen.")
+]
+
+
+def make_privacy(
+    model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
+) -> Privacy:
+    """The trust model that the options describe."""
+    require_choice("privacy model", model, ("none", *MODELS))
+    if model == "none":
+        if epsilon is not None:
+            raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy central, local or shuffle")
+        return NoPrivacy()
+    if epsilon is None:
+        raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")
+    return Private(model, epsilon, delta, calibration, floor)
+
+
+def audit(
+    model: Annotated[str, typer.Option("--privacy", help="central, local, shuffle or all.")] = "all",
+    epsilon: EpsilonOption = 5.0,
+    delta: DeltaOption = 1e-6,
+    trials: Annotated[int, typer.Option(help="Releases attacked in each of the two neighbouring groups.")] = 4000,
+) -> None:
+    """Attack voxpop's own private releases, and say what was claimed and what was measured.
+
+    Uses the noise that real people get, from the operating system. Exits with 1 if a release protects less than it
+    claims.
+    """
+    require_choice("privacy model", model, ("all", *MODELS))
+    findings = []
+    for name in MODELS if model == "all" else (model,):
+        privacy = make_privacy(name, epsilon, delta)
+        with progress(2 * trials, f"releases ({name})") as (bar, task):
+            findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))  # type: ignore[arg-type]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("model", "claimed mu", "measured mu", "mu is above", "claimed eps", "eps is above", "verdict"):
+        table.add_column(heading, justify="left" if heading in ("model", "verdict") else "right")
+    for found in findings:
+        numbers = (found.claimed_mu, found.measured_mu, found.certain_mu, found.claimed_epsilon, found.certain_epsilon)
+        verdict = "[bold red]VIOLATED[/bold red]" if found.violated else "holds"
+        table.add_row(found.model, *(f"{number:.3f}" for number in numbers), verdict)
+    console.print(table)
+    sample = findings[0]
+    console.print(
+        f"mu = sensitivity / noise; bounds hold with {sample.confidence:.2%} confidence, from {sample.trials:,} "
+        f"releases a model; eps at delta = {sample.delta:g}",
+        highlight=False,
+    )
+    if any(found.violated for found in findings):
+        raise typer.Exit(1)
