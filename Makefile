@@ -24,6 +24,8 @@ format: $(SETUP)
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/plain_loop.py
+	$(BIN)/python benchmarks/shuffle_table.py
+	$(BIN)/python benchmarks/privacy_table.py
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

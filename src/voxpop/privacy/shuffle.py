@@ -67,7 +67,7 @@ def printed_encoding(epsilon: float, delta: float, users: int, arms: int) -> Enc
 def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> Encoding:
     """The least noise for which the privacy of the actual binomial total is (eps, delta)."""
     multiplier = noise_multiplier(epsilon, delta)
-    g = math.ceil(max(FINENESS * math.sqrt(arms), 2 * math.sqrt(users) / multiplier))
+    g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(users) / multiplier))
     shift = shift_of(g, arms)
     # Start from the Gaussian of the same variance, which is close, and search for the least p that is enough.
     trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / users))
@@ -79,6 +79,18 @@ def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> 
         enough = binomial_delta(users * trials, middle, shift, epsilon) <= delta
         low, high = (low, middle) if enough else (middle, high)
     return Encoding(g, trials, high, users)
+
+
+def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
+    """The eps that the actual binomial total gives at delta."""
+    shift, trials = shift_of(encoding.levels, arms), encoding.users * encoding.trials
+    low, high = 0.0, 1.0
+    while binomial_delta(trials, encoding.chance, shift, high) > delta:
+        low, high = high, 2 * high
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if binomial_delta(trials, encoding.chance, shift, middle) <= delta else (middle, high)
+    return high
 
 
 def shift_of(levels: int, arms: int) -> int:

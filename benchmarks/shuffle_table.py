@@ -1,0 +1,38 @@
+"""The shuffle protocol with printed and with calibrated parameters: bits, noise and the eps it really gives.
+
+Noise is the standard deviation of the average's error in a coordinate, in units of the clipping radius; beside it, what
+the central and the local model add. 50 arms, delta = 1e-6.
+
+    python benchmarks/shuffle_table.py
+"""
+
+from __future__ import annotations
+
+import math
+
+from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.shuffle import Encoding, achieved_epsilon, calibrated_encoding, printed_encoding
+
+ARMS, DELTA = 50, 1e-6
+
+
+def cells(encoding: Encoding) -> str:
+    noise = 2 * math.sqrt(encoding.variance) / (encoding.levels * encoding.users)
+    return f"{encoding.bits * ARMS:,} | {noise:.2g} | {achieved_epsilon(encoding, ARMS, DELTA):.2f}"
+
+
+def main() -> None:
+    print("| people | eps | printed: bits | noise | eps really | calibrated: bits | noise | eps really | central | local |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for users in (100, 1000, 10_000, 100_000):
+        for epsilon in (1, 5, 15):
+            printed = printed_encoding(epsilon, DELTA / 2, users, ARMS)
+            calibrated = calibrated_encoding(epsilon, DELTA, users, ARMS)
+            central = 2 * noise_multiplier(epsilon, DELTA) / users
+            local = central * math.sqrt(users)
+            row = f"| {users:,} | {epsilon} | {cells(printed)} | {cells(calibrated)} | {central:.2g} | {local:.2g} |"
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
