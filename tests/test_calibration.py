@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import draw, pilot_of_model, refusal
 from voxpop.calibration import KERNELS, Calibration, Estimate, _Fit, calibrate
 from voxpop.errors import Array, InputError
-from voxpop.kernels import Matern, SquaredExponential
+from voxpop.kernels import Constant, Matern, SquaredExponential
 from voxpop.pilot import Pilot
 from voxpop.populations.functions import random_rkhs_function
 from voxpop.spaces import Choice, Decisions, Float, Space
 
-LENGTH, BIAS, NOISE, TAU = 0.35, 0.6, 0.9, 1.3
+LENGTH, BIAS, NOISE, TAU, OFFSET = 0.35, 0.6, 0.9, 1.3, 0.2
 LINE = np.linspace(0, 1, 12)[:, None]
 POINTS = np.array([[0.0], [0.3], [0.45], [0.8], [1.0]])
 NAN = float("nan")
@@ -24,14 +25,18 @@ NAN = float("nan")
 
 def fitted(pilot: Pilot) -> _Fit:
     """The likelihood of a pilot at fixed constants."""
-    theta = np.log([LENGTH, BIAS, NOISE, TAU])
+    theta = np.append(np.log([LENGTH, BIAS, NOISE, TAU]), logit(OFFSET))
     return _Fit("squared-exponential", pilot.decisions.points, {"x1": 1}, pilot.groups(), theta, 0.0)
+
+
+def kernel_of(x: Array, y: Array) -> Array:
+    return np.asarray((1 - OFFSET) * np.exp(-((x - y.T) ** 2) / (2 * LENGTH**2)) + OFFSET)
 
 
 def joint_covariance(pilot: Pilot) -> Array:
     """The covariance of all records at once: tau^2 k, and v^2 k and sigma^2 / w within a user."""
     x = pilot.decisions.points[pilot.actions]
-    K = np.exp(-((x - x.T) ** 2) / (2 * LENGTH**2))
+    K = kernel_of(x, x)
     same_user = pilot.users[:, None] == pilot.users
     return np.asarray(TAU**2 * K + BIAS**2 * K * same_user + np.diag(NOISE**2 / pilot.counts))
 
@@ -77,8 +82,8 @@ def test_the_likelihood_is_that_of_all_answers_together(name: str) -> None:
 def test_the_posterior_of_f_is_that_of_all_answers_together(name: str) -> None:
     pilot = PILOTS[name]()
     x = pilot.decisions.points
-    cross = TAU**2 * np.exp(-((x - x[pilot.actions].T) ** 2) / (2 * LENGTH**2))  # (actions, records)
-    prior = TAU**2 * np.exp(-((x - x.T) ** 2) / (2 * LENGTH**2))
+    cross = TAU**2 * kernel_of(x, x[pilot.actions])  # (actions, records)
+    prior = TAU**2 * kernel_of(x, x)
     gain = np.linalg.solve(joint_covariance(pilot), cross.T).T
     posterior = fitted(pilot).posterior()
     np.testing.assert_allclose(posterior.mean, gain @ (pilot.averages - posterior.prior_mean), atol=1e-10)
@@ -96,7 +101,7 @@ def test_the_estimate_is_a_maximum_of_the_likelihood() -> None:
 
 
 def fitted_at_truth(pilot: Pilot) -> float:
-    theta = np.log([0.3, 0.5, 1.0, 1.0])
+    theta = np.append(np.log([0.3, 0.5, 1.0, 1.0]), logit(0.002))
     fit = _Fit("squared-exponential", LINE, {"x1": 1}, pilot.groups(), theta, 0.0)
     return fit.posterior().log_likelihood
 
@@ -171,7 +176,17 @@ def test_a_choice_has_one_length_scale_over_all_its_dimensions() -> None:
     found = calibrate(Pilot(decisions, pilot.users, pilot.actions, pilot.averages, pilot.counts), space, "matern-5/2")
     price, tea = found.length_scales["price"].value, found.length_scales["tea"].value
     assert list(found.length_scales) == ["price", "tea"]
-    assert found.kernel == Matern((price, tea, tea, tea), nu=2.5)
+    offset = found.offset.value
+    assert found.kernel == (1 - offset) * Matern((price, tea, tea, tea), nu=2.5) + Constant(offset)
+
+
+def test_people_who_differ_by_a_constant_are_recognised() -> None:
+    rng = np.random.default_rng(3)
+    f = 1.5 - 4 * (LINE[:, 0] - 0.4) ** 2
+    answers = f + rng.normal(0, 0.5, (40, 1)) + rng.normal(0, 0.05, (40, 12))
+    found = calibrate(Pilot.of_matrix(Decisions(LINE), answers, 1))
+    assert found.offset.value > 0.9
+    assert found.bias_std.value == pytest.approx(0.5, rel=0.3)
 
 
 def test_the_problem_takes_its_constants_from_the_pilot() -> None:

@@ -2,7 +2,7 @@
 
 from voxpop.calibration import Calibration, calibrate
 from voxpop.errors import InputError
-from voxpop.kernels import Linear, Matern, Precomputed, SquaredExponential
+from voxpop.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
 from voxpop.pilot import Pilot
 from voxpop.policies import make_policy
 from voxpop.problem import Problem
@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Calibration",
     "Choice",
+    "Constant",
     "Decisions",
     "Float",
     "InputError",

@@ -1,16 +1,8 @@
 """The model's constants from a pilot: a few dozen people, a dozen actions, averages with counts.
 
-The pilot's averages follow the model of the study itself,
-
-    y_u(x_i) = f(x_i) + b_u(x_i) + e,    f ~ GP(m, tau^2 k),  b_u ~ GP(0, v^2 k),  e ~ N(0, sigma^2 / w_ui),
-
-and the length-scales, v, sigma, tau and m maximise the marginal likelihood. People who tried the same actions equally
-often are exchangeable, so their likelihood splits into that of their mean and that of their scatter around it: with
-S = v^2 K + sigma^2 W^-1 and U people,
-
-    mean ~ N(m 1, tau^2 K + S / U),     scatter ~ Wishart(S, U - 1),
-
-which costs O(actions^3) however many people there are. People with a pattern of their own form a group of one.
+The pilot's averages follow the model of the study itself (`likelihood.py`) with the kernel k = (1 - w) k_l + w, smooth
+plus constant: people often differ in how much they like everything. The length-scales l, v, sigma, tau, w and the prior
+mean m maximise the marginal likelihood.
 """
 
 from __future__ import annotations
@@ -21,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from numpy.linalg import LinAlgError
+from scipy.special import expit, logit
 
 from voxpop.errors import Array, InputError, require_choice, require_number
-from voxpop.kernels import Kernel, Matern, SquaredExponential
+from voxpop.kernels import Constant, Kernel, Matern, SquaredExponential
+from voxpop.likelihood import Evaluation
 from voxpop.pilot import Group, Pilot
 from voxpop.problem import Problem
 from voxpop.spaces import Decisions, Space
@@ -36,7 +30,8 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "matern-3/2": partial(Matern, nu=1.5),
     "matern-1/2": partial(Matern, nu=0.5),
 }
-LENGTHS = (0.01, 10.0)  # length-scales are sought between these, on the unit cube
+LENGTHS = (0.02, 1.0)  # length-scales are sought between these, on the unit cube
+OFFSETS = (1e-3, 1 - 1e-3)  # and the constant's share w between these
 MOST_NUMBERS = 3000  # means of groups that are solved for together
 STARTS = (0.1, 0.3, 1.0)
 
@@ -62,6 +57,7 @@ class Calibration:
 
     kernel_name: str
     length_scales: dict[str, Estimate]  # by parameter
+    offset: Estimate  # the share of a person's deviation that is the same for every action
     bias_std: Estimate
     noise_std: Estimate
     prior_mean: Estimate
@@ -73,6 +69,15 @@ class Calibration:
     pilot: Decisions
     rewards: tuple[Estimate, ...]  # f at the pilot's actions
 
+    @property
+    def ridge(self) -> float:
+        """sigma^2 / B^2: what a round tells, against what there is to learn about f.
+
+        The paper's sigma^2 / v^2 measures it against one person's deviation. Where people differ little, or only by
+        a constant, that would call f known after a handful of actions, long before it is.
+        """
+        return (self.noise_std.value / self.norm_bound.value) ** 2
+
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
         """The study's problem; the norm bound carries the margin."""
         return Problem(
@@ -83,7 +88,8 @@ class Calibration:
             self.norm_bound.value,
             horizon,
             prior_mean=self.prior_mean.value,
-            **({} if beta is None else {"beta": beta}),
+            beta=beta,
+            ridge=self.ridge,
         )
 
 
@@ -123,21 +129,8 @@ def _axes(space: Space | None, dimension: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Posterior:
-    """The likelihood at one setting, and f given the pilot in coordinates h with f = m + tau K^1/2 h."""
-
-    log_likelihood: float
-    prior_mean: float
-    prior_mean_std: float
-    mean: Array  # (actions,) of f - m
-    covariance: Array  # (actions, actions)
-    norm_mean: Array  # (actions,) of K^-1/2 (f - m)
-    norm_covariance: Array
-
-
-@dataclass(frozen=True, eq=False)
 class _Fit:
-    """One kernel family with its best constants; `theta` holds the logarithms of lengths, v, sigma, tau."""
+    """One kernel family with its best constants; `theta` holds the logarithms of lengths, v, sigma, tau; logit w."""
 
     name: str
     points: Array
@@ -166,68 +159,35 @@ class _Fit:
         limits = [tuple(np.log(LENGTHS))] * len(axes) + [
             (math.log(1e-4 * scale), math.log(1e3 * scale)) for scale in (deviation, deviation, spread + deviation)
         ]
+        limits.append(tuple(logit(np.array(OFFSETS))))
         found = []
         for length in STARTS:
             rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
             start = np.log([length] * len(axes) + [deviation, 0.5 * deviation * math.sqrt(rounds), spread + deviation])
+            start = np.append(start, logit(0.3))
             start = np.clip(start, [low for low, _ in limits], [high for _, high in limits])
             found.append(minimize(negative, start, method="L-BFGS-B", bounds=limits))
         best = min(found, key=lambda result: float(result.fun))
         return cls(name, points, axes, groups, np.asarray(best.x), -float(best.fun))
 
     def kernel(self) -> Kernel:
-        lengths = np.exp(self.theta[: len(self.axes)])
-        return KERNELS[self.name](tuple(np.repeat(lengths, list(self.axes.values())).tolist()))
+        lengths, offset = np.exp(self.theta[: len(self.axes)]), float(expit(self.theta[-1]))
+        smooth = KERNELS[self.name](tuple(np.repeat(lengths, list(self.axes.values())).tolist()))
+        return (1 - offset) * smooth + Constant(offset)
 
-    def posterior(self) -> _Posterior:
-        """The marginal likelihood, with m by generalised least squares, and f given the pilot."""
-        bias, noise, tau = np.exp(self.theta[len(self.axes) :])
+    def posterior(self) -> Evaluation:
+        """The marginal likelihood at these constants, and f given the pilot."""
+        bias, noise, tau = np.exp(self.theta[len(self.axes) : -1])
         gram = self.kernel()(self.points, self.points)
-        log_likelihood = 0.0
-        blocks, index, means = [], [], []
-        for group in self.groups:
-            own = bias**2 * gram[np.ix_(group.actions, group.actions)] + np.diag(noise**2 / group.counts)
-            log_likelihood += _scatter_likelihood(own, group)
-            blocks.append(own / group.users)
-            index.append(group.actions)
-            means.append(group.mean)
-        rows, y = np.concatenate(index), np.concatenate(means)
-        covariance = tau**2 * gram[np.ix_(rows, rows)]
-        start = 0
-        for block in blocks:
-            stop = start + len(block)
-            covariance[start:stop, start:stop] += block
-            start = stop
-        factor = cho_factor(covariance, lower=True)
-        ones = cho_solve(factor, np.ones(len(y)))
-        prior_mean = float(ones @ y / ones.sum())
-        residual = y - prior_mean
-        solved = cho_solve(factor, residual)
-        log_likelihood -= 0.5 * float(residual @ solved + len(y) * math.log(2 * math.pi))
-        log_likelihood -= float(np.log(np.diag(factor[0])).sum())
-        values, vectors = np.linalg.eigh(gram)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # K^1/2
-        spread = tau**2 * root[:, rows]  # covariance of h = K^-1/2 (f - m) and y
-        norm_covariance = tau**2 * np.eye(len(gram)) - spread @ cho_solve(factor, spread.T)
-        norm_mean = spread @ solved
-        return _Posterior(
-            log_likelihood,
-            prior_mean,
-            float(1 / math.sqrt(ones.sum())),
-            root @ norm_mean,
-            root @ norm_covariance @ root,
-            norm_mean,
-            norm_covariance,
-        )
+        return Evaluation.at(gram, float(bias), float(noise), float(tau), self.groups)
 
     def calibration(self, pilot: Pilot, margin: float) -> Calibration:
         """The constants with their intervals."""
         posterior = self.posterior()
-        values, errors = np.exp(self.theta), self._errors()
-        estimates = [
-            Estimate(float(v), float(v * math.exp(-1.96 * e)), float(v * math.exp(min(1.96 * e, 700))))
-            for v, e in zip(values, errors, strict=True)
-        ]
+        reaches = np.minimum(1.96 * self._errors(), 700.0)
+        triples = [self.theta, self.theta - reaches, self.theta + reaches]
+        estimates = [Estimate(*map(float, np.exp(column))) for column in np.transpose(triples)[:-1]]
+        offset = Estimate(*(float(expit(row[-1])) for row in triples))
         lengths = dict(zip(self.axes, estimates, strict=False))
         bias, noise, _ = estimates[len(self.axes) :]
         reach = 1.96 * posterior.prior_mean_std
@@ -236,6 +196,7 @@ class _Fit:
         return Calibration(
             kernel_name=self.name,
             length_scales=lengths,
+            offset=offset,
             bias_std=bias,
             noise_std=noise,
             prior_mean=Estimate(mean, mean - reach, mean + reach),
@@ -282,21 +243,7 @@ class _Fit:
         return np.where(undetermined, np.inf, np.sqrt(variance))
 
 
-def _scatter_likelihood(covariance: Array, group: Group) -> float:
-    """The log-likelihood of the deviations of U people from their own mean."""
-    if group.users == 1:
-        return 0.0
-    root = cholesky(covariance, lower=True)
-    size = len(root)
-    inner = solve_triangular(root, solve_triangular(root, group.scatter, lower=True).T, lower=True)
-    log_det = 2 * float(np.log(np.diag(root)).sum())
-    freedom = group.users - 1
-    return -0.5 * (
-        freedom * (size * math.log(2 * math.pi) + log_det) + float(np.trace(inner)) + size * math.log(group.users)
-    )
-
-
-def _norm(posterior: _Posterior, margin: float) -> Estimate:
+def _norm(posterior: Evaluation, margin: float) -> Estimate:
     """The RKHS norm of f at the pilot's actions: the squared norm has the mean and variance of a quadratic form."""
     square = float(posterior.norm_mean @ posterior.norm_mean)
     covariance = posterior.norm_covariance

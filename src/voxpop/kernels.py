@@ -161,6 +161,29 @@ class Linear(_Scaling):
         return np.asarray(np.square(x / np.asarray(self.length_scale)).sum(axis=1) + self.offset**2)
 
 
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The same value everywhere: what all actions have in common, such as a person who likes everything.
+
+    >>> Constant(0.5)(np.zeros((1, 2)), np.ones((2, 2)))
+    array([[0.5, 0.5]])
+    """
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", require_number("value", self.value, above=0))
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return np.full((len(x), len(y)), self.value)
+
+    def diagonal(self, x: Array) -> Array:
+        return np.full(len(x), self.value)
+
+    def check(self, points: Array) -> None:
+        """Any points will do."""
+
+
 @dataclass(frozen=True, eq=False)
 class Precomputed(Kernel):
     """A given covariance matrix; the points are its row numbers."""

@@ -182,6 +182,7 @@ def write_study(
         note = f", with a margin of {calibration.margin:g}" if key == "norm_bound" else ""
         model[key] = toml.float_(repr(float(f"{estimate.value:.6g}")))
         model[key].comment(f"{estimate.range}{note}")
+    model["ridge"] = float(f"{calibration.ridge:.6g}")
     document["model"] = model
     document["policy"] = dict(policy)
     labels = toml.array().multiline(True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from voxpop.errors import InputError, require_choice, require_integer
-from voxpop.kernels import Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
+from voxpop.kernels import Constant, Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
 from voxpop.phases import Feedback, Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.problem import Problem
@@ -25,6 +25,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "squared-exponential": SquaredExponential,
     "matern": Matern,
     "linear": Linear,
+    "constant": Constant,
     "precomputed": Precomputed,
     "sum": Sum,
     "product": Product,

@@ -53,6 +53,7 @@ def _show(found: Calibration) -> None:
     rows: dict[str, Estimate] = {
         **{f"length-scale of {name} (share of its range)": value for name, value in found.length_scales.items()},
         "user deviation v": found.bias_std,
+        "share of v that is the same for every action": found.offset,
         "per-round noise sigma": found.noise_std,
         "prior mean": found.prior_mean,
         f"norm bound B (margin {found.margin:g} included)": found.norm_bound,

@@ -61,4 +61,4 @@ def show_summary(run: Run) -> None:
     for line in summarise(run):
         note = f"\n[dim]{line.note}[/dim]" if line.note else ""
         table.add_row(line.name, f"[bold]{line.value}[/bold]{note}")
-    console.print(Panel(table, title=f"{run.scenario.name} study", title_align="left", expand=False, padding=(1, 2)))
+    console.print(Panel(table, title=run.scenario.name, title_align="left", expand=False, padding=(1, 2)))
