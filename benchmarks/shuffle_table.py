@@ -22,7 +22,7 @@ def cells(encoding: Encoding) -> str:
 
 
 def main() -> None:
-    print("| people | eps | printed: bits | noise | eps really | calibrated: bits | noise | eps really | central | local |")
+    print("| people | eps | printed: bits | noise | true eps | calibrated: bits | noise | true eps | central | local |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for users in (100, 1000, 10_000, 100_000):
         for epsilon in (1, 5, 15):

@@ -104,7 +104,7 @@ def test_simulate_prints_one_object_with_the_promised_keys(main: Main, study: st
 def test_simulate_shows_phases_and_a_summary(main: Main) -> None:
     done = main("simulate", "sphere", "--horizon", 500, "--size", 20)
     assert done.code == 0
-    for word in ("phase", "people", "Do this", "Lost while learning", "sphere study"):
+    for word in ("phase", "people", "Do this", "Lost while learning", "sphere"):
         assert word in done.out
 
 
@@ -173,7 +173,7 @@ def test_the_page_has_four_pictures_and_the_answer(reports: tuple[Outcome, Path,
     page = Page((reports[1] / "tea.html").read_text())
     assert page.tags.count("svg") == 4
     text = " ".join(page.text)
-    for said in ("price = 2", "norm bound", "0.5", "people asked", "Tea study"):
+    for said in ("price = 2", "norm bound", "0.5", "people asked", "Tea"):
         assert said in text
 
 

@@ -18,7 +18,7 @@ from voxpop.posterior import select
 from voxpop.problem import Problem
 from voxpop.simulate import run_phases
 from voxpop.state import State
-from voxpop.widths import AffineEstimator, answer_noise
+from voxpop.widths import AffineEstimator
 
 NAMES = ["dpbe", "dpbe-paper"]
 
@@ -183,7 +183,7 @@ def test_bounds_that_touch_within_rounding_leave_an_action() -> None:
     policy = DPBE(compare=False)
     problem = Problem.of_matrix(np.eye(2), 0.01, 0.01, norm_bound=1.0, horizon=100)
     plan = Plan(1, np.array([0, 1]), np.array([1, 1]), 100)
-    estimate = AffineEstimator(problem, plan.arms, answer_noise(problem, plan.arms, plan.pulls, 100)).values(
+    estimate = AffineEstimator(problem, plan.arms, problem.answer_noise(plan.arms, plan.pulls, 100)).values(
         plan.arms, 1.0
     )
     y = (1 + 5e-10 + estimate.width) / estimate.weights.sum(axis=1)  # lower bounds a hair above the prior's 1
@@ -203,7 +203,7 @@ def worst_case(problem: Problem, policy: DPBE, phase: int, x: int) -> Array:
     plan = Plan(phase, chosen.arms, chosen.pulls, users_of_phase(policy.alpha, phase))
     if policy.width == "printed":
         return worst_function(problem, plan.arms, paper_weights(problem, plan)[x], x)
-    estimator = AffineEstimator(problem, plan.arms, answer_noise(problem, plan.arms, plan.pulls, plan.participants))
+    estimator = AffineEstimator(problem, plan.arms, problem.answer_noise(plan.arms, plan.pulls, plan.participants))
     return worst_function(problem, plan.arms, estimator.values(everything(problem), 1.0).weights[x], x)
 
 

@@ -140,7 +140,7 @@ def test_the_file_says_how_sure_each_constant_is(tmp_path: Path) -> None:
 
 
 def test_the_rehearsal_passes_through_the_given_rewards(study: Any) -> None:
-    scenario, policy = read_rehearsal(study())
+    scenario, policy, _ = read_rehearsal(study())
     assert (scenario.name, policy.name) == ("tea", "dpbe")
     given = {1.0: 0.2, 2.0: 1.1, 3.0: 0.4}
     found = {label["price"]: scenario.f[i] for i, label in enumerate(scenario.problem.decisions)}

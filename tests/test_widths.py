@@ -14,7 +14,7 @@ from voxpop.errors import Array
 from voxpop.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.posterior import regress
 from voxpop.problem import Indices, Problem
-from voxpop.widths import Affine, AffineEstimator, answer_noise, printed_width
+from voxpop.widths import Affine, AffineEstimator, printed_width
 
 ARMS, PULLS, COUNT = np.array([4, 1, 9, 6]), np.array([1, 5, 2, 40]), 3
 
@@ -26,7 +26,7 @@ def noise_matrix(problem: Problem, arms: Indices, pulls: Indices, count: int) ->
 
 
 def fit(problem: Problem, arms: Indices = ARMS, pulls: Indices = PULLS, count: int = COUNT) -> Affine:
-    estimator = AffineEstimator(problem, arms, answer_noise(problem, arms, pulls, count))
+    estimator = AffineEstimator(problem, arms, problem.answer_noise(arms, pulls, count))
     return estimator.values(everything(problem), problem.norm_bound)
 
 
@@ -61,7 +61,7 @@ def test_no_weights_found_by_an_optimiser_give_a_smaller_width(name: str, refere
     problem = PROBLEMS[name]
     K, N, B = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT), problem.norm_bound
     z, rng = norm.isf(problem.beta / 2), np.random.default_rng(0)
-    width = fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT)).width
+    width = fit_targets(problem, reference, ARMS, problem.answer_noise(ARMS, PULLS, COUNT)).width
     for x, h in enumerate(targets(problem, reference)):
         if x == reference:
             continue
@@ -88,7 +88,7 @@ def test_a_function_that_the_data_cannot_tell_from_zero_proves_the_width_minimal
     K, N = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT)
     z, affine = (
         norm.isf(problem.beta / 2),
-        fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT)),
+        fit_targets(problem, reference, ARMS, problem.answer_noise(ARMS, PULLS, COUNT)),
     )
     for x, h in enumerate(targets(problem, reference)):
         rest = h.copy()
@@ -104,7 +104,7 @@ def test_a_function_that_the_data_cannot_tell_from_zero_proves_the_width_minimal
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_width_is_that_of_the_weights_and_estimates_use_them(name: str, reference: int | None) -> None:
     problem = PROBLEMS[name]
-    affine = fit_targets(problem, reference, ARMS, answer_noise(problem, ARMS, PULLS, COUNT))
+    affine = fit_targets(problem, reference, ARMS, problem.answer_noise(ARMS, PULLS, COUNT))
     K, N, y = gram(problem), noise_matrix(problem, ARMS, PULLS, COUNT), np.array([0.3, -1.0, 2.0, 0.5])
     rest = targets(problem, reference)
     rest[:, ARMS] -= affine.weights
@@ -208,7 +208,7 @@ def test_data_of_no_use_leaves_the_prior() -> None:
 
 def test_answer_noise_is_the_covariance_of_the_average() -> None:
     problem = PROBLEMS["noisy"]
-    noise = answer_noise(problem, ARMS, PULLS, COUNT)
+    noise = problem.answer_noise(ARMS, PULLS, COUNT)
     matrix = noise
     np.testing.assert_allclose(matrix, noise_matrix(problem, ARMS, PULLS, COUNT), rtol=1e-13)
 
@@ -238,7 +238,7 @@ def test_near_singular_kernels_give_finite_widths_that_the_weights_keep(
     decisions, kernel, noise_std = HARD[name]
     problem = Problem(decisions, kernel, noise_std, 0.1, norm_bound=2.0, horizon=100, beta=0.01)
     arms, z = np.array([0, 2, 3, 4, 7]), norm.isf(0.005)
-    noise = answer_noise(problem, arms, np.full(5, pulls), count)
+    noise = problem.answer_noise(arms, np.full(5, pulls), count)
     affine, K = fit_targets(problem, reference, arms, noise), gram(problem)
     N = noise
     assert np.isfinite(affine.width).all()

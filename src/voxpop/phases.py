@@ -75,8 +75,14 @@ class Tally:
             raise InputError(f"answers must have the shape (users, arms) and not be empty, got {array.shape}")
         largest = float(np.abs(array).max())
         check_scale(largest, step)
-        grid = np.rint(array / step)
-        if largest / step * len(grid) < 2.0**62:
+        return cls.of_steps(np.rint(array / step), step)
+
+    @classmethod
+    def of_steps(cls, grid: Array, step: float) -> Tally:
+        """The tally of answers that are whole numbers of steps already."""
+        if not len(grid):
+            raise InputError("there is not a single answer to add up; wait for one")
+        if float(np.abs(grid).max()) * len(grid) < 2.0**62:
             return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
         return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
 

@@ -123,6 +123,12 @@ class Problem:
         points = self.decisions.points
         return self.kernel(points[rows], points[columns])
 
+    def answer_noise(self, arms: Indices, pulls: Indices, count: int = 1) -> Array:
+        """N = (v^2 K + sigma^2 W^-1) / |U|: the covariance of the average of `count` people's answers."""
+        covariance = self.bias_std**2 * self.covariance(arms, arms)
+        covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
+        return covariance / count
+
     @cached_property
     def _gram(self) -> Array | None:
         if isinstance(self.kernel, Precomputed):

@@ -15,7 +15,7 @@ from voxpop.metrics import Metrics, measure
 from voxpop.phases import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
 from voxpop.populations import Population
-from voxpop.privacy import Budget, Ledger, NoPrivacy, Privacy, Private, Release, Simulated
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Release, Simulated
 from voxpop.problem import GRAM_LIMIT, Problem
 from voxpop.scenarios import Scenario
 from voxpop.state import State
@@ -50,8 +50,8 @@ def run_phases(
     while (plan := policy.plan(problem, state)) is not None:
         plan = privacy.enlist(problem, state, plan)
         release = privacy.calibrate(problem, state, plan)
-        tally = collect(plan, population, release, seed)
-        ledger.charge(replace(release.entry(tally.count), phase=plan.phase))
+        ledger.charge(replace(release.entry(plan.participants), phase=plan.phase))
+        tally = release.seal(collect(plan, population, release, seed))
         feedback = release.analyze(tally, _noise(seed, "agent", plan.phase))
         state, info = policy.advance(problem, state, plan, feedback)
         yield Step(plan, release, feedback, info, state)
@@ -112,7 +112,7 @@ class Run:
             "size": problem.size,
             "settings": self.policy.settings(),
             **self.privacy.describe(),
-            "ledger": self.ledger.totals(getattr(self.privacy, "delta", 0.0)),
+            "ledger": self.ledger.totals(self.ledger.budget.delta if self.ledger.budget else 0.0),
             "regret": metrics.regret,
             "communication": metrics.communication,
             "participants": metrics.participants,
@@ -156,13 +156,12 @@ def simulate(
     True
     """
     start = perf_counter()
-    problem, privacy, ledger, steps = scenario.problem, privacy or NoPrivacy(), Ledger(), []
-    if isinstance(privacy, Private):
-        if not policy.aggregates:
-            raise InputError(
-                f"policy {policy.name!r} asks one person a round, which the {privacy.model} model cannot hide; use dpbe"
-            )
-        ledger.budget = Budget(privacy.epsilon, privacy.delta)
+    problem, privacy, steps = scenario.problem, privacy or NoPrivacy(), []
+    if privacy.model != "none" and not policy.aggregates:
+        raise InputError(
+            f"policy {policy.name!r} asks one person a round, which the {privacy.model} model cannot hide; use dpbe"
+        )
+    ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         for step in run_phases(problem, policy, scenario.population, seed, privacy, ledger):
             steps.append(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import numpy as np
 from voxpop import wire
 from voxpop.errors import Array, InputError, require_array
 from voxpop.files import read_text, write_atomically
-from voxpop.phases import Feedback, Info, Plan, Tally, check_scale
+from voxpop.phases import Feedback, Info, Plan, check_scale
 from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Entry, Ledger, NoPrivacy, Privacy, Secure
 from voxpop.problem import Problem
 from voxpop.state import State
 
@@ -66,9 +67,17 @@ class Study:
         problem: Problem,
         policy: Policy | str = "dpbe",
         path: str | PathLike[str] | None = None,
+        privacy: Privacy | None = None,
         **settings: Any,
     ) -> None:
         self.problem = problem
+        self.privacy = privacy or NoPrivacy()
+        if self.privacy.model not in ("none", "central"):
+            raise InputError(
+                f"in the {self.privacy.model} model people's devices randomise, and a study only sees their sum; "
+                "use the central model here"
+            )
+        self.ledger = Ledger(self.privacy.budget)
         self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
         self.path = None if path is None else Path(path)
         self.log: list[tuple[Plan, Feedback]] = []
@@ -84,6 +93,8 @@ class Study:
         """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
         if self._pending is None:
             plan = self.policy.plan(self.problem, self.state)
+            if plan is not None:
+                plan = self.privacy.enlist(self.problem, self.state, plan)
             with self._all_or_nothing():
                 self._pending = plan
         plan = self._pending
@@ -106,9 +117,8 @@ class Study:
             raise InputError(f"no question is open, so feedback for phase {phase} has no place; ask first")
         if phase != plan.phase:
             raise InputError(f"feedback for phase {phase} does not answer the open question of phase {plan.phase}")
-        taken = self._feedback(plan, feedback)
         with self._all_or_nothing():
-            self._advance(plan, taken)
+            self._advance(plan, self._feedback(plan, feedback))
             self._pending = None
 
     @property
@@ -124,16 +134,21 @@ class Study:
             certain=len(state.active) == 1,
         )
 
-    def is_of(self, problem: Problem, policy: Policy) -> bool:
-        """Whether this is a study of that problem with that policy."""
-        same_problem = wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
-        return same_problem and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
+    def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
+        """Whether this is a study of that problem, with that policy and privacy."""
+        return (
+            wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
+            and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
+            and wire.privacy_to_dict(self.privacy) == wire.privacy_to_dict(privacy)
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the study to a file, all or nothing."""
         content = {
             "problem": wire.problem_to_dict(self.problem),
             "policy": wire.policy_to_dict(self.policy),
+            "privacy": wire.privacy_to_dict(self.privacy),
+            "ledger": wire.ledger_to_list(self.ledger),
             "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
             "pending": None if self._pending is None else wire.plan_to_dict(self._pending),
         }
@@ -145,7 +160,9 @@ class Study:
         source = Path(path)
 
         def decode(content: dict[str, Any]) -> Study:
-            study = cls(wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"]))
+            problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
+            study = cls(problem, policy, privacy=wire.privacy_from_dict(content["privacy"]))
+            study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
             for plan, feedback in content["log"]:
                 study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
             pending = content["pending"]
@@ -164,35 +181,47 @@ class Study:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Save what changes inside; if that fails, nothing has changed."""
-        before = self.state, list(self.log), list(self.infos), self._pending
+        before = self.state, list(self.log), list(self.infos), self._pending, Ledger(entries=list(self.ledger.entries))
         try:
             yield
             if self.path is not None:
                 self.save(self.path)
         except BaseException:
-            self.state, self.log, self.infos, self._pending = before
+            self.state, self.log, self.infos, self._pending, self.ledger = before
+            self.ledger.budget = self.privacy.budget
             raise
 
     def _feedback(self, plan: Plan, feedback: object) -> Feedback:
+        """Whatever was told as private feedback, charged to the ledger."""
+        people: tuple[str, ...] = ()
         if isinstance(feedback, Mapping):
             if set(feedback) != {"mean", "count"}:
                 raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
             feedback = Feedback(feedback["mean"], feedback["count"])
         if isinstance(feedback, Feedback):
-            feedback.check(plan)
-            check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
-            return feedback
+            return self._aggregate(plan, feedback)
         if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
-            feedback = self._matrix(plan, feedback)
+            feedback, people = self._matrix(plan, feedback)
         matrix = require_array("feedback", feedback)
         if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
             raise InputError(
                 f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
             )
-        return Tally.of(matrix, self.problem.grid_step).feedback()
+        release = self.privacy.calibrate(self.problem, self.state, plan)
+        self.ledger.charge(replace(release.entry(len(matrix)), phase=plan.phase, people=people))
+        return release.analyze(release.seal(release.tally(matrix)), Secure())
 
-    def _matrix(self, plan: Plan, records: Iterable[object]) -> Array:
-        """Records as a matrix, each person complete and each answer once."""
+    def _aggregate(self, plan: Plan, feedback: Feedback) -> Feedback:
+        """An average that someone else computed, which therefore cannot be clipped."""
+        if self.privacy.model != "none":
+            raise InputError("an aggregate cannot be made private any more; tell the answers one by one")
+        feedback.check(plan)
+        check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
+        self.ledger.charge(Entry("none", feedback.count, phase=plan.phase))
+        return feedback
+
+    def _matrix(self, plan: Plan, records: Iterable[object]) -> tuple[Array, tuple[str, ...]]:
+        """Records as a matrix and the people behind its rows, each complete and each answer once."""
         columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
         rows: dict[Any, dict[int, float]] = {}
         for number, record in enumerate(records, start=1):
@@ -214,4 +243,4 @@ class Study:
             if missing:
                 raise InputError(f"user {user!r} has no answer about {missing[0]!r}; leave out or complete this user")
         matrix = [[answers[column] for column in range(len(columns))] for answers in rows.values()]
-        return np.atleast_2d(require_array("feedback", matrix))
+        return np.atleast_2d(require_array("feedback", matrix)), tuple(map(str, rows))

@@ -24,6 +24,11 @@ prior_mean = 0.62
 name = "dpbe"
 alpha = 0.7
 
+[privacy]                     # if people are to be promised something
+model = "central"
+epsilon = 5.0
+delta = 1e-6
+
 [rehearsal]                   # what the pilot says the rewards are: `voxpop run` answers from it
 at = [{price = 2.0}, {price = 4.5}]
 rewards = [0.5, 1.8]
@@ -46,11 +51,12 @@ from voxpop.errors import Array, InputError, require_array, require_choice, requ
 from voxpop.files import read_text
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.populations.gp import GPUsers
+from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.problem import Problem
 from voxpop.scenarios import Scenario
 from voxpop.spaces import Choice, Float, Integer, Parameter, Space
 
-SECTIONS = ("name", "reward", "horizon", "parameters", "decisions", "kernel", "model", "policy", "rehearsal")
+SECTIONS = ("name", "reward", "horizon", "parameters", "decisions", "kernel", "model", "policy", "privacy", "rehearsal")
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
 
@@ -67,7 +73,17 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
         raise InputError(f"{path}: {error}") from None
 
 
-def read_rehearsal(path: Path) -> tuple[Scenario, Policy]:
+def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
+    """The trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
+    if "privacy" not in data:
+        return NoPrivacy()
+    try:
+        return wire.privacy_from_dict(dict(_table(data, "privacy")))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
     """A study file as something that can be simulated: the people answer around the pilot's estimate."""
     problem, policy, data = read_study(path)
     if "rehearsal" not in data:
@@ -80,7 +96,8 @@ def read_rehearsal(path: Path) -> tuple[Scenario, Policy]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
-    return Scenario(name, problem, GPUsers(problem, f), f, policy.settings(), reward=reward), policy
+    scenario = Scenario(name, problem, GPUsers(problem, f), f, policy.settings(), reward=reward)
+    return scenario, policy, privacy_of(path, data)
 
 
 def _space(data: Mapping[str, Any]) -> Space:

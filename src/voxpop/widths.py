@@ -47,13 +47,6 @@ def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, 
     return width if feedback.clipping is None else width + _root_form(weights, feedback.clipping)
 
 
-def answer_noise(problem: Problem, arms: Indices, pulls: Indices, count: int) -> Array:
-    """N = (v^2 K + sigma^2 W^-1) / |U|: the covariance of the average of `count` people's answers."""
-    covariance = problem.bias_std**2 * problem.covariance(arms, arms)
-    covariance.flat[:: len(arms) + 1] += problem.noise_std**2 / pulls
-    return covariance / count
-
-
 def _root_form(weights: Array, matrix: Array) -> Array:
     """sqrt(a'M a) for weights a of shape (functions, arms), never too small for rounding."""
     size = np.abs(weights).sum(axis=1)

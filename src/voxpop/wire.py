@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.kernels import Constant, Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
 from voxpop.phases import Feedback, Plan
 from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Budget, Entry, Ledger, NoPrivacy, Privacy, Private
 from voxpop.problem import Problem
 from voxpop.spaces import Decisions
 
@@ -103,6 +104,39 @@ def policy_to_dict(policy: Policy) -> dict[str, Any]:
 def policy_from_dict(data: dict[str, Any]) -> Policy:
     """The policy that `policy_to_dict` described."""
     return make_policy(**data)
+
+
+def privacy_to_dict(privacy: Privacy) -> dict[str, Any]:
+    """A trust model as plain data."""
+    return asdict(privacy) if isinstance(privacy, Private) else {"model": privacy.model}
+
+
+def privacy_from_dict(data: dict[str, Any]) -> Privacy:
+    """The trust model that `privacy_to_dict` described."""
+    if data.get("model") == "none":
+        return NoPrivacy()
+    known = [part.name for part in fields(Private)]
+    for name in data:
+        require_choice("setting of privacy", name, known)
+    try:
+        return Private(**data)
+    except TypeError:
+        raise InputError(f"privacy needs a model and an epsilon, got {sorted(data)}") from None
+
+
+def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
+    """The entries of a ledger as plain data; None stands for an infinite eps."""
+    return [{**asdict(entry), "epsilon": entry.epsilon if entry.private else None} for entry in ledger.entries]
+
+
+def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
+    """The ledger that `ledger_to_list` described."""
+
+    def entry(row: dict[str, Any]) -> Entry:
+        epsilon = float("inf") if row["epsilon"] is None else row["epsilon"]
+        return Entry(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
+
+    return Ledger(budget, [entry(row) for row in data])
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:

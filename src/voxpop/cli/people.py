@@ -13,7 +13,7 @@ from voxpop.cli.display import console
 from voxpop.errors import InputError
 from voxpop.report.summary import describe, number
 from voxpop.study import Study
-from voxpop.studyfile import read_study
+from voxpop.studyfile import privacy_of, read_study
 from voxpop.tables import read_answers
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
@@ -68,11 +68,12 @@ def tell(
 
 def _open(study: Path) -> Study:
     memory = study.with_suffix(".json")
-    problem, policy, _ = read_study(study)
+    problem, policy, data = read_study(study)
+    privacy = privacy_of(study, data)
     if not memory.exists():
-        return Study(problem, policy, path=memory)
+        return Study(problem, policy, path=memory, privacy=privacy)
     opened = Study.load(memory)
-    if not opened.is_of(problem, policy):
+    if not opened.is_of(problem, policy, privacy):
         raise InputError(
             f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
         )

@@ -35,10 +35,11 @@ def run(
     if study is None:
         with console.status("asking 40 customers in a pilot, and calibrating"):
             scenario = make_scenario("pricing", Options(seed=seed))
-        policy = make_policy("dpbe", **scenario.settings)
+        policy, trust = make_policy("dpbe", **scenario.settings), make_privacy("none", None, delta)
     else:
-        scenario, policy = read_rehearsal(study)
-    trust = make_privacy("none" if epsilon is None else privacy, epsilon, delta)
+        scenario, policy, trust = read_rehearsal(study)
+    if epsilon is not None:
+        trust = make_privacy(privacy, epsilon, delta)
     result = watched(scenario, policy, seed, trust)
     show_phases(result)
     show_summary(result)

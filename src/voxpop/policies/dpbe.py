@@ -26,7 +26,7 @@ from voxpop.phases import Feedback, Info, Plan
 from voxpop.posterior import BatchRule, information_gain, regress, select
 from voxpop.problem import Problem
 from voxpop.state import State
-from voxpop.widths import AffineEstimator, answer_noise, printed_privacy_width, printed_width
+from voxpop.widths import AffineEstimator, printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
@@ -122,7 +122,7 @@ class DPBE:
     ) -> tuple[Array, Array, Array, Array]:
         """Affine estimates of f and, to compare, of its gap to the reference."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
-        noise = answer_noise(problem, plan.arms, plan.pulls, feedback.count)
+        noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
         noise = noise if feedback.noise is None else noise + feedback.noise
         estimator = AffineEstimator(problem, plan.arms, noise, feedback.clipping)
         if not compare:
@@ -137,10 +137,15 @@ class DPBE:
     def _reconcile(self, problem: Problem, state: State) -> State:
         """Double the refuted norm bound until all phases agree.
 
-        If no norm bound makes them agree, it is the noise that was misjudged: the older half is given up. A single
+        Phases whose answers were clipped are given up: they were clipped to what the old bound allowed. If no norm
+        bound makes the others agree, it is the noise that was misjudged, and the older half is given up. A single
         phase is not compared with anything, so it agrees with the prior as soon as the norm bound is large enough.
         """
-        history, norm_bound = state.history, state.norm_bound
+        norm_bound = state.norm_bound
+        history = tuple((plan, feedback) for plan, feedback in state.history if feedback.clipping is None)
+        if not history:
+            fresh = State.prior(problem, 2 * norm_bound)
+            return replace(fresh, phase=state.phase, rounds=state.rounds)
         while True:
             alone = len(history) == 1
             for _ in range(DOUBLINGS):
@@ -150,7 +155,7 @@ class DPBE:
                     if len(after.active):
                         after, _ = self._learn(problem, after, plan, feedback, self.compare and not alone)
                 if not after.contradicts():
-                    return replace(after, rounds=state.rounds)
+                    return replace(after, phase=state.phase, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
 

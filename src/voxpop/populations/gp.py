@@ -25,10 +25,7 @@ class GPUsers:
 
     def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
         """The averages of new users, of shape (users, arms)."""
-        problem = self.problem
-        covariance = problem.bias_std**2 * problem.covariance(plan.arms, plan.arms)
-        covariance.flat[:: len(plan.arms) + 1] += problem.noise_std**2 / plan.pulls
-        root = square_root(covariance)
+        root = square_root(self.problem.answer_noise(plan.arms, plan.pulls))
         return np.asarray(self.f[plan.arms] + rng.standard_normal((users, len(plan.arms))) @ root.T)
 
 

@@ -24,9 +24,9 @@ from voxpop.kernels import SquaredExponential
 from voxpop.phases import Plan
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.gaussian import classical_multiplier, epsilon_of
+from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.release import Privacy, Release
-from voxpop.privacy.shuffle import Shuffled, shift_of
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Source
 from voxpop.problem import Problem
 from voxpop.state import State
@@ -99,7 +99,6 @@ def attack(
             if watch is not None and trial % 100 == 99:
                 watch(100)
         wrong.append(misses)
-    claimed = _claimed_mu(release)
     upper = [clopper_pearson(misses, trials, (1 - confidence) / 2) for misses in wrong]
     certain = max(0.0, -sum(float(ndtri(rate)) for rate in upper))
     measured = -sum(float(ndtri(np.clip(misses / trials, 0.5 / trials, 1 - 0.5 / trials))) for misses in wrong)
@@ -107,7 +106,7 @@ def attack(
     certain_epsilon = epsilon_of(1 / certain, delta) if certain > 0 else 0.0
     return Finding(
         release.cost.mechanism,
-        claimed,
+        release.mu,
         measured,
         certain,
         release.cost.epsilon,
@@ -134,14 +133,3 @@ def _whitened(release: Central | Local | Shuffled, answers: Array, source: Sourc
         answers = answers[:1]
     feedback = release.analyze(release.tally(release.randomize(answers, source)), source)
     return np.asarray(release.ball.whiten(feedback.mean[None, :])[0])
-
-
-def _claimed_mu(release: Central | Local | Shuffled) -> float:
-    """The sensitivity over the standard deviation of the noise that the release says it has."""
-    if isinstance(release, Shuffled):
-        code = release.encoding
-        std = math.sqrt(code.users * code.trials * code.chance * (1 - code.chance))
-        return shift_of(code.levels, len(release.ball.centre)) / std
-    if release.cost.multiplier is not None:
-        return 1 / release.cost.multiplier
-    return 1 / classical_multiplier(release.cost.epsilon, release.cost.delta / 2)  # what the printed noise claims

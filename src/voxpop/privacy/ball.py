@@ -20,31 +20,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import chdtri, gammaincc, gammaln
+from scipy.special import chdtrc, chdtri
 
 from voxpop.errors import Array
 from voxpop.phases import Plan
 from voxpop.problem import Problem
 from voxpop.state import State
-from voxpop.widths import answer_noise
 
 OUTSIDE = 1e-3  # the share of model-like people who are clipped at all
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried
+HUGE = 1e100  # no answer is farther than this from the centre
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """A centre, a metric and a radius; and by how much model-like people exceed it."""
+    """A centre, a metric and a radius."""
 
     metric: str
     centre: Array  # (arms,)
     root: Array  # (arms, arms) L
     radius: float
-    excess: float  # E (|z| - R)+
-    excess_square: float  # E (|z| - R)+^2
+    tail: tuple[Array, Array]  # by how much model-like people exceed the radius, and how many: from above
 
     @property
     def shape(self) -> Array:
@@ -52,25 +52,38 @@ class Ball:
         return np.asarray(self.root @ self.root.T)
 
     def whiten(self, y: Array) -> Array:
-        """z = L^-1 (y - c) for answers of shape (users, arms)."""
-        return np.asarray(solve_triangular(self.root, (y - self.centre).T, lower=True).T)
+        """z = L^-1 (y - c) for answers of shape (users, arms); finite for whatever is sent.
+
+        What is not a number counts as the centre, and no deviation as more than HUGE.
+        """
+        deviation = np.clip(np.nan_to_num(y, nan=np.nan, posinf=HUGE, neginf=-HUGE) - self.centre, -HUGE, HUGE)
+        deviation = np.where(np.isnan(deviation), 0.0, deviation)
+        return np.asarray(solve_triangular(self.root, deviation.T, lower=True).T)
 
     def clip(self, z: Array) -> Array:
         """The nearest point of the ball, for each row."""
-        norms = np.linalg.norm(z, axis=1, keepdims=True)
-        return np.asarray(z * np.minimum(1.0, self.radius / np.maximum(norms, np.finfo(float).tiny)))
+        if math.isinf(self.radius):
+            return z
+        largest = np.maximum(np.abs(z).max(axis=1, keepdims=True), self.radius)  # so that no square overflows
+        norms = largest * np.linalg.norm(z / largest, axis=1, keepdims=True)
+        return np.asarray(z * np.minimum(1.0, self.radius / np.maximum(norms, self.radius)))
 
     def restore(self, z: Array) -> Array:
         """y = c + L z."""
         return np.asarray(self.centre + self.root @ z)
 
-    def clipping(self, users: int, z_score: float) -> Array:
-        """A matrix C with which clipping biases a'mean by at most sqrt(a'C a).
+    def clipping(self, users: int, beta: float) -> Array | None:
+        """A matrix C with which clipping biases a'mean by at most sqrt(a'C a), but for probability beta.
 
-        The average excess of model-like people has a mean below E(|z| - R)+ and a standard deviation below
-        sqrt(E(|z| - R)+^2 / users).
+        The mean excess X of model-like people is bounded as by Chernoff: it exceeds
+        min over s of (U ln E e^(sX) + ln(1/beta)) / (s U) with probability at most beta.
         """
-        slack = self.excess + z_score * math.sqrt(self.excess_square / users)
+        excess, chance = self.tail
+        if not len(excess):
+            return None
+        rates = np.geomspace(1e-2, 300, 60) / excess.max()
+        logs = np.log1p(np.expm1(rates[:, None] * excess) @ chance)
+        slack = float(np.min((users * logs + math.log(1 / beta)) / (rates * users)))
         return slack**2 * self.shape
 
 
@@ -92,7 +105,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     before, feedback = state.history[-1]
     if feedback.printed:
         return []
-    noise = answer_noise(problem, before.arms, before.pulls, feedback.count)
+    noise = problem.answer_noise(before.arms, before.pulls, feedback.count)
     slack = 0.0
     if feedback.noise is not None:
         noise = noise + feedback.noise
@@ -115,44 +128,41 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
 def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Array) -> Ball:
     """The unit ball of f's ellipsoid and a person's deviation together."""
     arms = len(plan.arms)
-    quantile, excess, excess_square = _chi_tail(arms)
-    spread = answer_noise(problem, plan.arms, plan.pulls, 1) * quantile**2
+    quantile, excess, chance = _chi_tail(arms)
+    spread = problem.answer_noise(plan.arms, plan.pulls) * quantile**2
     ratio = math.sqrt(float(np.trace(spread)) / max(float(np.trace(shape)), 1e-9 * float(np.trace(spread))))
     whole = (1 + ratio) * shape + (1 + 1 / ratio) * spread
     whole.flat[:: arms + 1] += 8 * arms * np.finfo(float).eps * float(whole.diagonal().max())  # so that it has a root
     root = np.asarray(np.linalg.cholesky(whole), dtype=float)
     # A deviation s > 1 times as long as its ellipsoid allows is at most 1 + (s - 1) sqrt(r / (1 + r)) in this metric.
     share = math.sqrt(ratio / (1 + ratio)) / quantile
-    return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, share * excess, share**2 * excess_square)
+    return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, (share * excess, chance))
 
 
-def _chi_tail(freedom: int) -> tuple[float, float, float]:
-    """The quantile q of a chi variable, E (chi - q)+ and E (chi - q)+^2."""
+@cache
+def _chi_tail(freedom: int) -> tuple[float, Array, Array]:
+    """The quantile q of a chi variable, and the distribution of (chi - q)+, in small steps and from above."""
     quantile = math.sqrt(float(chdtri(freedom, OUTSIDE)))
-    mean = math.sqrt(2) * math.exp(gammaln((freedom + 1) / 2) - gammaln(freedom / 2))
-    first = mean * float(gammaincc((freedom + 1) / 2, quantile**2 / 2))  # E chi, where chi > q
-    second = freedom * float(gammaincc(freedom / 2 + 1, quantile**2 / 2))  # E chi^2, likewise
-    excess_square = second - 2 * quantile * first + quantile**2 * OUTSIDE
-    return quantile, max(0.0, first - quantile * OUTSIDE), max(0.0, excess_square)
+    edges = quantile + np.linspace(0, 12, 241)
+    return quantile, edges[1:] - quantile, -np.diff(chdtrc(freedom, edges**2))
 
 
 def euclidean_ball(problem: Problem, plan: Plan, state: State) -> Ball:
     """The ball around the middle of the earlier bounds.
 
-    The quantile of a deviation's length is bounded as by Laurent and Massart (2000): with probability 1 - e^-t it is at
-    most r(t), r(t)^2 = tr S + 2 sqrt(t tr S^2) + 2 t |S|; what exceeds r(t) is then at most r'(t) e^-t on average.
+    The length of a deviation is bounded as by Laurent and Massart (2000): with probability 1 - e^-t it is at most r(t),
+    r(t)^2 = tr S + 2 sqrt(t tr S^2) + 2 t |S|.
     """
     lower, upper = state.lower[plan.arms], state.upper[plan.arms]
-    spread = answer_noise(problem, plan.arms, plan.pulls, 1)
+    spread = problem.answer_noise(plan.arms, plan.pulls)
     trace, square, norm = float(np.trace(spread)), float(np.sum(spread**2)), float(np.linalg.norm(spread, 2))
-    t = -math.log(OUTSIDE)
-    quantile = math.sqrt(trace + 2 * math.sqrt(t * square) + 2 * t * norm)
-    slope = (math.sqrt(square / t) + 2 * norm) / (2 * quantile)
-    radius = quantile + float(np.linalg.norm((upper - lower) / 2))
-    identity = np.eye(len(plan.arms))
-    return Ball("euclidean", (lower + upper) / 2, identity, radius, slope * OUTSIDE, 2 * slope**2 * OUTSIDE)
+    t = -math.log(OUTSIDE) + np.linspace(0, 40, 201)
+    lengths = np.sqrt(trace + 2 * np.sqrt(t * square) + 2 * t * norm)
+    radius = float(lengths[0]) + float(np.linalg.norm((upper - lower) / 2))
+    tail = (lengths[1:] - lengths[0], -np.diff(np.exp(-t)))
+    return Ball("euclidean", (lower + upper) / 2, np.eye(len(plan.arms)), radius, tail)
 
 
 def unbounded(problem: Problem, plan: Plan) -> Ball:
     """No clipping and no whitening, as the paper prints it."""
-    return Ball("none", problem.means[plan.arms], np.eye(len(plan.arms)), math.inf, 0.0, 0.0)
+    return Ball("none", problem.means[plan.arms], np.eye(len(plan.arms)), math.inf, (np.empty(0), np.empty(0)))

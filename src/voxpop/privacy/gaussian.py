@@ -33,7 +33,8 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     >>> round(noise_multiplier(1.0, 1e-6), 3)
     4.225
     """
-    return float(_library().get_sigma_gaussian(require_epsilon(epsilon), require_delta(delta)))
+    # The library's root is found to about 1e-11, on either side.
+    return float(_library().get_sigma_gaussian(require_epsilon(epsilon), require_delta(delta))) * (1 + 1e-9)
 
 
 def epsilon_of(multiplier: float, delta: float) -> float:

@@ -2,14 +2,16 @@
 
 Each release is an entry; what it means is computed from the entries. People who take part once are protected by
 their one release, whatever else the study released about others (ass:one-time); people who take part more often
-by the composition of theirs, which dp-accounting's PLD accountant computes.
+by the composition of theirs, which dp-accounting's privacy loss distributions compute. Where an entry names its
+people, taking part too often is refused. Where it does not, its people are taken to be new: whoever draws them must see
+to that.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -34,6 +36,11 @@ class Entry:
     people: tuple[str, ...] = ()  # pseudonyms, where they are known
     guaranteed: bool = True  # False: the printed calibration does not give what it claims
 
+    @property
+    def private(self) -> bool:
+        """Whether it promises anything."""
+        return self.guaranteed and math.isfinite(self.epsilon)
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -55,27 +62,36 @@ class Ledger:
 
     budget: Budget | None = None
     entries: list[Entry] = field(default_factory=list)
+    _about: dict[str, list[Entry]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        entries, self.entries = self.entries, []
+        for entry in entries:
+            self._record(entry)
 
     def charge(self, entry: Entry) -> None:
         """Record a release, or refuse it and change nothing."""
         self.check(entry)
-        self.entries.append(entry)
+        self._record(entry)
 
     def check(self, entry: Entry) -> None:
         """Refuse a release that would pass the budget or ask someone too often."""
         if len(set(entry.people)) < len(entry.people):
             twice = next(person for person in entry.people if entry.people.count(person) > 1)
             raise InputError(f"{twice!r} is named twice in one release; count every person once")
+        if len(entry.people) not in (0, entry.users):
+            raise InputError(
+                f"the release is about {entry.users} people and names {len(entry.people)}; name all or none"
+            )
         if self.budget is None:
             return
-        groups = {tuple(self.releases_about(person)) for person in entry.people} or {()}
-        for past in groups:
+        pasts = {tuple(self.releases_about(person)): person for person in reversed(entry.people)} or {(): ""}
+        for past, person in pasts.items():
             if len(past) >= self.budget.participations:
-                who = next(person for person in entry.people if tuple(self.releases_about(person)) == past)
                 raise InputError(
-                    f"{who!r} has taken part {len(past)} times and may {self.budget.participations}; ask someone else"
+                    f"{person!r} has taken part {len(past)} times, of {self.budget.participations}; ask someone else"
                 )
-            spent = compose([*past, entry], self.budget.delta)
+            spent = compose((*past, entry), self.budget.delta)
             if spent > self.budget.epsilon * (1 + 1e-9):
                 raise InputError(
                     f"this release would expose a person to epsilon {spent:.3g} at delta {self.budget.delta:g}, beyond "
@@ -84,49 +100,56 @@ class Ledger:
 
     def releases_about(self, person: str) -> list[Entry]:
         """The releases that a person was part of."""
-        return [entry for entry in self.entries if person in entry.people]
+        return self._about.get(person, [])
 
     def spent_by(self, person: str, delta: float) -> float:
         """The eps a person has been exposed to, at this delta."""
         return compose(self.releases_about(person), delta)
 
     def totals(self, delta: float) -> dict[str, Any]:
-        """What the study released, and the eps of the most exposed person at this delta."""
-        people = {person for entry in self.entries for person in entry.people}
-        named = {tuple(self.releases_about(person)) for person in people}
-        unnamed = {(entry,) for entry in self.entries if not entry.people}
-        worst = max((compose(entries, delta) for entries in named | unnamed), default=0.0)
+        """What the study released, and the eps of the most exposed person at this delta; None: no promise."""
+        exposures = {tuple(entries) for entries in self._about.values()}
+        exposures |= {(entry,) for entry in self.entries if not entry.people}
+        worst = max((compose(entries, delta) for entries in exposures), default=0.0)
         return {
             "releases": len(self.entries),
             "users": sum(entry.users for entry in self.entries),
-            "epsilon": None if math.isinf(worst) else worst,  # None: no promise
+            "epsilon": None if math.isinf(worst) else worst,
             "delta": delta,
-            "guaranteed": all(entry.guaranteed for entry in self.entries),
         }
 
     def to_json(self) -> str:
         """The ledger as a JSON document; the eps of a release that was not private is null."""
-        rows = [{**asdict(e), "epsilon": None if math.isinf(e.epsilon) else e.epsilon} for e in self.entries]
+        rows = [{**asdict(entry), "epsilon": entry.epsilon if entry.private else None} for entry in self.entries]
         return json.dumps({"budget": self.budget and asdict(self.budget), "entries": rows})
 
+    def _record(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        for person in entry.people:
+            self._about.setdefault(person, []).append(entry)
 
-def compose(entries: Sequence[Entry] | Iterable[Entry], delta: float) -> float:
-    """The eps of several releases about one person, at this delta; inf if one of them was not private."""
+
+def compose(entries: Iterable[Entry], delta: float) -> float:
+    """The eps of several releases about one person, at this delta; inf if one of them promises nothing."""
     entries = list(entries)
     if not entries:
         return 0.0
-    if any(math.isinf(entry.epsilon) for entry in entries):
+    if not all(entry.private for entry in entries):
         return math.inf
     if len(entries) == 1 and entries[0].delta <= delta:
         return entries[0].epsilon
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.pld import common, privacy_loss_distribution
 
-    accountant = PLDAccountant()
-    for entry in entries:
-        if entry.multiplier is not None:
-            # Relation: the multiplier is already that of replace-one, so the accountant's own doubling is not wanted.
-            accountant.compose(dp_accounting.GaussianDpEvent(entry.multiplier))
-        else:
-            accountant.compose(dp_accounting.dp_event.EpsilonDeltaDpEvent(entry.epsilon, entry.delta))
-    return float(accountant.get_epsilon(delta))
+    losses = [
+        # The multiplier is already that of replace-one: the library's own doubling is not wanted.
+        privacy_loss_distribution.from_gaussian_mechanism(entry.multiplier)
+        if entry.multiplier is not None
+        else privacy_loss_distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(entry.epsilon, entry.delta)
+        )
+        for entry in entries
+    ]
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total.compose(loss)
+    return float(total.get_epsilon_for_delta(delta))

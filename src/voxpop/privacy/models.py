@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
-
-from scipy.special import ndtri
 
 from voxpop.errors import Array, require_choice, require_integer
 from voxpop.phases import Plan
 from voxpop.privacy import printed
-from voxpop.privacy.additive import GRID, Central, Local
-from voxpop.privacy.ball import Ball, candidates
-from voxpop.privacy.gaussian import noise_multiplier, require_delta, require_epsilon
-from voxpop.privacy.ledger import Entry
+from voxpop.privacy.additive import Central, Local
+from voxpop.privacy.ball import candidates
+from voxpop.privacy.gaussian import require_delta, require_epsilon
+from voxpop.privacy.ledger import Budget
 from voxpop.privacy.release import Release
-from voxpop.privacy.shuffle import Encoding, Shuffled, calibrated_encoding
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.problem import Problem
 from voxpop.state import State
-from voxpop.widths import AffineEstimator, answer_noise
+from voxpop.widths import AffineEstimator
 
-MODELS = ("central", "local", "shuffle")
+RELEASES: dict[str, type[Central] | type[Local] | type[Shuffled]] = {
+    "central": Central,
+    "local": Local,
+    "shuffle": Shuffled,
+}
+MODELS = tuple(RELEASES)
 SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
 MOST_USERS = 100_000  # the floor never asks for more people than this in a phase
 
@@ -69,44 +71,28 @@ class Private:
         """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
-        ball = min(candidates(problem, plan, state), key=lambda ball: self._predicted_width(problem, state, plan, ball))
-        z = -float(ndtri(problem.beta / 2))
-        cost = Entry(self.model, 0, self.epsilon, self.delta, noise_multiplier(self.epsilon, self.delta))
-        if self.model == "shuffle":
-            encoding = self._encoding(plan)
-            return Shuffled(ball, encoding, z, replace(cost, multiplier=None))
-        step = ball.radius * GRID
-        sensitivity = 2 * ball.radius / step + math.sqrt(len(plan.arms))
-        made = Central if self.model == "central" else Local
-        return made(ball, step, noise_multiplier(self.epsilon, self.delta) * sensitivity, z, cost)
+        return min(self._releases(problem, state, plan), key=lambda release: _mean_width(problem, state, plan, release))
 
-    def _variance(self, ball: Ball, plan: Plan, users: int) -> float:
-        """Of the noise in the average of whitened answers, a coordinate."""
-        if self.model == "shuffle":
-            code = self._encoding(replace(plan, participants=users))
-            return code.variance * (2 * ball.radius / (code.levels * users)) ** 2
-        std = 2 * ball.radius * noise_multiplier(self.epsilon, self.delta)
-        return std**2 / (users**2 if self.model == "central" else users)
+    @property
+    def budget(self) -> Budget | None:
+        """What everyone is promised, if the calibration keeps its promise."""
+        return Budget(self.epsilon, self.delta) if self.calibration == "exact" else None
 
-    def _encoding(self, plan: Plan) -> Encoding:
-        return calibrated_encoding(self.epsilon, self.delta, plan.participants, len(plan.arms))
-
-    def _predicted_width(self, problem: Problem, state: State, plan: Plan, ball: Ball) -> float:
-        """The mean width that the active actions will have, if everyone answers."""
-        noise = answer_noise(problem, plan.arms, plan.pulls, plan.participants)
-        noise += self._variance(ball, plan, plan.participants) * ball.shape
-        return _mean_width(problem, state, plan, noise)
+    def _releases(self, problem: Problem, state: State, plan: Plan) -> list[Central | Local | Shuffled]:
+        """A release for every ball that public knowledge allows."""
+        make = RELEASES[self.model].make
+        balls = candidates(problem, plan, state)
+        return [make(ball, self.epsilon, self.delta, plan.participants, problem.beta) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
         """The least number of people with whom the widths are as if the schedule's had shrunk SHARE times."""
-        balls = candidates(problem, plan, state)
-        target = _mean_width(
-            problem, state, plan, SHARE * answer_noise(problem, plan.arms, plan.pulls, plan.participants)
-        )
+        shrunk = SHARE * problem.answer_noise(plan.arms, plan.pulls, plan.participants)
+        target = _mean_width_of(problem, state, plan, shrunk)
 
         def enough(users: int) -> bool:
             larger = replace(plan, participants=users)
-            return any(self._predicted_width(problem, state, larger, ball) <= target for ball in balls)
+            releases = self._releases(problem, state, larger)
+            return any(_mean_width(problem, state, larger, release) <= target for release in releases)
 
         low, high = plan.participants, min(MOST_USERS, 2 * plan.participants)
         while high < MOST_USERS and not enough(high):
@@ -117,6 +103,13 @@ class Private:
         return max(high, plan.participants)
 
 
-def _mean_width(problem: Problem, state: State, plan: Plan, noise: Array) -> float:
+def _mean_width(problem: Problem, state: State, plan: Plan, release: Central | Local | Shuffled) -> float:
+    """The mean width that the active actions can expect of a release, if everyone answers."""
+    users = plan.participants
+    noise = problem.answer_noise(plan.arms, plan.pulls, users) + release.variance(users) * release.ball.shape
+    return _mean_width_of(problem, state, plan, noise)
+
+
+def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> float:
     estimator = AffineEstimator(problem, plan.arms, noise)
     return float(estimator.values(state.active, state.norm_bound).width.mean())

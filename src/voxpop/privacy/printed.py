@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from scipy.special import ndtri
-
 from voxpop.phases import Plan
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import unbounded
@@ -26,17 +24,17 @@ def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Pl
     arms, half = len(plan.arms), delta / 2
     kappa_square = float(problem.prior_variance.max())
     spread = math.sqrt(2 * (kappa_square + problem.noise_std**2) * arms * math.log(2 * arms / half))
-    z = -float(ndtri(problem.beta / 2))
     cost = Entry(model, 0, epsilon, delta, guaranteed=False)
     ball = unbounded(problem, plan)
     if model == "shuffle":
         radius = problem.norm_bound * math.sqrt(kappa_square * arms) + spread
-        return Shuffled(replace(ball, radius=radius), printed_encoding(epsilon, half, plan.participants, arms), z, cost)
+        encoding = printed_encoding(epsilon, half, plan.participants, arms)
+        return Shuffled(replace(ball, radius=radius), problem.beta, cost, encoding)
     # eq:gaussian_noise is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
     std = 2 * spread * math.sqrt(math.log(1.25 / half)) / epsilon
     step = problem.grid_step
     made = Central if model == "central" else Local
-    return made(ball, step, std / step, z, cost)
+    return made(ball, problem.beta, cost, step, std / step)
 
 
 def caveats(model: str, epsilon: float, delta: float) -> list[str]:

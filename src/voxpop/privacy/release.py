@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from voxpop.errors import Array, InputError
 from voxpop.phases import Feedback, Plan, Tally
-from voxpop.privacy.ledger import Entry
+from voxpop.privacy.ball import Ball
+from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
 from voxpop.problem import Problem
 from voxpop.state import State
@@ -23,6 +24,9 @@ class Release(Protocol):
 
     def tally(self, reports: Array) -> Tally:
         """Where reports are added up (the shuffler in the shuffle model, else the agent)."""
+
+    def seal(self, tally: Tally) -> Tally:
+        """The whole tally, or a refusal if it must not leave the place where it was added up."""
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """At the agent: the private average. Called once for a phase: noise is drawn here."""
@@ -41,6 +45,10 @@ class Privacy(Protocol):
     def model(self) -> str:
         """none, central, local or shuffle."""
 
+    @property
+    def budget(self) -> Budget | None:
+        """What a person may be exposed to; None for no promise."""
+
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """The plan with enough people to hide in."""
 
@@ -56,6 +64,7 @@ class NoPrivacy:
     """Everyone trusts the agent with their averages."""
 
     model = "none"
+    budget = None
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         return plan
@@ -78,8 +87,11 @@ class PlainRelease:
         return y
 
     def tally(self, reports: Array) -> Tally:
-        check_reports(reports, self.arms)
+        check_length(reports, self.arms)
         return Tally.of(reports, self.step)
+
+    def seal(self, tally: Tally) -> Tally:
+        return tally
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         return tally.feedback()
@@ -91,10 +103,49 @@ class PlainRelease:
         return {"mechanism": "none"}
 
 
-def check_reports(reports: Array, arms: int) -> None:
-    """Refuse reports of another length or with numbers that are not finite."""
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """What the private releases share: a ball, and what a release about one person costs."""
+
+    ball: Ball
+    beta: float  # of the widths, for the clipping slack
+    cost: Entry
+
+    def clipped(self, y: Array) -> Array:
+        """Whitened and clipped, whatever y holds: refusing a value would tell something about it."""
+        check_length(y, len(self.ball.centre))
+        return self.ball.clip(self.ball.whiten(y))
+
+    def feedback(self, z: Array, count: int, variance: float) -> Feedback:
+        """The mean of whitened answers as feedback; the variance is that of the noise in each coordinate."""
+        clipping = self.ball.clipping(count, self.beta)
+        noise = variance * self.ball.shape
+        return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
+
+    def seal(self, tally: Tally) -> Tally:
+        return tally
+
+    def entry(self, count: int) -> Entry:
+        return replace(self.cost, users=count)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "mechanism": self.cost.mechanism,
+            "metric": self.ball.metric,
+            "radius": self.ball.radius,
+            "epsilon": self.cost.epsilon,
+            "delta": self.cost.delta,
+        }
+
+
+def check_length(reports: Array, arms: int) -> None:
+    """Refuse reports of another length."""
     if reports.ndim != 2 or reports.shape[1] != arms:
         raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
+
+
+def check_finite(reports: Array) -> None:
+    """Refuse reports that no device sends."""
     if not np.isfinite(reports).all():
         bad = reports[~np.isfinite(reports)][0]
-        raise InputError(f"a report holds {bad}; send finite numbers only")
+        raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")

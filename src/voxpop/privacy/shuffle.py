@@ -7,10 +7,12 @@ coordinate are shuffled together, so all that anyone sees of them is how many ar
 Privacy of the total. For fixed rounding, replacing one person shifts the vector of totals by an integer vector d, and
 the noise Bin(bU, p) of each coordinate is independent. Before rounding |d| <= g (the ball has diameter 2R), and
 rounding both answers moves each coordinate by less than one, so |d| < g + sqrt(H). Averaging over the rounding is a
-mixture, which cannot increase the divergence. Among shifts of one length the worst puts all of it into one
-coordinate: the log-ratio of a binomial and its shift grows faster than linearly towards the tails, and a concentrated
-shift reaches farther into them than a spread one. So delta is the hockey-stick divergence of Bin(bU, p) and its shift
-by ceil(g + sqrt(H)), summed exactly over the support, in both directions.
+mixture, which cannot increase the divergence. The delta that is calibrated is that of a shift by ceil(g + sqrt(H)) in
+one coordinate, summed exactly over the support in both directions. Among shifts of one length that is the worst for
+small delta: towards the tails the log-ratio of a binomial and its shift grows faster than linearly, and a concentrated
+shift reaches farther into them. (At a delta above 0.02 a spread shift can be worse, by a fraction of a percent; such
+deltas are refused.) Besides, shifts that come near the length g + sqrt(H) are spread over all coordinates by rounding,
+and concentrated ones have a length near g, so there is room on both sides.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from voxpop.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import check_reports
+from voxpop.privacy.release import Clipped, check_finite, check_length
 from voxpop.privacy.sources import Source
 
+MOST_DELTA = 0.01
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity
 
 
@@ -50,8 +53,13 @@ class Encoding:
 
     @property
     def variance(self) -> float:
-        """Of a coordinate's total: noise and, at worst, rounding."""
-        return self.users * (self.trials * self.chance * (1 - self.chance) + 0.25)
+        """Of a coordinate's total, noise and at worst rounding; as a sub-Gaussian variance, which is a little more.
+
+        That of a Bernoulli variable is (1 - 2p) / (4 ln((1 - p)/p)) (Kearns and Saul, 1998), and 1/4 at p = 1/2.
+        """
+        p = self.chance
+        proxy = 0.25 if abs(p - 0.5) < 1e-6 else (1 - 2 * p) / (4 * math.log((1 - p) / p))
+        return self.users * (self.trials * proxy + 0.25)
 
 
 def printed_encoding(epsilon: float, delta: float, users: int, arms: int) -> Encoding:
@@ -66,7 +74,10 @@ def printed_encoding(epsilon: float, delta: float, users: int, arms: int) -> Enc
 @cache
 def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> Encoding:
     """The least noise for which the privacy of the actual binomial total is (eps, delta)."""
+    if delta > MOST_DELTA:
+        raise InputError(f"delta must be at most {MOST_DELTA} in the shuffle model, got {delta}; lower it")
     multiplier = noise_multiplier(epsilon, delta)
+    delta *= 1 - 1e-3  # the sums are exact to about 1e-4
     g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(users) / multiplier))
     shift = shift_of(g, arms)
     # Start from the Gaussian of the same variance, which is close, and search for the least p that is enough.
@@ -127,66 +138,75 @@ def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffled:
+class Shuffled(Clipped):
     """One phase of the shuffle model."""
 
-    ball: Ball
     encoding: Encoding
-    z_score: float
-    cost: Entry
+
+    @classmethod
+    def make(cls, ball: Ball, epsilon: float, delta: float, users: int, beta: float) -> Shuffled:
+        """The least noise for (eps, delta) and this number of people."""
+        encoding = calibrated_encoding(epsilon, delta, users, len(ball.centre))
+        return cls(ball, beta, Entry("shuffle", 0, epsilon, delta), encoding)
+
+    @property
+    def mu(self) -> float:
+        """The claim that an attacker can test: sensitivity over noise."""
+        code = self.encoding
+        std = math.sqrt(code.users * code.trials * code.chance * (1 - code.chance))
+        return shift_of(code.levels, len(self.ball.centre)) / std
+
+    @property
+    def unit(self) -> float:
+        """What one bit stands for, in whitened coordinates."""
+        return 2 * self.ball.radius / self.encoding.levels
+
+    def variance(self, users: int) -> float:
+        """Of the noise in the average of so many people, a coordinate."""
+        return replace(self.encoding, users=users).variance * (self.unit / users) ** 2
 
     def randomize(self, y: Array, source: Source) -> Array:
         """The ones among a person's bits, for each coordinate (alg:shuffler, the local randomizer)."""
-        check_reports(y, len(self.ball.centre))
-        g, radius = self.encoding.levels, self.ball.radius
-        scaled = np.clip((self.ball.clip(self.ball.whiten(y)) + radius) * (g / (2 * radius)), 0.0, g)
+        code = self.encoding
+        scaled = np.clip((self.clipped(y) + self.ball.radius) / self.unit, 0.0, code.levels)
         floor = np.floor(scaled)
-        rounding = source.bernoulli(scaled - floor)
         users, arms = scaled.shape
-        return np.asarray(
-            floor + rounding + source.binomial(users, arms, self.encoding.trials, self.encoding.chance), dtype=float
-        )
+        ones = floor + source.bernoulli(scaled - floor) + source.binomial(users, arms, code.trials, code.chance)
+        return np.asarray(ones, dtype=float)
 
     def tally(self, reports: Array) -> Tally:
         """At the shuffler: how many of a coordinate's shuffled bits are ones, which is all they reveal."""
-        check_reports(reports, len(self.ball.centre))
+        check_length(reports, len(self.ball.centre))
+        check_finite(reports)
         bits = self.encoding.bits
-        if reports.min() < 0 or reports.max() > bits or not np.array_equal(reports, np.rint(reports)):
+        if len(reports) and (reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any()):
             raise InputError(f"a report has from 0 to {bits} ones for each arm; encode it again")
-        return Tally(len(reports), tuple(map(int, reports.sum(axis=0))), 1.0)
+        return Tally.of_steps(reports, 1.0)
+
+    def seal(self, tally: Tally) -> Tally:
+        """At the shuffler: nothing leaves before everyone for whom the noise was made has answered."""
+        if tally.count < self.encoding.users:
+            raise InputError(
+                f"only {tally.count} of the {self.encoding.users} people for whom the noise was made have answered; "
+                "wait for the others: fewer would weaken everyone's privacy"
+            )
+        return tally
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """Count and debias (alg:shuffler, the analyzer); the noise is in the reports."""
-        code, ball = self.encoding, self.ball
-        if tally.count < code.users:
-            raise InputError(
-                f"only {tally.count} of the {code.users} people for whom the noise was made have answered; "
-                "wait for the others: fewer would weaken everyone's privacy"
-            )
-        unit = 2 * ball.radius / code.levels
-        ones = np.array(tally.total, dtype=float) - tally.count * code.trials * code.chance
-        mean = ball.restore(unit * ones / tally.count - ball.radius)
-        variance = replace(code, users=tally.count).variance * (unit / tally.count) ** 2
-        clipping = ball.clipping(tally.count, self.z_score)
-        return Feedback(mean, tally.count, variance * ball.shape, clipping, printed=not self.cost.guaranteed)
-
-    def entry(self, count: int) -> Entry:
-        return replace(self.cost, users=count)
+        tally = self.seal(tally)
+        ones = np.array(tally.total, dtype=float) / tally.count - self.encoding.trials * self.encoding.chance
+        return self.feedback(self.unit * ones - self.ball.radius, tally.count, self.variance(tally.count))
 
     def describe(self) -> dict[str, Any]:
         code = self.encoding
-        unit = 2 * self.ball.radius / code.levels
         return {
-            "mechanism": self.cost.mechanism,
-            "metric": self.ball.metric,
-            "radius": self.ball.radius,
+            **super().describe(),
             "levels": code.levels,
             "trials": code.trials,
             "chance": code.chance,
             "bits_per_user": code.bits * len(self.ball.centre),
-            "noise_std": math.sqrt(code.variance) * unit / code.users,
-            "epsilon": self.cost.epsilon,
-            "delta": self.cost.delta,
+            "noise_std": math.sqrt(self.variance(code.users)),
         }
 
 

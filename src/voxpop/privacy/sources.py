@@ -18,6 +18,9 @@ from voxpop.errors import Array, InputError
 
 Integers = NDArray[np.int64]
 
+MOST_NOISE = 2.0**55
+BLOCK = 1_000_000
+
 
 class Source(Protocol):
     """Integer noise: whole numbers have no low-order bits through which a floating-point sampler leaks."""
@@ -52,13 +55,17 @@ class Secure:
     """Noise for real people: OpenDP's exact discrete Gaussian, and bits of the operating system."""
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        if std > MOST_NOISE:
+            raise InputError(f"noise of {std:.3g} steps does not fit 64 bits; ask for a larger epsilon or delta")
         measurement = _discrete_gaussian(std)
         return np.array([measurement([0] * columns) for _ in range(rows)], dtype=np.int64)
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
-        return np.array(
-            [self.bernoulli(np.full((columns, trials), chance)).sum(axis=1) for _ in range(rows)], dtype=np.int64
-        )
+        total = np.zeros((rows, columns), dtype=np.int64)
+        block = max(1, BLOCK // (rows * columns))  # of trials, so that memory stays bounded
+        for start in range(0, trials, block):
+            total += self.bernoulli(np.full((rows, columns, min(block, trials - start)), chance)).sum(axis=2)
+        return total
 
     def bernoulli(self, chances: Array) -> Integers:
         words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64).reshape(chances.shape)
