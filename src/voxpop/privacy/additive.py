@@ -40,14 +40,6 @@ class Additive(Clipped):
         cost = Entry(cls.__name__.lower(), 0, epsilon, delta, multiplier)
         return cls(ball, beta, cost, step, multiplier * sensitivity)
 
-    @property
-    def mu(self) -> float:
-        """The claim that an attacker can test: sensitivity over noise."""
-        if self.cost.multiplier is not None:
-            return 1 / self.cost.multiplier
-        # As printed: the classical multiplier for the second half of delta.
-        return self.cost.epsilon / math.sqrt(2 * math.log(2.5 / self.cost.delta))
-
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "noise_std": self.std * self.step}
 

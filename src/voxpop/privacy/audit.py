@@ -2,9 +2,10 @@
 
 Two groups of people differ in one person, whose answer is far outside the ball, at +10 R in one group and at -10 R in
 the other, along the same direction u; everyone else answers the centre. The attacker sees a release, projects it on u
-and guesses the group by the sign. If noise and sensitivity are as claimed, no attack can separate the groups better
-than two unit Gaussians a distance mu = sensitivity / sigma apart. From the guesses, a Clopper-Pearson bound on both
-error rates gives a lower confidence bound on mu; a bound above the claim is a violation.
+and guesses the group by the sign. With Gaussian noise that keeps (eps, delta), no attack can separate the groups better
+than two unit Gaussians a distance mu = sensitivity / sigma apart; binomial noise of the same promise is near enough
+Gaussian for this. From the guesses, a Clopper-Pearson bound on both error rates gives a lower confidence
+bound on mu; a bound above the mu of the promise is a violation.
 
 Auditing mu certifies far more than auditing (eps, delta) directly: with 10^5 samples, no more than eps = 9 could be
 measured there.

@@ -10,6 +10,7 @@ import numpy as np
 from voxpop.errors import Array, InputError
 from voxpop.phases import Feedback, Plan, Tally
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
 from voxpop.problem import Problem
@@ -121,6 +122,11 @@ class Clipped:
         clipping = self.ball.clipping(count, self.beta)
         noise = variance * self.ball.shape
         return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
+
+    @property
+    def mu(self) -> float:
+        """The promise as an attacker can test it: how far apart two unit Gaussians are that keep (eps, delta)."""
+        return 1 / noise_multiplier(self.cost.epsilon, self.cost.delta)
 
     def seal(self, tally: Tally) -> Tally:
         return tally

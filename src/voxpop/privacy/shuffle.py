@@ -55,10 +55,10 @@ class Encoding:
     def variance(self) -> float:
         """Of a coordinate's total, noise and at worst rounding; as a sub-Gaussian variance, which is a little more.
 
-        That of a Bernoulli variable is (1 - 2p) / (4 ln((1 - p)/p)) (Kearns and Saul, 1998), and 1/4 at p = 1/2.
+        That of a Bernoulli variable is (1 - 2p) / (2 ln((1 - p)/p)) (Kearns and Saul, 1998), and 1/4 at p = 1/2.
         """
         p = self.chance
-        proxy = 0.25 if abs(p - 0.5) < 1e-6 else (1 - 2 * p) / (4 * math.log((1 - p) / p))
+        proxy = 0.25 if abs(p - 0.5) < 1e-6 else (1 - 2 * p) / (2 * math.log((1 - p) / p))
         return self.users * (self.trials * proxy + 0.25)
 
 
@@ -148,13 +148,6 @@ class Shuffled(Clipped):
         """The least noise for (eps, delta) and this number of people."""
         encoding = calibrated_encoding(epsilon, delta, users, len(ball.centre))
         return cls(ball, beta, Entry("shuffle", 0, epsilon, delta), encoding)
-
-    @property
-    def mu(self) -> float:
-        """The claim that an attacker can test: sensitivity over noise."""
-        code = self.encoding
-        std = math.sqrt(code.users * code.trials * code.chance * (1 - code.chance))
-        return shift_of(code.levels, len(self.ball.centre)) / std
 
     @property
     def unit(self) -> float:
