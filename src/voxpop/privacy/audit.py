@@ -2,7 +2,7 @@
 
 Two groups of people differ in one person, whose answer is far outside the ball, at +10 R in one group and at -10 R in
 the other, along the same direction u; everyone else answers the centre. The attacker sees a release, projects it on u
-and guesses the group by the sign. With Gaussian noise that keeps (eps, delta), no attack can separate the groups better
+and guesses the group. With Gaussian noise that keeps (eps, delta), no attack can separate the groups better
 than two unit Gaussians a distance mu = sensitivity / sigma apart; binomial noise of the same promise is near enough
 Gaussian for this. From the guesses, a Clopper-Pearson bound on both error rates gives a lower confidence
 bound on mu; a bound above the mu of the promise is a violation.
@@ -87,22 +87,28 @@ def attack(
     require_number("confidence", confidence, above=0.5, below=1)
     assert isinstance(release, Central | Local | Shuffled)
     ball = release.ball
-    direction = np.zeros(len(ball.centre))
-    direction[0] = 1.0
-    wrong = []
+    arms = len(ball.centre)
+    direction = np.full(
+        arms, 1 / math.sqrt(arms)
+    )  # across all coordinates, lest a bound on each one hide the lack of a ball
+    seen = []
     for sign in (1.0, -1.0):
         answers = np.tile(ball.centre, (users, 1))
         answers[0] = ball.centre + sign * _far(ball) * (ball.root @ direction)
-        misses = 0
+        values = []
         for trial in range(trials):
-            seen = _whitened(release, answers, source) @ direction
-            misses += int(sign * seen <= 0)
+            values.append(float(_whitened(release, answers, source) @ direction))
             if watch is not None and trial % 100 == 99:
                 watch(100)
-        wrong.append(misses)
-    upper = [clopper_pearson(misses, trials, (1 - confidence) / 2) for misses in wrong]
+        seen.append(np.array(values))
+    # Where to draw the line is learned from some of the releases; the others are guessed.
+    learned = trials // 5
+    line = (seen[0][:learned].mean() + seen[1][:learned].mean()) / 2
+    wrong = [int(np.sum(seen[0][learned:] <= line)), int(np.sum(seen[1][learned:] >= line))]
+    guessed = trials - learned
+    upper = [clopper_pearson(misses, guessed, (1 - confidence) / 2) for misses in wrong]
     certain = max(0.0, -sum(float(ndtri(rate)) for rate in upper))
-    measured = -sum(float(ndtri(np.clip(misses / trials, 0.5 / trials, 1 - 0.5 / trials))) for misses in wrong)
+    measured = -sum(float(ndtri(np.clip(misses / guessed, 0.5 / guessed, 1 - 0.5 / guessed))) for misses in wrong)
     delta = release.cost.delta
     certain_epsilon = epsilon_of(1 / certain, delta) if certain > 0 else 0.0
     return Finding(

@@ -116,6 +116,7 @@ class Ledger:
             "users": sum(entry.users for entry in self.entries),
             "epsilon": None if math.isinf(worst) else worst,
             "delta": delta,
+            "guaranteed": all(entry.guaranteed for entry in self.entries),
         }
 
     def to_json(self) -> str:

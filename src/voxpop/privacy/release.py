@@ -145,9 +145,11 @@ class Clipped:
 
 
 def check_length(reports: Array, arms: int) -> None:
-    """Refuse reports of another length."""
+    """Refuse reports of another length, and none at all."""
     if reports.ndim != 2 or reports.shape[1] != arms:
         raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
+    if not len(reports):
+        raise InputError("there is not a single report to add up; wait for one")
 
 
 def check_finite(reports: Array) -> None:

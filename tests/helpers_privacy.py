@@ -1,0 +1,94 @@
+"""Noise that is not there, small problems, and slow, obvious computations for the tests of privacy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from tests.helpers import function_of_norm, random_problem
+from voxpop.errors import Array
+from voxpop.phases import Feedback, Plan
+from voxpop.policies.dpbe import DPBE
+from voxpop.populations.gp import GPUsers
+from voxpop.privacy import Private, Simulated
+from voxpop.privacy.additive import Central, Local
+from voxpop.privacy.shuffle import Shuffled
+from voxpop.privacy.sources import Integers
+from voxpop.problem import Problem
+from voxpop.simulate import run_phases
+from voxpop.state import State
+
+MODELS = ("central", "local", "shuffle")
+DELTA = 1e-6
+AnyRelease = Central | Local | Shuffled
+
+
+def simulated(seed: int = 0) -> Simulated:
+    return Simulated(np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A source without noise; rounding is to the nearest."""
+
+    def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        return np.zeros((rows, columns), dtype=np.int64)
+
+    def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
+        return np.zeros((rows, columns), dtype=np.int64)
+
+    def bernoulli(self, chances: Array) -> Integers:
+        return (chances > 0.5).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A phase to be released, and the truth behind it."""
+
+    problem: Problem
+    state: State
+    plan: Plan
+    f: Array
+
+    def answers(self, users: int, seed: int = 0) -> Array:
+        """What model-like people answer, (users, arms)."""
+        return GPUsers(self.problem, self.f).observe(self.plan, users, np.random.default_rng(seed))
+
+    def release(self, privacy: Private) -> AnyRelease:
+        made = privacy.calibrate(self.problem, self.state, self.plan)
+        assert isinstance(made, Central | Local | Shuffled)
+        return made
+
+
+def first_phase(users: int = 40, **changes: Any) -> Case:
+    """A phase of which nothing is known but the prior; f has the norm of its bound."""
+    problem = random_problem(4, n=7, beta=0.01, **{"bias_std": 0.2, "prior_mean": 0.5, **changes})
+    plan = Plan(3, np.array([1, 4, 0, 6]), np.array([2, 1, 5, 3]), users)
+    f = 0.5 + function_of_norm(problem, problem.norm_bound, np.random.default_rng(8))
+    return Case(problem, State.prior(problem, problem.norm_bound), plan, f)
+
+
+def later_phase(seed: int, privacy: Private | None = None, users: int = 40) -> Case:
+    """A phase that has a released one before it."""
+    problem = random_problem(seed, n=7, beta=0.05, horizon=1000)
+    f = function_of_norm(problem, problem.norm_bound, np.random.default_rng(seed))
+    steps = run_phases(problem, DPBE(), GPUsers(problem, f), seed, privacy)
+    state = [next(steps) for _ in range(4)][-1].state
+    return Case(problem, state, Plan(5, np.array([0, 3, 5]), np.array([6, 2, 8]), users), f)
+
+
+def released(release: AnyRelease, answers: Array, source: Any) -> Feedback:
+    return release.analyze(release.tally(release.randomize(answers, source)), source)
+
+
+def hockey_stick(trials: int, chance: float, shift: Sequence[int], epsilon: float) -> float:
+    """sum (P - e^eps Q)+ over the whole support, P and Q products of binomials, Q moved by `shift`."""
+    P = Q = np.ones(())
+    for move in shift:
+        x = np.arange(-abs(move), trials + abs(move) + 1)
+        P = np.multiply.outer(P, binom.pmf(x, trials, chance))
+        Q = np.multiply.outer(Q, binom.pmf(x - move, trials, chance))
+    return float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum())
