@@ -98,7 +98,7 @@ def test_the_printed_calibration_says_what_it_does_not_keep(main: Main) -> None:
     assert len(low["caveats"]) == 1
     assert "no guarantee" in low["caveats"][0]
     assert len(high["caveats"]) == 2
-    assert "2.1e-05 at epsilon = 15, not 1e-06" in high["caveats"][1]
+    assert "1e-05 at epsilon = 15, not 5e-07" in high["caveats"][1]
 
 
 def test_floors_on_the_command_line(main: Main) -> None:

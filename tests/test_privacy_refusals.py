@@ -31,7 +31,7 @@ def good_reports(release: AnyRelease, users: int) -> Array:
     [
         (lambda reports: reports[:, :3], "a report has 4 numbers, got shape (3,)"),
         (lambda reports: np.hstack([reports, reports]), "a report has 4 numbers, got shape (8,)"),
-        (lambda reports: reports[0], "a report has 4 numbers, got shape "),
+        (lambda reports: reports[0], "reports must have the shape (people, 4), got (4,)"),
     ],
 )
 def test_malformed_reports_are_refused_with_the_good_ones_beside_them(

@@ -57,7 +57,7 @@ def test_a_huge_epsilon_is_as_good_as_no_privacy(model: str) -> None:
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("model", MODELS)
 def test_the_release_is_unbiased_with_the_covariance_it_reports(model: str, calibration: str) -> None:
-    release, source, times = CASE.release(Private(model, 2.0, calibration=calibration)), simulated(7), 4000
+    release, source, times = CASE.release(Private(model, 2.0, calibration=calibration)), simulated(7), 2500
     answers = inside(release, 40)
     if isinstance(release, Shuffled):  # between two levels, where rounding is as noisy as the release says
         unit = 2 * release.ball.radius / release.encoding.levels

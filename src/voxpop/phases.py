@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Plan:
     pulls: Indices  # W_l, one for each arm
     participants: int
     reference: int = 0  # the incumbent, with which every action is compared; fixed before the feedback
+    reports: Literal["averages", "rounds", "one"] = "averages"  # what a person sends; "one": a new person every round
 
     @property
     def length(self) -> int:
@@ -28,7 +30,8 @@ class Plan:
     @property
     def numbers(self) -> int:
         """The numbers that the phase sends when everyone answers (eq:comm_cost)."""
-        return self.participants * len(self.arms)
+        each = {"averages": len(self.arms), "rounds": self.length, "one": 1}
+        return self.participants * each[self.reports]
 
 
 @dataclass(frozen=True, eq=False)

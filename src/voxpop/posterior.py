@@ -23,7 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_tri
 from voxpop.errors import Array
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
 
-BatchRule = Literal["corrected", "printed"]
+BatchRule = Literal["corrected", "printed", "single"]
 
 TIE = 1e-9  # variances within this share of each other count as equal
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
@@ -106,7 +106,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     """Fill a phase with batches of the action of largest posterior variance (eq:decision).
 
     The printed batch length floor((C^2 - 1) / Sigma^2) lacks the factor lambda of the corrected rule; both are at
-    least one round, or the phase would never end.
+    least one round, or the phase would never end. With the rule "single" every batch is one round.
 
     >>> from voxpop.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
@@ -114,7 +114,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
     ([0, 2, 1], [5, 3, 2])
     """
-    scale = (ratio**2 - 1) * (problem.ridge if rule == "corrected" else 1.0)
+    scale = (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
     posterior = Posterior(problem, active)
     resolved = RESOLVED * float(posterior.prior.max())
     while rounds > 0:

@@ -16,7 +16,7 @@ from voxpop.phases import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
 from voxpop.populations import Population
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Release, Simulated
-from voxpop.problem import GRAM_LIMIT, Problem
+from voxpop.problem import GRAM_LIMIT, Indices, Problem
 from voxpop.scenarios import Scenario
 from voxpop.state import State
 from voxpop.streams import stream
@@ -59,7 +59,10 @@ def run_phases(
 
 def collect(plan: Plan, population: Population, release: Release, seed: int) -> Tally:
     """Ask the phase's participants and add their reports up, a chunk at a time."""
-    people, noise = stream(seed, "users", plan.phase), _noise(seed, "devices", plan.phase)
+    people = stream(seed, "users", plan.phase)
+    if plan.reports == "one":
+        return release.tally(population.observe_each(plan, people)[None, :])
+    noise = _noise(seed, "devices", plan.phase)
     chunk = max(1, CHUNK // len(plan.arms))
     parts = []
     for start in range(0, plan.participants, chunk):
@@ -73,6 +76,17 @@ def _noise(seed: int, role: str, phase: int) -> Simulated:
     return Simulated(stream(seed, role, phase))
 
 
+@dataclass(frozen=True)
+class Played:
+    """What is kept of a phase: all but the state, which may be large and of which there may be many."""
+
+    plan: Plan
+    release: Release
+    feedback: Feedback
+    info: Info
+    active: Indices
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A finished simulation of a scenario."""
@@ -82,7 +96,7 @@ class Run:
     privacy: Privacy
     ledger: Ledger
     seed: int
-    steps: tuple[Step, ...]
+    steps: tuple[Played, ...]
     state: State
     seconds: float
 
@@ -163,9 +177,10 @@ def simulate(
         )
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
+        state = policy.init(problem)
         for step in run_phases(problem, policy, scenario.population, seed, privacy, ledger):
-            steps.append(step)
+            state = step.state
+            steps.append(Played(step.plan, step.release, step.feedback, step.info, state.active))
             if watch is not None:
                 watch(step)
-    state = steps[-1].state if steps else policy.init(problem)
     return Run(scenario, policy, privacy, ledger, seed, tuple(steps), state, perf_counter() - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class State:
     lead_width: Array  # (n,)
     norm_bound: float
     history: History = ()  # needed again when the norm bound is refuted
+    memory: Any = None  # what a policy remembers besides
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> State:

@@ -79,6 +79,10 @@ class Study:
             )
         self.ledger = Ledger(self.privacy.budget)
         self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
+        if not self.policy.aggregates:
+            raise InputError(
+                f"policy {self.policy.name!r} asks one person a round, and a study asks many after a phase; use dpbe"
+            )
         self.path = None if path is None else Path(path)
         self.log: list[tuple[Plan, Feedback]] = []
         self.infos: list[Info] = []

@@ -147,13 +147,14 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "pulls": plan.pulls.tolist(),
         "participants": plan.participants,
         "reference": plan.reference,
+        "reports": plan.reports,
     }
 
 
 def plan_from_dict(data: dict[str, Any]) -> Plan:
     """The plan that `plan_to_dict` described."""
     arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
-    return Plan(data["phase"], arms, pulls, data["participants"], data["reference"])
+    return Plan(data["phase"], arms, pulls, data["participants"], data["reference"], data["reports"])
 
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:

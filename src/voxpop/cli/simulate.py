@@ -20,7 +20,8 @@ from voxpop.cli.privacy import (
     make_privacy,
 )
 from voxpop.errors import require_integer
-from voxpop.policies import POLICIES, make_policy
+from voxpop.policies import POLICIES, make_policy, settings_of
+from voxpop.policies.dpbe import matching_users
 from voxpop.scenarios import SCENARIOS, Options, make_scenario
 from voxpop.simulate import Run
 from voxpop.simulate import simulate as simulate_once
@@ -50,7 +51,11 @@ def simulate(
 
     def one(number: int, show: bool = False) -> Run:
         scenario = make_scenario(study, Options(number, size, horizon, data))
-        made = make_policy(policy, **{**scenario.settings, **chosen})
+        taken = {name: value for name, value in scenario.settings.items() if name in settings_of(policy)}
+        if policy == "dpbe-fixed":
+            reference = simulate_once(scenario, make_policy("dpbe-paper", **{**taken, **chosen}), number)
+            taken["users"] = matching_users(reference.plans)
+        made = make_policy(policy, **{**taken, **chosen})
         return watched(scenario, made, number, trust) if show else simulate_once(scenario, made, number, trust)
 
     if runs == 1:

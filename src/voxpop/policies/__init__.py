@@ -2,15 +2,24 @@
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from voxpop.errors import InputError, require_choice
-from voxpop.policies import dpbe
+from voxpop.policies import bpe, dpbe, gp_ucb
 from voxpop.policies.protocol import Policy
 
-__all__ = ["POLICIES", "Policy", "make_policy"]
+__all__ = ["POLICIES", "Policy", "make_policy", "settings_of"]
 
-POLICIES: dict[str, Callable[..., Policy]] = {"dpbe": dpbe.DPBE, "dpbe-paper": partial(dpbe.DPBE, **dpbe.PRINTED)}
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "dpbe": dpbe.DPBE,
+    "dpbe-paper": partial(dpbe.DPBE, **dpbe.PRINTED),
+    "dpbe-fixed": dpbe.fixed,
+    "dpbe-nobatching": partial(dpbe.DPBE, **dpbe.NO_BATCHING),
+    "gp-ucb": gp_ucb.gp_ucb,
+    "mini-gp-opt": gp_ucb.mini_gp_opt,
+    "bpe": bpe.BPE,
+}
 
 
 def make_policy(name: str = "dpbe", **settings: Any) -> Policy:
@@ -23,4 +32,11 @@ def make_policy(name: str = "dpbe", **settings: Any) -> Policy:
     try:
         return POLICIES[name](**settings)
     except TypeError:
-        raise InputError(f"policy {name!r} does not take all of the settings {sorted(settings)}") from None
+        raise InputError(
+            f"policy {name!r} takes {', '.join(settings_of(name)) or 'no settings'}, got {sorted(settings)}"
+        ) from None
+
+
+def settings_of(name: str) -> list[str]:
+    """The names of the settings that a policy takes."""
+    return list(signature(POLICIES[require_choice("policy", name, POLICIES)]).parameters)

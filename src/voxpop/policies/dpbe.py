@@ -7,6 +7,8 @@ batches, asks ceil(2^(alpha l)) people for their averages, estimates f and drops
 |---|---|---|---|---|
 | `dpbe` | affine | corrected | intersected over phases | with the incumbent |
 | `dpbe-paper` | eq:confidence_width | as printed | of the last phase | none |
+| `dpbe-fixed` | the same, with the same number of people every phase | | | |
+| `dpbe-nobatching` | the same, with a new action every round and every observation sent | one round | | |
 
 The comparison bounds f(x) - f(b), where b is the best action before the phase: what a user's bias does to both
 cancels, so actions fall that the bounds on f(x) and f(b) cannot separate. As b is fixed before the phase's feedback,
@@ -16,12 +18,13 @@ each such bound fails with probability at most beta, like the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, require_choice, require_number
+from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
 from voxpop.phases import Feedback, Info, Plan
 from voxpop.posterior import BatchRule, information_gain, regress, select
 from voxpop.problem import Problem
@@ -29,6 +32,7 @@ from voxpop.state import State
 from voxpop.widths import AffineEstimator, printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
+NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}
 DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
 
 
@@ -42,20 +46,27 @@ class DPBE:
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
+    users: int | None = None  # the same number of people every phase, instead of ceil(2^(alpha l))
     aggregates = True
 
     def __post_init__(self) -> None:
         require_number("alpha", self.alpha, above=0, most=2)
         require_number("ratio", self.ratio, above=1, most=1e6)
         require_choice("width", self.width, ("affine", "printed"))
-        require_choice("batch rule", self.batches, ("corrected", "printed"))
+        require_choice("batch rule", self.batches, ("corrected", "printed", "single"))
+        if self.users is not None:
+            require_integer("users", self.users, least=1)
         if self.compare and self.width == "printed":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
     @property
     def name(self) -> str:
-        """`dpbe-paper` if every part is as printed, else `dpbe`."""
-        return "dpbe-paper" if replace(self, **PRINTED) == self else "dpbe"
+        """`dpbe-paper` and its ablations if every part is as printed, else `dpbe`."""
+        if replace(self, **NO_BATCHING) == self:
+            return "dpbe-nobatching"
+        if replace(self, **PRINTED) == self:
+            return "dpbe-paper" if self.users is None else "dpbe-fixed"
+        return "dpbe"
 
     def settings(self) -> dict[str, Any]:
         """The arguments with which `make_policy` makes this policy again."""
@@ -72,7 +83,9 @@ class DPBE:
             return None
         phase = state.phase + 1
         chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
-        return Plan(phase, chosen.arms, chosen.pulls, users_of_phase(self.alpha, phase), self.best(problem, state))
+        users = users_of_phase(self.alpha, phase) if self.users is None else self.users
+        reports: Literal["averages", "rounds"] = "rounds" if self.batches == "single" else "averages"
+        return Plan(phase, chosen.arms, chosen.pulls, users, self.best(problem, state), reports)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate and eliminate: alg:DPBE, lines 17 to 21."""
@@ -158,6 +171,20 @@ class DPBE:
                     return replace(after, phase=state.phase, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
+
+
+def fixed(users: int, alpha: float = 0.7, ratio: float = 1.6, **parts: Any) -> DPBE:
+    """`dpbe-fixed`: the printed algorithm with the same number of people every phase."""
+    return DPBE(**{**PRINTED, **parts, "alpha": alpha, "ratio": ratio, "users": users})
+
+
+def matching_users(plans: Iterable[Plan]) -> int:
+    """The number of people a phase with which `dpbe-fixed` costs what these phases cost.
+
+    It is the floor of the mean of |U_l|, weighted by the numbers N_l that a person sends.
+    """
+    plans = list(plans)
+    return max(1, sum(plan.numbers for plan in plans) // max(1, sum(len(plan.arms) for plan in plans)))
 
 
 def users_of_phase(alpha: float, phase: int) -> int:

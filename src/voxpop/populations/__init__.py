@@ -13,3 +13,6 @@ class Population(Protocol):
 
     def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
         """The averages that new, randomly drawn people send after a phase, of shape (users, arms)."""
+
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        """The average over a phase in which every round is answered by another person, of shape (arms,)."""

@@ -28,6 +28,12 @@ class GPUsers:
         root = square_root(self.problem.answer_noise(plan.arms, plan.pulls))
         return np.asarray(self.f[plan.arms] + rng.standard_normal((users, len(plan.arms))) @ root.T)
 
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        """The average over rounds that are answered by another user each, of shape (arms,)."""
+        problem = self.problem
+        variance = problem.bias_std**2 * problem.prior_variance[plan.arms] + problem.noise_std**2
+        return np.asarray(self.f[plan.arms] + rng.standard_normal(len(plan.arms)) * np.sqrt(variance / plan.pulls))
+
 
 def square_root(covariance: Array) -> Array:
     """A matrix R with R R' = covariance, for any positive semi-definite one."""

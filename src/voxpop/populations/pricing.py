@@ -37,13 +37,18 @@ class Customers:
     segments: tuple[Segment, ...] = SEGMENTS
 
     @property
-    def profit(self) -> Array:
-        """The truth: the population's mean profit at each price, in closed form."""
+    def demand(self) -> Array:
+        """The chance that a random customer buys at each price, in closed form."""
         buys = [
             segment.share * ndtr(np.log(segment.median / self.prices) / np.hypot(segment.spread, self.mood))
             for segment in self.segments
         ]
-        return np.asarray((self.prices - self.unit_cost) * np.sum(buys, axis=0))
+        return np.asarray(np.sum(buys, axis=0))
+
+    @property
+    def profit(self) -> Array:
+        """The truth: the population's mean profit at each price."""
+        return np.asarray((self.prices - self.unit_cost) * self.demand)
 
     def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
         """Each customer's mean profit at each price, over the occasions on which it was in force."""
@@ -55,3 +60,8 @@ class Customers:
         chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (users, arms)
         bought = rng.binomial(plan.pulls, chance)
         return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
+
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        """The mean profit over occasions with another customer each, of shape (arms,)."""
+        bought = rng.binomial(plan.pulls, self.demand[plan.arms])
+        return np.asarray((self.prices[plan.arms] - self.unit_cost) * bought / plan.pulls)

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from voxpop.errors import InputError, require_integer
-from voxpop.privacy.gaussian import require_delta, require_epsilon
+from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
 
 
 @dataclass(frozen=True)
@@ -139,17 +139,23 @@ def compose(entries: Iterable[Entry], delta: float) -> float:
         return math.inf
     if len(entries) == 1 and entries[0].delta <= delta:
         return entries[0].epsilon
+    # Gaussian releases compose to a Gaussian one: 1/m^2 is the sum of all 1/m_i^2.
+    gaussian = [entry.multiplier for entry in entries if entry.multiplier is not None]
+    multiplier = 1 / math.sqrt(sum(m**-2 for m in gaussian)) if gaussian else math.inf
+    others = [entry for entry in entries if entry.multiplier is None]
+    if not others:
+        return epsilon_of(multiplier, delta)
     from dp_accounting.pld import common, privacy_loss_distribution
 
     losses = [
-        # The multiplier is already that of replace-one: the library's own doubling is not wanted.
-        privacy_loss_distribution.from_gaussian_mechanism(entry.multiplier)
-        if entry.multiplier is not None
-        else privacy_loss_distribution.from_privacy_parameters(
+        privacy_loss_distribution.from_privacy_parameters(
             common.DifferentialPrivacyParameters(entry.epsilon, entry.delta)
         )
-        for entry in entries
+        for entry in others
     ]
+    if gaussian:
+        # The multiplier is already that of replace-one: the library's own doubling is not wanted.
+        losses.append(privacy_loss_distribution.from_gaussian_mechanism(multiplier))
     total = losses[0]
     for loss in losses[1:]:
         total = total.compose(loss)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from voxpop.errors import Array, require_choice, require_integer
+from voxpop.errors import Array, InputError, require_choice, require_integer
 from voxpop.phases import Plan
 from voxpop.privacy import printed
 from voxpop.privacy.additive import Central, Local
@@ -91,7 +91,10 @@ class Private:
 
         def enough(users: int) -> bool:
             larger = replace(plan, participants=users)
-            releases = self._releases(problem, state, larger)
+            try:
+                releases = self._releases(problem, state, larger)
+            except InputError:  # too few to hide in at all
+                return False
             return any(_mean_width(problem, state, larger, release) <= target for release in releases)
 
         low, high = plan.participants, min(MOST_USERS, 2 * plan.participants)

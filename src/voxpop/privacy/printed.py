@@ -40,7 +40,8 @@ def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Pl
 def caveats(model: str, epsilon: float, delta: float) -> list[str]:
     """Where the printed calibration does not give the promised guarantee."""
     found = ["the sensitivity holds for people who behave like the model only: others get no guarantee"]
-    actual = delta_of(classical_multiplier(epsilon, delta), epsilon)
-    if model != "shuffle" and actual > delta:
-        found.append(f"the classical noise gives delta = {actual:.2g} at epsilon = {epsilon:g}, not {delta:g}")
+    half = delta / 2
+    actual = delta_of(classical_multiplier(epsilon, half), epsilon)
+    if model != "shuffle" and actual > half:
+        found.append(f"the classical noise gives delta = {actual:.2g} at epsilon = {epsilon:g}, not {half:g}")
     return found

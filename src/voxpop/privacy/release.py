@@ -146,7 +146,9 @@ class Clipped:
 
 def check_length(reports: Array, arms: int) -> None:
     """Refuse reports of another length, and none at all."""
-    if reports.ndim != 2 or reports.shape[1] != arms:
+    if reports.ndim != 2:
+        raise InputError(f"reports must have the shape (people, {arms}), got {reports.shape}; a report is a row")
+    if reports.shape[1] != arms:
         raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
     if not len(reports):
         raise InputError("there is not a single report to add up; wait for one")

@@ -34,6 +34,7 @@ from voxpop.privacy.release import Clipped, check_finite, check_length
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01
+MOST_TRIALS = 10**7
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity
 
 
@@ -82,6 +83,11 @@ def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> 
     shift = shift_of(g, arms)
     # Start from the Gaussian of the same variance, which is close, and search for the least p that is enough.
     trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / users))
+    if trials > MOST_TRIALS:
+        raise InputError(
+            f"{users} people are too few to shuffle for epsilon {epsilon:g} (each would send {trials:.2g} bits); "
+            "ask more people, or for less privacy"
+        )
     while binomial_delta(users * trials, 0.5, shift, epsilon) > delta:
         trials += max(1, trials // 10)
     low, high = 0.0, 0.5

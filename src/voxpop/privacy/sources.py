@@ -42,6 +42,7 @@ class Simulated:
     rng: np.random.Generator
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        _check_size(std)
         return np.rint(self.rng.normal(0.0, std, size=(rows, columns))).astype(np.int64)
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
@@ -55,8 +56,7 @@ class Secure:
     """Noise for real people: OpenDP's exact discrete Gaussian, and bits of the operating system."""
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
-        if std > MOST_NOISE:
-            raise InputError(f"noise of {std:.3g} steps does not fit 64 bits; ask for a larger epsilon or delta")
+        _check_size(std)
         measurement = _discrete_gaussian(std)
         return np.array([measurement([0] * columns) for _ in range(rows)], dtype=np.int64)
 
@@ -70,6 +70,11 @@ class Secure:
     def bernoulli(self, chances: Array) -> Integers:
         words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64).reshape(chances.shape)
         return ((words >> np.uint64(11)).astype(float) * 2.0**-53 < chances).astype(np.int64)
+
+
+def _check_size(std: float) -> None:
+    if std > MOST_NOISE:
+        raise InputError(f"noise of {std:.3g} steps does not fit 64 bits; ask for a larger epsilon or delta")
 
 
 @cache

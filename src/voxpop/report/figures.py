@@ -61,7 +61,7 @@ def draw_active(ax: Axes, run: Run) -> None:
         phase = step.plan.phase
         ax.plot(np.full(len(active), phase), axis.places[active], "_", color=SKY, markersize=11, markeredgewidth=3)
         ax.plot(np.full(len(step.plan.arms), phase), axis.places[step.plan.arms], ".", color=BLUE, markersize=4)
-        active = step.state.active
+        active = step.active
     best = axis.places[int(run.scenario.f.argmax())]
     ax.axhline(best, color=ORANGE, linewidth=1, linestyle="--")
     ax.plot([], [], "_", color=SKY, markersize=11, markeredgewidth=3, label="can still be best")

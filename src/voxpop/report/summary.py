@@ -64,7 +64,7 @@ def summarise(run: Run) -> list[Line]:
     if trust["privacy"] != "none":
         lines.append(
             Line(
-                "Promised",
+                "Claimed" if trust["caveats"] else "Promised",
                 f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
                 "; ".join(trust["caveats"]) or "to everyone, whatever they answer; each person is asked once",
             )

@@ -1,0 +1,89 @@
+"""BPE, batched pure exploration (Li and Scarlett, 2022): one person a round, elimination after few long batches.
+
+Batches have N_i = ceil(sqrt(T N_{i-1})) rounds, N_0 = 1, the last one cut at T: about log log T of them. (The paper's
+nested root does not give that.) Inside a batch every round plays the active action of largest posterior variance and
+asks a new person; at its end, actions whose upper bound is below some lower bound are dropped. A person's bias is
+noise, R^2 = v^2 k(x, x) + sigma^2 = lambda. As the batch's actions do not depend on its feedback,
+
+    |f(x) - mu(x)| <= (B + (R / sqrt(lambda)) sqrt(2 ln(1/beta))) sigma(x)
+
+for each x with probability 1 - 2 beta (Vakili et al., 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from voxpop.phases import Feedback, Info, Plan
+from voxpop.policies.gp_ucb import noise_variance
+from voxpop.posterior import information_gain, regress, select
+from voxpop.problem import Problem
+from voxpop.state import State
+
+
+@dataclass(frozen=True)
+class BPE:
+    """Batched pure exploration."""
+
+    name = "bpe"
+    aggregates = False
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name}
+
+    def init(self, problem: Problem) -> State:
+        """Nothing is known but the prior."""
+        return State.prior(problem, problem.norm_bound)
+
+    def plan(self, problem: Problem, state: State) -> Plan | None:
+        """The next batch."""
+        left = problem.horizon - state.rounds
+        if len(state.active) == 1 or left == 0:
+            return None
+        length = min(batch_lengths(problem.horizon)[state.phase], left)
+        chosen = select(_noisy(problem), state.active, length, 2.0, "single")
+        return Plan(state.phase + 1, chosen.arms, chosen.pulls, length, state.best, "one")
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Estimate and eliminate."""
+        feedback.check(plan)
+        noisy, at = _noisy(problem), state.active
+        weights, variance = regress(noisy, plan.arms, plan.pulls, at)
+        centre = problem.means[at] + weights @ (feedback.mean - problem.means[plan.arms])
+        width = (problem.norm_bound + math.sqrt(2 * math.log(1 / problem.beta))) * np.sqrt(variance)
+        bounded = state.replace(centre, width).rank(centre, width)
+        kept = bounded.eliminate(np.zeros(len(at), dtype=bool))
+        after = replace(kept, phase=plan.phase, rounds=state.rounds + plan.length)
+        gain = information_gain(noisy, plan.arms, plan.pulls)
+        info = Info(len(at), len(after.active), float(width.max()), gain, problem.norm_bound, refuted=False)
+        return after, info
+
+    def best(self, problem: Problem, state: State) -> int:
+        """The active action of largest estimate."""
+        return state.best
+
+
+def batch_lengths(horizon: int) -> list[int]:
+    """N_1, N_2, ... until they fill the horizon.
+
+    >>> batch_lengths(40_000)
+    [200, 2829, 10638, 20629, 5704]
+    """
+    lengths: list[int] = []
+    last = 1
+    while sum(lengths) < horizon:
+        last = math.ceil(math.sqrt(horizon * last))
+        lengths.append(min(last, horizon - sum(lengths)))
+    return lengths
+
+
+@lru_cache(maxsize=64)
+def _noisy(problem: Problem) -> Problem:
+    """The problem with lambda = R^2."""
+    return replace(problem, ridge=noise_variance(problem))

@@ -1,0 +1,123 @@
+"""GP-UCB and mini-GP-Opt: one person a round, the action of largest upper confidence bound.
+
+`gp-ucb` is IGP-UCB (Chowdhury and Gopalan, 2017): every round a new person plays argmax mu(x) + beta_t sigma(x) with
+
+    beta_t = B + (R / sqrt(lambda)) sqrt(2 (gamma_{t-1} + 1 + ln(1/delta))),     lambda = R^2,
+
+where a person's bias counts as noise, R^2 = v^2 k(x, x) + sigma^2, and gamma is the information gained so far. (Without
+1/sqrt(lambda), as it is often printed, it holds for lambda about 1 only.)
+
+`mini-gp-opt` (Calandriello et al., 2022) repeats the action for floor((C^2 - 1) lambda / sigma^2(x)) rounds before the
+posterior is updated.
+
+The posterior is kept over the n actions and updated by one rank: O(n^2) a step, however many rounds there were.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import Array, require_number
+from voxpop.phases import Feedback, Info, Plan
+from voxpop.problem import Problem
+from voxpop.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The posterior over all actions, and the information it took."""
+
+    mean: Array  # (n,)
+    covariance: Array  # (n, n)
+    gain: float
+
+
+@dataclass(frozen=True)
+class GPUCB:
+    """Upper confidence bounds, with or without rare switching."""
+
+    delta: float = 0.1  # the bounds fail with this probability
+    ratio: float | None = None  # C; None switches every round
+    aggregates = False
+
+    def __post_init__(self) -> None:
+        require_number("delta", self.delta, above=0, below=1)
+        if self.ratio is not None:
+            require_number("ratio", self.ratio, above=1, most=1e6)
+
+    @property
+    def name(self) -> str:
+        """`gp-ucb`, or `mini-gp-opt` with a ratio."""
+        return "gp-ucb" if self.ratio is None else "mini-gp-opt"
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments with which `make_policy` makes this policy again."""
+        given = asdict(self)
+        return {"name": self.name, **{name: value for name, value in given.items() if value is not None}}
+
+    def init(self, problem: Problem) -> State:
+        """The prior of every action."""
+        everything = np.arange(problem.size)
+        belief = Belief(np.zeros(problem.size), problem.covariance(everything, everything), 0.0)
+        return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
+
+    def plan(self, problem: Problem, state: State) -> Plan | None:
+        """The action of largest upper bound."""
+        left = problem.horizon - state.rounds
+        if left == 0:
+            return None
+        arm = int(np.argmax(state.upper))
+        rounds = 1
+        if self.ratio is not None:
+            variance = max(float(state.memory.covariance[arm, arm]), np.finfo(float).tiny)
+            rounds = max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / variance, left)))
+        return Plan(state.phase + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Condition on the average of the rounds."""
+        feedback.check(plan)
+        belief, arm = state.memory, int(plan.arms[0])
+        noise = noise_variance(problem) / int(plan.pulls[0])
+        column = belief.covariance[:, arm]
+        total = float(column[arm]) + noise
+        surprise = float(feedback.mean[0]) - float(problem.means[arm]) - float(belief.mean[arm])
+        gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
+        covariance = belief.covariance - np.multiply.outer(column, column / total)
+        known = Belief(belief.mean + column * (surprise / total), covariance, gain)
+        after = replace(state, phase=plan.phase, rounds=state.rounds + plan.length, memory=known)
+        after = self._bounded(problem, after)
+        widest = float((after.upper - after.lower).max()) / 2
+        return after, Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """The action of largest mean."""
+        return int(np.argmax(state.centre))
+
+    def _bounded(self, problem: Problem, state: State) -> State:
+        belief = state.memory
+        centre = problem.means + belief.mean
+        width = self.bonus(problem, belief.gain) * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0))
+        return replace(state, lower=centre - width, upper=centre + width, centre=centre, lead=centre, lead_width=width)
+
+    def bonus(self, problem: Problem, gain: float) -> float:
+        """beta_t after so much information was gained."""
+        return problem.norm_bound + math.sqrt(2 * (gain + 1 + math.log(1 / self.delta)))
+
+
+def gp_ucb(delta: float = 0.1) -> GPUCB:
+    """A new action every round."""
+    return GPUCB(delta)
+
+
+def mini_gp_opt(delta: float = 0.1, ratio: float = 1.6) -> GPUCB:
+    """Every action is repeated until it has told what it can."""
+    return GPUCB(delta, ratio)
+
+
+def noise_variance(problem: Problem) -> float:
+    """R^2: a round's noise for somebody who does not know whose bias it carries."""
+    return problem.bias_std**2 * float(problem.prior_variance.max()) + problem.noise_std**2
