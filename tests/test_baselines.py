@@ -118,6 +118,45 @@ def test_bpe_eliminates_by_the_posterior_of_every_round() -> None:
     np.testing.assert_array_equal(after.active, np.flatnonzero(mean + width >= (mean - width).max()))
 
 
+def test_bbkb_with_everything_in_its_dictionary_is_the_exact_posterior() -> None:
+    problem, rng = ucb_problem(), np.random.default_rng(3)
+    policy = make_policy("bbkb", oversampling=1e9)
+    state, xs, ys = policy.init(problem), [], []
+    points = problem.decisions.points
+    while (plan := policy.plan(problem, state)) is not None:
+        y = rng.normal(0.7, 1, len(plan.arms))
+        xs += [points[arm] for arm in np.repeat(plan.arms, plan.pulls)]
+        ys += list(np.repeat(y - 0.7, plan.pulls))
+        state, _ = policy.advance(problem, state, plan, Feedback(y, 1))
+    oracle = GaussianProcessRegressor(RBF(0.4), alpha=noise_variance(problem), optimizer=None).fit(xs, ys)
+    mean, deviation = oracle.predict(points, return_std=True)
+    belief = state.memory
+    np.testing.assert_allclose(belief.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(np.sqrt(belief.missing + np.diag(belief.covariance)), deviation, atol=1e-6)
+
+
+def test_bbkb_ends_a_batch_when_the_variances_of_its_beginning_add_up_to_the_switch() -> None:
+    problem = ucb_problem()
+    policy = make_policy("bbkb", switch=3.0)
+    state = policy.init(problem)
+    for _ in range(4):
+        plan = policy.plan(problem, state)
+        assert plan is not None
+        variance = state.memory.missing + np.diag(state.memory.covariance)
+        total = 1 + float(variance[plan.arms] @ plan.pulls) / noise_variance(problem)
+        assert 3.0 < total <= 3.0 + variance.max() / noise_variance(problem)
+        state, _ = policy.advance(problem, state, plan, Feedback(np.zeros(len(plan.arms)), 1))
+
+
+def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
+    problem = Problem(np.linspace(0, 1, 80), SquaredExponential(0.4), 0.3, 0.4, norm_bound=1.0, horizon=3000)
+    users = GPUsers(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
+    policy = make_policy("bbkb", oversampling=2.0)
+    state = [step.state for step in run_phases(problem, policy, users, 0)][-1]
+    assert 1 <= len(state.memory.dictionary) < np.count_nonzero(state.memory.rounds)
+    assert state.memory.missing.max() < 0.05  # and they see nearly everything
+
+
 def test_dpbe_fixed_asks_the_same_number_every_phase_at_the_cost_of_dpbe() -> None:
     scenario = make_scenario("synthetic", Options(seed=1, horizon=5000))
     reference = simulate(scenario, make_policy("dpbe-paper"), 1)
@@ -146,14 +185,14 @@ def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observat
         assert step.plan.numbers == step.plan.participants * step.plan.length
 
 
-@pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe"])
+@pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe", "bbkb"])
 def test_policies_that_ask_one_person_a_round_cannot_be_private(name: str) -> None:
     scenario = make_scenario("sphere", Options(size=10, horizon=50))
     with pytest.raises(InputError, match=f"policy '{name}' asks one person a round"):
         simulate(scenario, make_policy(name), 0, Private("central", 5.0))
 
 
-@pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe"])
+@pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe", "bbkb"])
 def test_policies_that_ask_one_person_a_round_have_no_study(name: str) -> None:
     with pytest.raises(InputError, match=f"policy '{name}' asks one person a round"):
         Study(ucb_problem(), name)

@@ -62,6 +62,11 @@ class State:
             centre=self._put(self.centre, centre),
         )
 
+    def bounded(self, centre: Array, width: Array) -> State:
+        """The same interval for everything: bounds, estimate and lead of every action."""
+        lower, upper = centre - width, centre + width
+        return replace(self, lower=lower, upper=upper, centre=centre, lead=centre, lead_width=width)
+
     def rank(self, lead: Array, width: Array) -> State:
         """Another lead for every active action."""
         return replace(self, lead=self._put(self.lead, lead), lead_width=self._put(self.lead_width, width))

@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any
 
 from voxpop.errors import InputError, require_choice
-from voxpop.policies import bpe, dpbe, gp_ucb
+from voxpop.policies import bbkb, bpe, dpbe, gp_ucb
 from voxpop.policies.protocol import Policy
 
 __all__ = ["POLICIES", "Policy", "make_policy", "settings_of"]
@@ -19,6 +19,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "gp-ucb": gp_ucb.gp_ucb,
     "mini-gp-opt": gp_ucb.mini_gp_opt,
     "bpe": bpe.BPE,
+    "bbkb": bbkb.BBKB,
 }
 
 

@@ -100,12 +100,13 @@ class GPUCB:
     def _bounded(self, problem: Problem, state: State) -> State:
         belief = state.memory
         centre = problem.means + belief.mean
-        width = self.bonus(problem, belief.gain) * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0))
-        return replace(state, lower=centre - width, upper=centre + width, centre=centre, lead=centre, lead_width=width)
+        bonus = confidence_bonus(problem, belief.gain, self.delta)
+        return state.bounded(centre, bonus * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0)))
 
-    def bonus(self, problem: Problem, gain: float) -> float:
-        """beta_t after so much information was gained."""
-        return problem.norm_bound + math.sqrt(2 * (gain + 1 + math.log(1 / self.delta)))
+
+def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:
+    """beta_t after so much information was gained."""
+    return problem.norm_bound + math.sqrt(2 * (gain + 1 + math.log(1 / delta)))
 
 
 def gp_ucb(delta: float = 0.1) -> GPUCB:

@@ -74,7 +74,7 @@ class NoPrivacy:
         return PlainRelease(problem.grid_step, len(plan.arms))
 
     def describe(self) -> dict[str, Any]:
-        return {"privacy": self.model}
+        return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""BBKB, batched budgeted kernel bandit (Calandriello et al., 2020): sparse features, batches that end by themselves.
+
+The kernel is projected on a dictionary S of played actions (Nystroem): with z(x) = K_SS^-1/2 k_S(x),
+
+    mu(x) = z'V^-1 Z'y,     s^2(x) = k(x, x) - z'z + lambda z'V^-1 z,     V = Z'Z + lambda I.
+
+Inside a batch the mean stays as it was, while the variance goes on falling with every round played, for it needs no
+feedback; the round plays argmax mu(x) + beta s(x). The batch ends when 1 + sum s^2(x_i) / lambda, with the variances of
+its beginning, exceeds C: until then s has fallen by a factor of at most sqrt(C). At its end the dictionary is drawn
+anew: each round played so far is in it with probability min(1, q s^2(x) / lambda).
+
+A person's bias counts as noise, lambda = R^2 = v^2 k(x, x) + sigma^2, and every round asks a new person. beta is that
+of IGP-UCB at the batch's beginning, times sqrt(C) for the variance that has fallen since.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.phases import Feedback, Info, Plan
+from voxpop.policies.gp_ucb import confidence_bonus, noise_variance
+from voxpop.problem import Indices, Problem
+from voxpop.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """The sparse posterior over all actions."""
+
+    rounds: Array  # (n,) played
+    totals: Array  # (n,) rewards less their prior mean, added up
+    dictionary: Indices
+    mean: Array  # (n,)
+    covariance: Array  # (n, n) lambda Z V^-1 Z'
+    missing: Array  # (n,) k(x, x) - z'z: what the dictionary cannot see
+    gain: float
+
+
+@dataclass(frozen=True)
+class BBKB:
+    """Batched budgeted kernel bandit."""
+
+    delta: float = 0.1  # the bounds fail with this probability
+    switch: float = 2.0  # C
+    oversampling: float = 5.0  # q
+    seed: int = 0  # of the dictionary
+    name = "bbkb"
+    aggregates = False
+
+    def __post_init__(self) -> None:
+        require_number("delta", self.delta, above=0, below=1)
+        require_number("switch", self.switch, above=1, most=1e6)
+        require_number("oversampling", self.oversampling, above=0)
+        require_integer("seed", self.seed, least=0)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
+
+    def init(self, problem: Problem) -> State:
+        """Nothing was played, and the dictionary is empty."""
+        nothing = np.zeros(problem.size)
+        belief = _posterior(problem, nothing, nothing, np.empty(0, dtype=np.intp), 0.0)
+        return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
+
+    def plan(self, problem: Problem, state: State) -> Plan | None:
+        """One batch: rounds until the variance has fallen enough."""
+        left = problem.horizon - state.rounds
+        if left == 0:
+            return None
+        belief, noise = state.memory, noise_variance(problem)
+        start = _variance(belief.missing, belief.covariance)
+        covariance, variance = belief.covariance.copy(), start.copy()
+        bonus, spent = self._bonus(problem, belief.gain), 1.0
+        pulls: dict[int, int] = {}
+        while left > 0 and spent <= self.switch:
+            arm = int(np.argmax(belief.mean + problem.means + bonus * np.sqrt(variance)))
+            pulls[arm] = pulls.get(arm, 0) + 1
+            spent += float(start[arm]) / noise
+            left -= 1
+            column = covariance[:, arm] / math.sqrt(float(covariance[arm, arm]) + noise)
+            covariance -= np.multiply.outer(column, column)
+            variance = _variance(belief.missing, covariance)
+        arms, rounds = (np.fromiter(numbers, dtype=np.intp) for numbers in (pulls, pulls.values()))
+        return Plan(state.phase + 1, arms, rounds, int(rounds.sum()), int(arms[0]), "one")
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Take the batch's rewards, and draw the dictionary anew."""
+        feedback.check(plan)
+        belief, noise = state.memory, noise_variance(problem)
+        rounds, totals = belief.rounds.copy(), belief.totals.copy()
+        rounds[plan.arms] += plan.pulls
+        totals[plan.arms] += plan.pulls * (feedback.mean - problem.means[plan.arms])
+        variance = _variance(belief.missing, belief.covariance)
+        gain = belief.gain + 0.5 * float(np.log1p(variance[plan.arms] / noise) @ plan.pulls)
+        chance = np.minimum(1.0, self.oversampling * variance / noise)
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)))
+        drawn = rng.random(problem.size) < 1 - (1 - chance) ** rounds
+        drawn[plan.arms[0]] = True  # never empty
+        known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)
+        after = replace(state, phase=plan.phase, rounds=state.rounds + plan.length, memory=known)
+        after = self._bounded(problem, after)
+        widest = float((after.upper - after.lower).max()) / 2
+        return after, Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """The action of largest mean."""
+        return int(np.argmax(state.centre))
+
+    def _bonus(self, problem: Problem, gain: float) -> float:
+        return math.sqrt(self.switch) * confidence_bonus(problem, gain, self.delta)
+
+    def _bounded(self, problem: Problem, state: State) -> State:
+        belief = state.memory
+        width = self._bonus(problem, belief.gain) * np.sqrt(_variance(belief.missing, belief.covariance))
+        return state.bounded(problem.means + belief.mean, width)
+
+
+def _posterior(problem: Problem, rounds: Array, totals: Array, dictionary: Indices, gain: float) -> Sparse:
+    """The sparse posterior after so many rounds of every action."""
+    noise, everything = noise_variance(problem), np.arange(problem.size)
+    values, vectors = np.linalg.eigh(problem.covariance(dictionary, dictionary))
+    kept = values > 1e-12 * values.max(initial=0.0)
+    z = problem.covariance(everything, dictionary) @ (vectors[:, kept] / np.sqrt(values[kept]))  # (n, features)
+    precision = z.T @ (rounds[:, None] * z) + noise * np.eye(z.shape[1])
+    solved = np.linalg.solve(precision, z.T)
+    missing = np.maximum(problem.prior_variance - np.einsum("ij,ij->i", z, z), 0.0)
+    return Sparse(rounds, totals, dictionary, solved.T @ (z.T @ totals), noise * (z @ solved), missing, gain)
+
+
+def _variance(missing: Array, covariance: Array) -> Array:
+    return np.asarray(missing + np.maximum(covariance.diagonal(), 0.0))
