@@ -56,8 +56,7 @@ class Ball:
 
         What is not a number counts as the centre, and no deviation as more than HUGE.
         """
-        deviation = np.clip(np.nan_to_num(y, nan=np.nan, posinf=HUGE, neginf=-HUGE) - self.centre, -HUGE, HUGE)
-        deviation = np.where(np.isnan(deviation), 0.0, deviation)
+        deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))
         return np.asarray(solve_triangular(self.root, deviation.T, lower=True).T)
 
     def clip(self, z: Array) -> Array:
@@ -89,13 +88,10 @@ class Ball:
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
     """The balls that public knowledge allows for a phase."""
-    kernel = _around(problem, plan, "kernel", np.zeros(len(plan.arms)), _prior_shape(problem, plan, state.norm_bound))
+    prior = state.norm_bound**2 * problem.covariance(plan.arms, plan.arms)
+    kernel = _around(problem, plan, "kernel", np.zeros(len(plan.arms)), prior)
     earlier = [ball for t in MIXTURES for ball in _earlier(problem, plan, state, t)]
     return [kernel, *earlier, euclidean_ball(problem, plan, state)]
-
-
-def _prior_shape(problem: Problem, plan: Plan, norm_bound: float) -> Array:
-    return norm_bound**2 * problem.covariance(plan.arms, plan.arms)
 
 
 def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]:

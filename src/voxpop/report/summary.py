@@ -66,7 +66,9 @@ def summarise(run: Run) -> list[Line]:
             Line(
                 "Claimed" if trust["caveats"] else "Promised",
                 f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
-                "; ".join(trust["caveats"]) or "to everyone, whatever they answer; each person is asked once",
+                "; ".join(trust["caveats"])
+                or "to everyone, whatever they answer; each person is asked once"
+                + ("; the pilot is not covered" if scenario.pilot_numbers else ""),
             )
         )
     if state.norm_bound != problem.norm_bound:
