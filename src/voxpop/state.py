@@ -76,10 +76,13 @@ class State:
         lower, upper = self.lower[self.active], self.upper[self.active]
         return replace(self, active=self.active[~beaten & (upper >= lower.max())])
 
-    def record(self, plan: Plan, feedback: Feedback) -> State:
+    def played(self, plan: Plan, memory: Any = None) -> State:
         """The phase is over."""
-        history = (*self.history, (plan, feedback))
-        return replace(self, phase=plan.phase, rounds=self.rounds + plan.length, history=history)
+        return replace(self, phase=plan.phase, rounds=self.rounds + plan.length, memory=memory)
+
+    def record(self, plan: Plan, feedback: Feedback) -> State:
+        """The phase is over, and may be needed again."""
+        return replace(self.played(plan), history=(*self.history, (plan, feedback)))
 
     def contradicts(self) -> bool:
         """Whether no action is left, or some interval is empty by more than rounding."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from voxpop.errors import Array, require_integer, require_number
 from voxpop.phases import Feedback, Info, Plan
-from voxpop.policies.gp_ucb import confidence_bonus, noise_variance
+from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
 from voxpop.problem import Indices, Problem
 from voxpop.state import State
 
@@ -103,14 +103,12 @@ class BBKB:
         drawn = rng.random(problem.size) < 1 - (1 - chance) ** rounds
         drawn[plan.arms[0]] = True  # never empty
         known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)
-        after = replace(state, phase=plan.phase, rounds=state.rounds + plan.length, memory=known)
-        after = self._bounded(problem, after)
-        widest = float((after.upper - after.lower).max()) / 2
-        return after, Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
+        after = self._bounded(problem, state.played(plan, known))
+        return after, news(problem, after)
 
     def best(self, problem: Problem, state: State) -> int:
         """The action of largest mean."""
-        return int(np.argmax(state.centre))
+        return state.best
 
     def _bonus(self, problem: Problem, gain: float) -> float:
         return math.sqrt(self.switch) * confidence_bonus(problem, gain, self.delta)

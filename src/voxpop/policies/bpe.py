@@ -58,8 +58,7 @@ class BPE:
         centre = problem.means[at] + weights @ (feedback.mean - problem.means[plan.arms])
         width = (problem.norm_bound + math.sqrt(2 * math.log(1 / problem.beta))) * np.sqrt(variance)
         bounded = state.replace(centre, width).rank(centre, width)
-        kept = bounded.eliminate(np.zeros(len(at), dtype=bool))
-        after = replace(kept, phase=plan.phase, rounds=state.rounds + plan.length)
+        after = bounded.eliminate(np.zeros(len(at), dtype=bool)).played(plan)
         gain = information_gain(noisy, plan.arms, plan.pulls)
         info = Info(len(at), len(after.active), float(width.max()), gain, problem.norm_bound, refuted=False)
         return after, info

@@ -88,20 +88,24 @@ class GPUCB:
         gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
         covariance = belief.covariance - np.multiply.outer(column, column / total)
         known = Belief(belief.mean + column * (surprise / total), covariance, gain)
-        after = replace(state, phase=plan.phase, rounds=state.rounds + plan.length, memory=known)
-        after = self._bounded(problem, after)
-        widest = float((after.upper - after.lower).max()) / 2
-        return after, Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
+        after = self._bounded(problem, state.played(plan, known))
+        return after, news(problem, after)
 
     def best(self, problem: Problem, state: State) -> int:
         """The action of largest mean."""
-        return int(np.argmax(state.centre))
+        return state.best
 
     def _bounded(self, problem: Problem, state: State) -> State:
         belief = state.memory
         centre = problem.means + belief.mean
         bonus = confidence_bonus(problem, belief.gain, self.delta)
         return state.bounded(centre, bonus * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0)))
+
+
+def news(problem: Problem, state: State) -> Info:
+    """What there is to watch of a policy that never eliminates anything."""
+    widest = float(state.lead_width.max())
+    return Info(problem.size, problem.size, widest, state.memory.gain, problem.norm_bound, refuted=False)
 
 
 def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:
