@@ -61,12 +61,10 @@ class PlainEstimator(AffineEstimator):
         self.covariance = noise
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
-        z = self.z
-
         def trial(log_c: Array) -> tuple[Array, Array]:
             system = self._gram + np.exp(log_c)[:, None, None] * self.covariance
             weights = np.asarray(np.linalg.solve(system, cross[:, :, None])[:, :, 0], dtype=float)
-            return self._width(weights, cross, square, norm_bound, z), weights
+            return self._width(weights, cross, square, norm_bound), weights
 
         golden = (np.sqrt(5) - 1) / 2
         low, high = np.full(len(square), -25.0), np.full(len(square), 25.0)

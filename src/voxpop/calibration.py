@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -160,9 +160,9 @@ class _Fit:
             (math.log(1e-4 * scale), math.log(1e3 * scale)) for scale in (deviation, deviation, spread + deviation)
         ]
         limits.append(tuple(logit(np.array(OFFSETS))))
+        rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
         found = []
         for length in STARTS:
-            rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
             start = np.log([length] * len(axes) + [deviation, 0.5 * deviation * math.sqrt(rounds), spread + deviation])
             start = np.append(start, logit(0.3))
             start = np.clip(start, [low for low, _ in limits], [high for _, high in limits])
@@ -221,7 +221,7 @@ class _Fit:
             for axis, move in moves:
                 theta[axis] += move
             try:
-                return _Fit(self.name, self.points, self.axes, self.groups, theta, 0.0).posterior().log_likelihood
+                return replace(self, theta=theta).posterior().log_likelihood
             except LinAlgError:
                 return self.log_likelihood
 
@@ -235,8 +235,7 @@ class _Fit:
                     + value((i, -step), (j, -step))
                 ) / (4 * step**2)
         values, vectors = np.linalg.eigh(-hessian)
-        with np.errstate(divide="ignore"):
-            spread = np.where(values > 1e-6, 1 / np.maximum(values, 1e-6), np.inf)
+        spread = np.where(values > 1e-6, 1 / np.maximum(values, 1e-6), np.inf)
         flat = np.isinf(spread)
         variance = np.square(vectors[:, ~flat]) @ spread[~flat]
         undetermined = np.square(vectors[:, flat]).sum(axis=1) > 1e-3

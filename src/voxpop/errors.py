@@ -1,7 +1,8 @@
 """The one error users see: a sentence that names the value and the remedy."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
@@ -14,6 +15,15 @@ Array = NDArray[np.float64]
 
 class InputError(ValueError):
     """Something the caller gave cannot be used; the message says what and what to do."""
+
+
+@contextmanager
+def said_of(place: object) -> Iterator[None]:
+    """Put the place (a file, a parameter) in front of what an `InputError` inside says."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
 def require_number(

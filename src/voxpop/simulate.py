@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from time import perf_counter
 from typing import Any
@@ -111,6 +111,11 @@ class Run:
         return self.policy.best(self.scenario.problem, self.state)
 
     @property
+    def optimum_kept(self) -> bool:
+        """Whether the truly best action can still be best."""
+        return int(self.scenario.f.argmax()) in self.state.active
+
+    @cached_property
     def metrics(self) -> Metrics:
         """What the run cost."""
         return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
@@ -132,7 +137,7 @@ class Run:
             "participants": metrics.participants,
             "switches": metrics.switches,
             "best": {"index": self.best, "action": problem.decisions[self.best]},
-            "optimum_kept": int(self.scenario.f.argmax()) in self.state.active,
+            "optimum_kept": self.optimum_kept,
             "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
             "seconds": self.seconds,
             "phases": [

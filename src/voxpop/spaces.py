@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, require_number
+from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, require_number, said_of
 
 Label = Mapping[str, Any]
 
@@ -171,10 +171,8 @@ class Space:
             raise InputError(f"a decision names exactly {list(self.parameters)}, got {list(label)}")
         point: list[float] = []
         for name, parameter in self.parameters.items():
-            try:
+            with said_of(name):
                 point += parameter.scale(label[name])
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
         return point
 
     def _decisions(self, rows: Sequence[tuple[Any, ...]]) -> Decisions:

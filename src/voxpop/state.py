@@ -89,6 +89,10 @@ class State:
         slack = 1e-9 * np.maximum(np.abs(self.lower), np.abs(self.upper))
         return len(self.active) == 0 or bool(np.any(self.lower > self.upper + slack))
 
+    def rounds_left(self, problem: Problem) -> int:
+        """Rounds that can still teach something: none once a single action is left."""
+        return 0 if len(self.active) == 1 else problem.horizon - self.rounds
+
     @property
     def best(self) -> int:
         """The active action of largest lead."""

@@ -88,10 +88,10 @@ class Study:
         self.infos: list[Info] = []
         self.state: State = self.policy.init(problem)
         self._pending: Plan | None = None
-        if self.path is not None and self.path.exists():
-            raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
-        with self._all_or_nothing():
-            pass
+        if self.path is not None:
+            if self.path.exists():
+                raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
+            self.save(self.path)
 
     def ask(self) -> Question | None:
         """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
@@ -185,14 +185,15 @@ class Study:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Save what changes inside; if that fails, nothing has changed."""
-        before = self.state, list(self.log), list(self.infos), self._pending, Ledger(entries=list(self.ledger.entries))
+        state, pending, phases, charged = self.state, self._pending, len(self.log), len(self.ledger.entries)
         try:
             yield
             if self.path is not None:
                 self.save(self.path)
         except BaseException:
-            self.state, self.log, self.infos, self._pending, self.ledger = before
-            self.ledger.budget = self.privacy.budget
+            self.state, self._pending = state, pending
+            del self.log[phases:], self.infos[phases:]
+            self.ledger = Ledger(self.privacy.budget, self.ledger.entries[:charged])
             raise
 
     def _feedback(self, plan: Plan, feedback: object) -> Feedback:

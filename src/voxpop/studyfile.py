@@ -47,9 +47,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from voxpop import wire
 from voxpop.calibration import Calibration, Estimate
-from voxpop.errors import Array, InputError, require_array, require_choice, require_integer
+from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, said_of
 from voxpop.files import read_text
-from voxpop.policies import POLICIES, Policy, make_policy
+from voxpop.policies import Policy
 from voxpop.populations.gp import GPUsers
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.problem import Problem
@@ -67,20 +67,16 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
-    try:
+    with said_of(path):
         return _problem(data), _policy(data), data
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
     """The trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
     if "privacy" not in data:
         return NoPrivacy()
-    try:
+    with said_of(path):
         return wire.privacy_from_dict(dict(_table(data, "privacy")))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
@@ -91,10 +87,8 @@ def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
             f"{path} has no [rehearsal] table, so nobody would answer; add one (voxpop calibrate writes it), "
             "or ask real people with voxpop ask and voxpop tell"
         )
-    try:
+    with said_of(path):
         f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
     scenario = Scenario(name, problem, GPUsers(problem, f), f, policy.settings(), reward=reward)
     return scenario, policy, privacy_of(path, data)
@@ -109,14 +103,13 @@ def _space(data: Mapping[str, Any]) -> Space:
         made = PARAMETERS[require_choice(f"type of parameter {name}", table.get("type"), PARAMETERS)]
         arguments = {key: value for key, value in table.items() if key not in ("type", "points")}
         try:
-            parameters[name] = made(**arguments)
+            with said_of(f"parameter {name}"):
+                parameters[name] = made(**arguments)
         except TypeError:
             wanted = ", ".join(part.name for part in fields(made))
             raise InputError(
                 f"parameter {name} of type {table['type']} takes {wanted}, got {dict(arguments)}"
             ) from None
-        except InputError as error:
-            raise InputError(f"parameter {name}: {error}") from None
     return Space(parameters)
 
 
@@ -145,9 +138,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
-    settings = dict(_table(data, "policy")) if "policy" in data else {}
-    require_choice("policy", name := settings.pop("name", "dpbe"), POLICIES)
-    return make_policy(name, **settings)
+    return wire.policy_from_dict(dict(_table(data, "policy")) if "policy" in data else {})
 
 
 def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:

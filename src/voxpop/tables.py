@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import InputError
+from voxpop.errors import InputError, said_of
 from voxpop.files import read_text
 from voxpop.pilot import Pilot
 from voxpop.spaces import Choice, Decisions, Float, Parameter, Space
 
-RESERVED = ("user", "reward", "rounds")
+REQUIRED = ("user", "reward")
+RESERVED = (*REQUIRED, "rounds")
 
 
 def read_pilot(path: Path) -> tuple[Pilot, Space]:
@@ -23,8 +24,7 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
 
     Columns of numbers become float parameters over the range of the pilot, other columns choices.
     """
-    rows, names = _read_csv(path, required=("user", "reward"))
-    parameters = [name for name in names if name not in RESERVED]
+    rows, parameters = _read_csv(path)
     if not parameters:
         raise InputError(f"{path} has no column for a parameter beside user, reward and rounds; add one, such as price")
     columns: dict[str, list[Any]] = {}
@@ -47,23 +47,16 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     distinct = [dict(zip(columns, key, strict=True)) for key in order]
     decisions = Decisions([space.scale(label) for label in distinct], distinct)
     users = {user: index for index, user in enumerate(dict.fromkeys(row["user"] for _, row in rows))}
-    try:
-        pilot = Pilot(
-            decisions,
-            np.array([users[row["user"]] for _, row in rows]),
-            np.array([order[key] for key in keys]),
-            np.array([_cell(path, line, row, "reward") for line, row in rows]),
-            np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows]),
-        )
-    except InputError as error:
-        raise InputError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
-    return pilot, space
+    averages = np.array([_cell(path, line, row, "reward") for line, row in rows])
+    counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
+    numbers = np.array([users[row["user"]] for _, row in rows])
+    with said_of(path):
+        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts), space
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
     """The answers to one phase as records for `Study.tell`, from the columns user, reward and the parameters."""
-    rows, names = _read_csv(path, required=("user", "reward"))
-    parameters = [name for name in names if name not in RESERVED]
+    rows, parameters = _read_csv(path)
     records = []
     for line, row in rows:
         decision = {name: row[name] for name in parameters}
@@ -71,8 +64,8 @@ def read_answers(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_csv(path: Path, required: tuple[str, ...]) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
-    """The rows of a CSV file with their line numbers, and the names of the columns."""
+def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+    """The rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
     reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
         lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
@@ -81,7 +74,7 @@ def _read_csv(path: Path, required: tuple[str, ...]) -> tuple[list[tuple[int, di
     if not lines:
         raise InputError(f"{path} is empty; its first line names the columns: user, price, reward, rounds")
     names = [name.lower() if name.lower() in RESERVED else name for name in lines[0][1]]
-    for name in required:
+    for name in REQUIRED:
         if name not in names:
             raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
     if len(set(names)) < len(names) or "" in names:
@@ -95,7 +88,7 @@ def _read_csv(path: Path, required: tuple[str, ...]) -> tuple[list[tuple[int, di
     rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
     if not rows:
         raise InputError(f"{path} has a heading but no rows; add one row for each user and action")
-    return rows, names
+    return rows, [name for name in names if name not in RESERVED]
 
 
 def _number(cell: str) -> float | None:

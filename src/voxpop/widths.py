@@ -117,23 +117,22 @@ class AffineEstimator:
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         """The minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
-        z = self.z
         g = cross @ self._basis.T  # (functions, arms)
         path = _Path(self._theta, g * g, square)
-        weights = (g / (self._theta + path.minimise(norm_bound / z)[:, None])) @ self._basis
-        width = self._width(weights, cross, square, norm_bound, z)
+        weights = (g / (self._theta + path.minimise(norm_bound / self.z)[:, None])) @ self._basis
+        width = self._width(weights, cross, square, norm_bound)
         # Without data, a = 0, the width is the prior's.
         prior = norm_bound * np.sqrt(square)
         useful = width < prior
         return Affine(np.where(useful, width, prior), np.where(useful[:, None], weights, 0.0))
 
-    def _width(self, weights: Array, cross: Array, square: Array, norm_bound: float, z: float) -> Array:
+    def _width(self, weights: Array, cross: Array, square: Array, norm_bound: float) -> Array:
         """The width of given weights, never too small: what rounding can have hidden in its sums is added."""
         inner = np.einsum("ij,ij->i", weights @ self._gram, weights)  # a'K a
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
-        width = z * _root_form(weights, self._noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
+        width = self.z * _root_form(weights, self._noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
         return np.asarray(width if self._clipping is None else width + _root_form(weights, self._clipping))
 
 

@@ -126,7 +126,7 @@ def privacy_from_dict(data: dict[str, Any]) -> Privacy:
 
 def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
     """The entries of a ledger as plain data; None stands for an infinite eps."""
-    return [{**asdict(entry), "epsilon": entry.epsilon if entry.private else None} for entry in ledger.entries]
+    return [entry.as_dict() for entry in ledger.entries]
 
 
 def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:

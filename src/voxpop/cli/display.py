@@ -7,7 +7,15 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from voxpop.policies import Policy
@@ -21,7 +29,7 @@ errors = Console(stderr=True)
 
 
 @contextmanager
-def progress(total: int, unit: str) -> Iterator[tuple[Progress, object]]:
+def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
     """A progress bar on standard error, so that standard output stays clean."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     quiet = not errors.is_terminal
@@ -35,7 +43,7 @@ def watched(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | No
 
         def watch(step: Step) -> None:
             left = f"{step.info.active_after} of {scenario.problem.size} actions left"
-            bar.update(task, advance=step.plan.length, description=f"phase {step.plan.phase}: {left}")  # type: ignore[arg-type]
+            bar.update(task, advance=step.plan.length, description=f"phase {step.plan.phase}: {left}")
 
         return simulate(scenario, policy, seed, privacy, watch)
 

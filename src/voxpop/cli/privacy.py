@@ -51,7 +51,7 @@ def audit(
     for name in MODELS if model == "all" else (model,):
         privacy = make_privacy(name, epsilon, delta)
         with progress(2 * trials, f"releases ({name})") as (bar, task):
-            findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))  # type: ignore[arg-type]
+            findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("model", "claimed mu", "measured mu", "mu is above", "claimed eps", "eps is above", "verdict"):
         table.add_column(heading, justify="left" if heading in ("model", "verdict") else "right")

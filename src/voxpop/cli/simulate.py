@@ -70,7 +70,7 @@ def simulate(
     with progress(runs, "runs") as (bar, task):
         for number in range(seed, seed + runs):
             results.append(one(number))
-            bar.advance(task)  # type: ignore[arg-type]
+            bar.advance(task)
     if as_json:
         for result in results:
             typer.echo(json.dumps(result.as_dict()))
@@ -95,5 +95,5 @@ def _show_table(results: list[Run]) -> None:
         cells = (np.mean(values), np.std(values), np.min(values), np.max(values))
         table.add_row(name, *(f"{cell:,.{digits}f}" for cell in cells))
     console.print(table)
-    kept = sum(int(run.scenario.f.argmax()) in run.state.active for run in results)
+    kept = sum(run.optimum_kept for run in results)
     console.print(f"optimum kept in {kept} of {len(results)} runs", highlight=False)

@@ -43,8 +43,8 @@ class BPE:
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
         """The next batch."""
-        left = problem.horizon - state.rounds
-        if len(state.active) == 1 or left == 0:
+        left = state.rounds_left(problem)
+        if left == 0:
             return None
         length = min(batch_lengths(problem.horizon)[state.phase], left)
         chosen = select(_noisy(problem), state.active, length, 2.0, "single")

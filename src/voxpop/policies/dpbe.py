@@ -78,8 +78,8 @@ class DPBE:
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
         """The next phase: alg:DPBE, lines 4 to 12."""
-        left = problem.horizon - state.rounds
-        if len(state.active) == 1 or left == 0:
+        left = state.rounds_left(problem)
+        if left == 0:
             return None
         phase = state.phase + 1
         chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)

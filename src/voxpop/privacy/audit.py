@@ -88,9 +88,8 @@ def attack(
     assert isinstance(release, Central | Local | Shuffled)
     ball = release.ball
     arms = len(ball.centre)
-    direction = np.full(
-        arms, 1 / math.sqrt(arms)
-    )  # across all coordinates, lest a bound on each one hide the lack of a ball
+    # Across all coordinates: a bound on each of them must not hide the lack of a ball.
+    direction = np.full(arms, 1 / math.sqrt(arms))
     seen = []
     for sign in (1.0, -1.0):
         answers = np.tile(ball.centre, (users, 1))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -46,7 +46,7 @@ class Ball:
     radius: float
     tail: tuple[Array, Array]  # by how much model-like people exceed the radius, and how many: from above
 
-    @property
+    @cached_property
     def shape(self) -> Array:
         """Q = L L'."""
         return np.asarray(self.root @ self.root.T)

@@ -41,6 +41,10 @@ class Entry:
         """Whether it promises anything."""
         return self.guaranteed and math.isfinite(self.epsilon)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The release as plain data; without a promise its eps is None."""
+        return {**asdict(self), "epsilon": self.epsilon if self.private else None}
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -121,7 +125,7 @@ class Ledger:
 
     def to_json(self) -> str:
         """The ledger as a JSON document; the eps of a release that was not private is null."""
-        rows = [{**asdict(entry), "epsilon": entry.epsilon if entry.private else None} for entry in self.entries]
+        rows = [entry.as_dict() for entry in self.entries]
         return json.dumps({"budget": self.budget and asdict(self.budget), "entries": rows})
 
     def _record(self, entry: Entry) -> None:

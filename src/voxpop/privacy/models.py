@@ -9,7 +9,7 @@ from voxpop.errors import Array, InputError, require_choice, require_integer
 from voxpop.phases import Plan
 from voxpop.privacy import printed
 from voxpop.privacy.additive import Central, Local
-from voxpop.privacy.ball import candidates
+from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.ledger import Budget
 from voxpop.privacy.release import Release
@@ -71,28 +71,29 @@ class Private:
         """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
-        return min(self._releases(problem, state, plan), key=lambda release: _mean_width(problem, state, plan, release))
+        releases = self._releases(candidates(problem, plan, state), plan.participants, problem.beta)
+        return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
     @property
     def budget(self) -> Budget | None:
         """What everyone is promised, if the calibration keeps its promise."""
         return Budget(self.epsilon, self.delta) if self.calibration == "exact" else None
 
-    def _releases(self, problem: Problem, state: State, plan: Plan) -> list[Central | Local | Shuffled]:
+    def _releases(self, balls: list[Ball], users: int, beta: float) -> list[Central | Local | Shuffled]:
         """A release for every ball that public knowledge allows."""
         make = RELEASES[self.model].make
-        balls = candidates(problem, plan, state)
-        return [make(ball, self.epsilon, self.delta, plan.participants, problem.beta) for ball in balls]
+        return [make(ball, self.epsilon, self.delta, users, beta) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
         """The least number of people with whom the widths are as if the schedule's had shrunk SHARE times."""
         shrunk = SHARE * problem.answer_noise(plan.arms, plan.pulls, plan.participants)
         target = _mean_width_of(problem, state, plan, shrunk)
+        balls = candidates(problem, plan, state)
 
         def enough(users: int) -> bool:
             larger = replace(plan, participants=users)
             try:
-                releases = self._releases(problem, state, larger)
+                releases = self._releases(balls, users, problem.beta)
             except InputError:  # too few to hide in at all
                 return False
             return any(_mean_width(problem, state, larger, release) <= target for release in releases)

@@ -18,6 +18,7 @@ and concentrated ones have a length near g, so there is room on both sides.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -90,23 +91,28 @@ def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> 
         )
     while binomial_delta(users * trials, 0.5, shift, epsilon) > delta:
         trials += max(1, trials // 10)
-    low, high = 0.0, 0.5
-    for _ in range(30):
-        middle = (low + high) / 2
-        enough = binomial_delta(users * trials, middle, shift, epsilon) <= delta
-        low, high = (low, middle) if enough else (middle, high)
-    return Encoding(g, trials, high, users)
+    chance = _least(lambda p: binomial_delta(users * trials, p, shift, epsilon) <= delta, 0.0, 0.5)
+    return Encoding(g, trials, chance, users)
 
 
 def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
     """The eps that the actual binomial total gives at delta."""
     shift, trials = shift_of(encoding.levels, arms), encoding.users * encoding.trials
+
+    def enough(epsilon: float) -> bool:
+        return binomial_delta(trials, encoding.chance, shift, epsilon) <= delta
+
     low, high = 0.0, 1.0
-    while binomial_delta(trials, encoding.chance, shift, high) > delta:
+    while not enough(high):
         low, high = high, 2 * high
+    return _least(enough, low, high)
+
+
+def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """The least number that is enough, by halving; `high` is, and so is what is returned."""
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (low, middle) if binomial_delta(trials, encoding.chance, shift, middle) <= delta else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
@@ -178,7 +184,7 @@ class Shuffled(Clipped):
         check_length(reports, len(self.ball.centre))
         check_finite(reports)
         bits = self.encoding.bits
-        if len(reports) and (reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any()):
+        if reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any():
             raise InputError(f"a report has from 0 to {bits} ones for each arm; encode it again")
         return Tally.of_steps(reports, 1.0)
 
