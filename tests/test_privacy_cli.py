@@ -211,3 +211,12 @@ def test_an_audit_of_half_the_noise_exits_1(main: Main, monkeypatch: pytest.Monk
     done = main("audit", "--privacy", model, "--trials", 600)
     assert done.code == 1
     assert "VIOLATED" in done.out
+
+
+def test_run_does_not_forget_a_trust_model_that_lacks_its_epsilon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = main_of(monkeypatch)("run", "--privacy", "local", "--out", tmp_path / "report")
+    assert done.code == 2
+    assert "add --epsilon" in done.err
+    assert not (tmp_path / "report").exists()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched
-from voxpop.cli.privacy import DeltaOption, EpsilonOption, PrivacyOption, make_privacy
+from voxpop.cli.privacy import DeltaOption, EpsilonOption, make_privacy
 from voxpop.files import write_atomically
 from voxpop.policies import make_policy
 from voxpop.scenarios import Options, make_scenario
@@ -22,7 +22,9 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Which simulated people answer.")] = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
-    privacy: PrivacyOption = "central",
+    privacy: Annotated[
+        str | None, typer.Option(help="Whom people trust: none, central, local or shuffle; central with an epsilon.")
+    ] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
@@ -32,14 +34,15 @@ def run(
     Without a study file this is a pricing study for a simulated population of customers. The model's constants come
     from a pilot of 40 customers, never from the truth; the truth is only used to say what the answer is worth.
     """
+    given = privacy is not None or epsilon is not None
+    trust = make_privacy(privacy or "central" if given else "none", epsilon, delta)
     if study is None:
         with console.status("asking 40 customers in a pilot, and calibrating"):
             scenario = make_scenario("pricing", Options(seed=seed))
-        policy, trust = make_policy("dpbe", **scenario.settings), make_privacy("none", None, delta)
+        policy = make_policy("dpbe", **scenario.settings)
     else:
-        scenario, policy, trust = read_rehearsal(study)
-    if epsilon is not None:
-        trust = make_privacy(privacy, epsilon, delta)
+        scenario, policy, planned = read_rehearsal(study)
+        trust = trust if given else planned
     result = watched(scenario, policy, seed, trust)
     show_phases(result)
     show_summary(result)
