@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,21 @@ class Options:
     size: int | None = None
     horizon: int | None = None
     data: Path | None = None
+    noise_std: float | None = None
+    bias_std: float | None = None
+    true_norm: bool = False  # B from the truth instead of the paper's
 
     def rounds(self, default: int) -> int:
         """The horizon, or the study's own."""
         return default if self.horizon is None else self.horizon
+
+    def noise(self, default: float) -> float:
+        """sigma, or the study's own."""
+        return default if self.noise_std is None else self.noise_std
+
+    def bias(self, default: float) -> float:
+        """v, or the study's own."""
+        return default if self.bias_std is None else self.bias_std
 
 
 def synthetic(options: Options) -> Scenario:
@@ -61,7 +72,7 @@ def synthetic(options: Options) -> Scenario:
     kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
     points = _points(options, dimension)
     function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
-    problem = Problem(points, kernel, 0.01, 0.1, norm, options.rounds(PAPER_HORIZON))
+    problem = Problem(points, kernel, options.noise(0.01), options.bias(0.1), norm, options.rounds(PAPER_HORIZON))
     return _gp_scenario("synthetic", problem, function(points), alpha=0.7, ratio=1.6)
 
 
@@ -72,8 +83,10 @@ def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], 
         function = FUNCTIONS[name]
         points = _points(options, len(function.low))
         kernel, horizon = SquaredExponential(LENGTH_SCALE), options.rounds(PAPER_HORIZON)
-        problem = Problem(points, kernel, noise_std, math.sqrt(0.001), 1.0, horizon)
-        return _gp_scenario(name, problem, rescale(function(points)), alpha=alpha, ratio=1.6)
+        noise, bias = options.noise(noise_std), options.bias(math.sqrt(0.001))
+        f = rescale(function(points))
+        problem = _with_norm(Problem(points, kernel, noise, bias, 1.0, horizon), f, options)
+        return _gp_scenario(name, problem, f, alpha=alpha, ratio=1.6)
 
     return make
 
@@ -85,7 +98,8 @@ def light(options: Options) -> Scenario:
     if options.size is not None:
         raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
     f, matrix = load_light(options.data)
-    problem = Problem.of_matrix(matrix, 0.01, 0.1, float(f.max()), options.rounds(PAPER_HORIZON))
+    noise, bias, horizon = options.noise(0.01), options.bias(0.1), options.rounds(PAPER_HORIZON)
+    problem = _with_norm(Problem.of_matrix(matrix, noise, bias, float(f.max()), horizon), f, options)
     return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
 
 
@@ -144,6 +158,22 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
 def _points(options: Options, dimension: int) -> Array:
     """Uniform random points: a symmetric grid would tie the camel's optima."""
     return stream(options.seed, "layout").uniform(size=(100 if options.size is None else options.size, dimension))
+
+
+def least_norm(problem: Problem, f: Array) -> float:
+    """The least norm of a function in the RKHS with these values on the decisions: sqrt(f'K^-1 f).
+
+    Directions in which K vanishes to rounding are left out, so the norm is a little too small if K is singular.
+    """
+    every = np.arange(problem.size)
+    values, vectors = np.linalg.eigh(problem.covariance(every, every))
+    kept = values > problem.size * np.finfo(float).eps * values[-1]
+    return float(np.linalg.norm((vectors.T @ (f - problem.means))[kept] / np.sqrt(values[kept])))
+
+
+def _with_norm(problem: Problem, f: Array, options: Options) -> Problem:
+    """The problem, with the true norm for its bound if that is wanted; the paper grants it to `synthetic` only."""
+    return replace(problem, norm_bound=least_norm(problem, f)) if options.true_norm else problem
 
 
 def _gp_scenario(name: str, problem: Problem, f: Array, **settings: float) -> Scenario:

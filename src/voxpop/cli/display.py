@@ -23,6 +23,7 @@ from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.scenarios import Scenario
 from voxpop.simulate import Run, Step, simulate
+from voxpop.trials import Trial
 
 console = Console()
 errors = Console(stderr=True)
@@ -37,7 +38,13 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task("", total=total)
 
 
-def watched(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
+def watched(trial: Trial) -> Run:
+    """Simulate a trial with a live display."""
+    scenario = trial.scenario()
+    return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.trust())
+
+
+def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
     """Simulate with a live display of the phase, the rounds and what is left."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.display import console, show_phases, show_summary, watched
+from voxpop.cli.display import console, show_phases, show_summary, watched_run
 from voxpop.cli.privacy import DeltaOption, EpsilonOption, make_privacy
 from voxpop.files import write_atomically
 from voxpop.policies import make_policy
@@ -43,7 +43,7 @@ def run(
     else:
         scenario, policy, planned = read_rehearsal(study)
         trust = trust if given else planned
-    result = watched(scenario, policy, seed, trust)
+    result = watched_run(scenario, policy, seed, trust)
     show_phases(result)
     show_summary(result)
     if report:

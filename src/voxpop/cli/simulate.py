@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -19,12 +21,14 @@ from voxpop.cli.privacy import (
     PrivacyOption,
     make_privacy,
 )
-from voxpop.errors import require_integer
-from voxpop.policies import POLICIES, make_policy, settings_of
-from voxpop.policies.dpbe import matching_users
-from voxpop.scenarios import SCENARIOS, Options, make_scenario
-from voxpop.simulate import Run
-from voxpop.simulate import simulate as simulate_once
+from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
+from voxpop.errors import InputError, require_integer
+from voxpop.policies import POLICIES
+from voxpop.scenarios import SCENARIOS
+from voxpop.sweep import Backend, sweep
+from voxpop.trials import Trial
+
+WORTHWHILE = 4.0  # seconds of work from which on starting worker processes pays
 
 
 def simulate(
@@ -41,59 +45,85 @@ def simulate(
     floor: FloorOption = None,
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
     runs: Annotated[int, typer.Option(help="How many seeds, counting up from the first.")] = 1,
+    noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None,
+    bias_std: Annotated[float | None, typer.Option(help="v, how far people are from the population.")] = None,
+    true_norm: Annotated[bool, typer.Option(help="Take the norm bound B from the truth, not from the paper.")] = False,
     data: Annotated[Path | None, typer.Option(help="The folder of the light-sensor data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a run, and nothing else.")] = False,
+    backend: BackendOption = "local",
+    address: AddressOption = None,
+    jobs: JobsOption = None,
 ) -> None:
     """Simulate a study with the paper's settings, or your own."""
     require_integer("runs", runs, least=1)
-    trust = make_privacy(privacy, epsilon, delta, calibration, floor)
-    chosen = {name: value for name, value in (("alpha", alpha), ("ratio", ratio)) if value is not None}
-
-    def one(number: int, show: bool = False) -> Run:
-        scenario = make_scenario(study, Options(number, size, horizon, data))
-        taken = {name: value for name, value in scenario.settings.items() if name in settings_of(policy)}
-        if policy == "dpbe-fixed":
-            reference = simulate_once(scenario, make_policy("dpbe-paper", **{**taken, **chosen}), number)
-            taken["users"] = matching_users(reference.plans)
-        made = make_policy(policy, **{**taken, **chosen})
-        return watched(scenario, made, number, trust) if show else simulate_once(scenario, made, number, trust)
-
+    make_privacy(privacy, epsilon, delta, calibration, floor)  # refused here, before anything is run
+    where = Backend(backend, address, jobs)
+    first = Trial(
+        study,
+        policy,
+        seed,
+        horizon=horizon,
+        size=size,
+        alpha=alpha,
+        ratio=ratio,
+        noise_std=noise_std,
+        bias_std=bias_std,
+        true_norm=true_norm,
+        privacy=privacy,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=calibration,
+        floor=floor,
+        data=None if data is None else str(data),
+    )
     if runs == 1:
-        result = one(seed, show=not as_json)
         if as_json:
-            typer.echo(json.dumps(result.as_dict()))
+            typer.echo(json.dumps(first.run().as_dict()))
         else:
+            result = watched(first)
             show_phases(result)
             show_summary(result)
         return
-    results = []
-    with progress(runs, "runs") as (bar, task):
-        for number in range(seed, seed + runs):
-            results.append(one(number))
-            bar.advance(task)
+    results = _all([replace(first, seed=number) for number in range(seed, seed + runs)], where)
     if as_json:
-        for result in results:
-            typer.echo(json.dumps(result.as_dict()))
+        for each in results:
+            typer.echo(json.dumps(each))
     else:
         _show_table(results)
 
 
-def _show_table(results: list[Run]) -> None:
+def _perform(trial: Trial) -> dict[str, Any]:
+    return trial.run().as_dict()
+
+
+def _all(trials: list[Trial], where: Backend) -> list[dict[str, Any]]:
+    """Every run, in the order of the seeds; the first one here, so that a bad choice is said at once."""
+    begin = perf_counter()
+    results = {trials[0].seed: _perform(trials[0])}
+    if where == Backend() and (perf_counter() - begin) * len(trials) < WORTHWHILE:
+        where = Backend(jobs=1)
+    with progress(len(trials), "runs") as (bar, task):
+        bar.advance(task)
+        for done in sweep(_perform, trials[1:], where):
+            if done.result is None:
+                raise InputError(f"the run with seed {done.item.seed} failed: {done.error}")
+            results[done.item.seed] = done.result
+            bar.advance(task)
+    return [results[trial.seed] for trial in trials]
+
+
+def _show_table(results: list[dict[str, Any]]) -> None:
     first, last = results[0], results[-1]
-    title = f"{first.scenario.name}, {first.policy.name}, seeds {first.seed} to {last.seed}"
+    title = f"{first['study']}, {first['policy']}, seeds {first['seed']} to {last['seed']}"
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     for name in ("", "mean", "std", "least", "most"):
         table.add_column(name, justify="left" if not name else "right")
-    rows = {
-        "regret": [run.metrics.regret for run in results],
-        "numbers sent": [float(run.metrics.communication) for run in results],
-        "people asked": [float(run.metrics.participants) for run in results],
-        "seconds": [run.seconds for run in results],
-    }
-    for name, values in rows.items():
+    rows = {"regret": "regret", "numbers sent": "communication", "people asked": "participants", "seconds": "seconds"}
+    for name, key in rows.items():
+        values = [result[key] for result in results]
         digits = 3 if name == "seconds" else 0
         cells = (np.mean(values), np.std(values), np.min(values), np.max(values))
         table.add_row(name, *(f"{cell:,.{digits}f}" for cell in cells))
     console.print(table)
-    kept = sum(run.optimum_kept for run in results)
+    kept = sum(result["optimum_kept"] for result in results)
     console.print(f"optimum kept in {kept} of {len(results)} runs", highlight=False)
