@@ -149,8 +149,8 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
     root, C1 = math.sqrt(problem.ridge), _geometric(math.sqrt(2 ** (1 - alpha)))
     return (
         2 * problem.norm_bound * kappa
-        + 16 * problem.bias_std * kappa * math.sqrt(2 * log) * T ** (1 - alpha / 2)
-        + 8 * problem.bias_std * root * C1 * ratio * math.sqrt(2 * gain * log * T ** (1 - alpha))
+        + 16 * problem.bias_std * kappa * math.sqrt(2 * log) * math.pow(T, 1 - alpha / 2)
+        + 8 * problem.bias_std * root * C1 * ratio * math.sqrt(2 * gain * log * math.pow(T, 1 - alpha))
         + 32 * root * problem.norm_bound * ratio * math.sqrt(gain * T)
         + _failure(problem, 4, math.ceil(math.log2(2 * T)))
     )
@@ -167,7 +167,7 @@ def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon
     gain, kappa, log, T = _constants(problem)
     spread = math.sqrt(2 * (kappa**2 + problem.noise_std**2) * math.log(2 / delta) * math.log(2.5 / delta))
     G1 = 8 * ratio**2 * spread * math.sqrt(problem.ridge / (ratio**2 - 1)) / epsilon
-    privacy = 4 * _geometric(2 ** (1 - alpha)) * G1 * gain * math.sqrt(2 * log) * T ** (1 - alpha)
+    privacy = 4 * _geometric(2 ** (1 - alpha)) * G1 * gain * math.sqrt(2 * log) * math.pow(T, 1 - alpha)
     return printed_regret(problem, alpha, ratio) + privacy + _failure(problem, 2, math.ceil(math.log2(2 * T)))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import calibrate, people, privacy, run, simulate
+from voxpop.cli import calibrate, people, privacy, reproduce, run, simulate
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -22,7 +22,8 @@ app = typer.Typer(
         "and writes a report with pictures.\n\n"
         "[bold]With your own people:[/bold]  voxpop calibrate pilot.csv  writes a study file from a pilot;  "
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
-        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json\n\n"
+        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json;  voxpop reproduce --quick  makes "
+        "every figure and table of the paper.\n\n"
         "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases."
     ),
 )
@@ -32,6 +33,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("ask")(people.ask)
 app.command("tell")(people.tell)
 app.command("audit")(privacy.audit)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _version(wanted: bool) -> None:

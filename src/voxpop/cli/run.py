@@ -47,7 +47,8 @@ def run(
     show_phases(result)
     show_summary(result)
     if report:
-        from voxpop.report.figures import overview, png
+        from voxpop.report.drawing import png
+        from voxpop.report.figures import overview
         from voxpop.report.page import render
 
         stem = re.sub(r"[^\w.-]+", "-", scenario.name).strip(".-") or "study"

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.errors import Array, InputError
+from voxpop.errors import Array
 from voxpop.metrics import regret_curve
+from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, SKY, sheet, styled
 from voxpop.simulate import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-INK, MUTED, BLUE, SKY, ORANGE, GREEN = "#1f2933", "#9aa5b1", "#0b5fa5", "#b9d7f0", "#d9480f", "#2b8a3e"
-STYLE = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.titleweight": "bold",
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.hashsalt": "voxpop",
-}
 
 
 class ActionAxis:
@@ -126,46 +108,16 @@ DRAWINGS: dict[str, Callable[[Axes, Run], None]] = {
 
 def figure(run: Run, name: str) -> Figure:
     """One picture."""
-    made = _sheet(6.4, 4.0)
-    with _styled():
+    made = sheet(6.4, 4.0)
+    with styled():
         DRAWINGS[name](made.subplots(), run)
     return made
 
 
 def overview(run: Run) -> Figure:
     """The four pictures on one sheet."""
-    made = _sheet(11, 7)
-    with _styled():
+    made = sheet(11, 7)
+    with styled():
         for ax, draw in zip(made.subplots(2, 2).flat, DRAWINGS.values(), strict=True):
             draw(ax, run)
     return made
-
-
-def svg(made: Figure) -> str:
-    """A figure as an SVG element, the same for the same run."""
-    text = io.StringIO()
-    with _styled():
-        made.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
-def png(made: Figure) -> bytes:
-    """A figure as a PNG file, the same for the same run."""
-    data = io.BytesIO()
-    made.savefig(data, format="png", dpi=120, metadata={"Software": None})
-    return data.getvalue()
-
-
-def _sheet(width: float, height: float) -> Figure:
-    """An empty figure; matplotlib is imported here, late."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("pictures need matplotlib; install it with: pip install 'voxpop[report]'") from None
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _styled() -> AbstractContextManager[None]:
-    from matplotlib import rc_context
-
-    return rc_context(STYLE)  # type: ignore[arg-type]

@@ -1,25 +1,31 @@
-"""One self-contained HTML page about a run."""
+"""Self-contained HTML pages, and the one about a run."""
 
 from __future__ import annotations
 
-from importlib.resources import files
+from typing import Any
 
 from voxpop import __version__
 from voxpop.errors import InputError
-from voxpop.report.figures import DRAWINGS, figure, svg
+from voxpop.report.drawing import svg
+from voxpop.report.figures import DRAWINGS, figure
 from voxpop.report.summary import describe, number, summarise
 from voxpop.simulate import Run
 
 
-def render(run: Run) -> str:
-    """The page; it loads nothing from outside."""
+def fill(template: str, **values: Any) -> str:
+    """A template of this folder with its values; the page loads nothing from outside."""
     try:
         import jinja2
     except ImportError:
         raise InputError("the report needs jinja2; install it with: pip install 'voxpop[report]'") from None
 
-    source = files("voxpop.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    loader = jinja2.PackageLoader("voxpop", "report")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(template).render(version=__version__, **values)
+
+
+def render(run: Run) -> str:
+    """The page about a run."""
     problem, calibration = run.scenario.problem, run.scenario.calibration
     constants = [
         ("per-round noise of a user, σ", "noise_std"),
@@ -27,7 +33,8 @@ def render(run: Run) -> str:
         ("norm bound, B", "norm_bound"),
         ("prior mean", "prior_mean"),
     ]
-    return environment.from_string(source).render(
+    return fill(
+        "page.html.j2",
         title=f"{run.scenario.name}: {describe(problem.decisions[run.best])}",
         lines=summarise(run),
         pictures=[svg(figure(run, name)) for name in DRAWINGS],
@@ -36,7 +43,6 @@ def render(run: Run) -> str:
         problem=problem,
         number=number,
         describe=describe,
-        version=__version__,
         calibration=calibration,
         constants=[(label, getattr(problem, name), getattr(calibration, name, None)) for label, name in constants],
         lengths=calibration.length_scales.items() if calibration else (),

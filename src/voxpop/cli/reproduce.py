@@ -1,0 +1,147 @@
+"""`voxpop reproduce`: the paper's figures and tables."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from voxpop.cli.display import console, progress
+from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
+from voxpop.errors import InputError, require_integer
+from voxpop.experiments import choose
+from voxpop.experiments.exhibits import FULL, QUICK, Exhibit, Scale
+from voxpop.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
+from voxpop.experiments.records import Journal, Record, perform
+from voxpop.populations.light import load_light
+from voxpop.sweep import Backend, sweep
+from voxpop.trials import Trial
+
+LIGHT = Path("../shared/data/light")  # where the sensor data is looked for unless a folder is named
+STYLES = {"good": "green", "bad": "red", "open": "yellow"}
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Figures or tables, such as ablation, peers/light or fig:tradeoff.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and rounds: every figure in minutes.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="How many runs of each setting.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for pictures, tables and the report.")] = Path("voxpop-paper"),
+    data: Annotated[Path | None, typer.Option(help=f"The folder of the light-sensor data; {LIGHT} if there.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the figures and tables, and stop.")] = False,
+    backend: BackendOption = "local",
+    address: AddressOption = None,
+    jobs: JobsOption = None,
+) -> None:
+    """Reproduce the paper: run its experiments, and put its numbers beside ours.
+
+    Without names, everything. A sweep that was interrupted goes on where it stopped when the same command is given
+    again. Exits with 1 if a run failed.
+    """
+    scale, notices = _scale(quick, seeds, data)
+    chosen = choose(names or [], scale)
+    if listing:
+        _list(chosen)
+        return
+    where = Backend(backend, address, jobs)
+    trials = list(dict.fromkeys(trial for exhibit in chosen for trial in exhibit.trials))
+    out.mkdir(parents=True, exist_ok=True)
+    records, failures = _run(trials, Journal(out / "runs.jsonl"), where)
+    for line in notices:
+        console.print(line, style="yellow", highlight=False)
+    parts = _present(chosen, records, out)
+    for trial, error in failures.items():
+        notices.append(f"failed: {trial.as_dict()}: {error}")
+    page = out / ("report.html" if not names else f"{'-'.join(names).replace('/', '-').replace(':', '-')}.html")
+    write_report(parts, scale, len(records), notices, page)
+    _show(parts)
+    console.print(f"report: {page}\npictures and tables: {out}", highlight=False, soft_wrap=True)
+    if failures:
+        trial, error = next(iter(failures.items()))
+        typer.echo(
+            f"error: {len(failures)} of {len(trials)} runs failed, the first ({trial.as_dict()}): {error}", err=True
+        )
+        raise typer.Exit(1)
+
+
+def _scale(quick: bool, seeds: int | None, data: Path | None) -> tuple[Scale, list[str]]:
+    """How much to run, and what the reader must know about it."""
+    scale, notices = (QUICK if quick else FULL), []
+    if seeds is not None:
+        require_integer("seeds", seeds, least=1)
+        scale = replace(scale, seeds=seeds, note=scale.note.replace(f"{QUICK.seeds} seeds", f"{seeds} seeds"))
+    if data is None and not LIGHT.is_dir():
+        notices.append("The light-sensor study is left out: its data is not here; name its folder with --data FOLDER.")
+    else:
+        folder = data or LIGHT
+        load_light(folder)  # refused here if it is damaged, before hours of work
+        scale = replace(scale, data=str(folder.resolve()))
+    return scale, notices
+
+
+def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, Record], dict[Trial, str]]:
+    """Every run that is not in the journal yet; each is kept as soon as it is finished."""
+    with journal.writing() as writer:
+        records = journal.read(trials)
+        failures: dict[Trial, str] = {}
+        left = [trial for trial in trials if trial not in records]
+        random.Random(0).shuffle(left)  # short and long runs mixed, so that the time left can be foretold
+        with progress(len(trials), "runs") as (bar, task):
+            bar.advance(task, len(records))
+            try:
+                for done in sweep(perform, left, where) if left else ():
+                    if done.result is None:
+                        failures[done.item] = done.error
+                    else:
+                        writer.append(done.item, done.result)
+                        records[done.item] = done.result
+                    bar.advance(task)
+            except KeyboardInterrupt:
+                typer.echo(
+                    f"stopped: {len(records)} of {len(trials)} runs are kept in {journal.path}; "
+                    "the same command goes on from there",
+                    err=True,
+                )
+                raise typer.Exit(130) from None
+    return records, failures
+
+
+def _present(chosen: list[Exhibit], records: dict[Trial, Record], out: Path) -> list[Part]:
+    parts = []
+    with progress(len(chosen), "figures") as (bar, task):
+        for exhibit in chosen:
+            cells = cells_of(exhibit, records)
+            if cells is not None:
+                parts.append(write_exhibit(exhibit, cells, out))
+            bar.advance(task)
+    if not parts:
+        raise InputError("no figure could be made, for a whole series of its runs failed; see the first error above")
+    return parts
+
+
+def _show(parts: list[Part]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("claim", "verdict", "evidence"):
+        table.add_column(heading)
+    findings = [finding for part in parts for finding in part.shown.findings]
+    for finding in findings:
+        style = STYLES[COLOURS[finding.verdict]]
+        table.add_row(finding.claim, f"[{style}]{finding.verdict}[/{style}]", finding.evidence)
+    console.print(table)
+    counts = Counter(finding.verdict for finding in findings)
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
+
+
+def _list(chosen: list[Exhibit]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("name", "runs", "in the paper", "what it shows"):
+        table.add_column(heading)
+    for exhibit in chosen:
+        table.add_row(exhibit.name, str(len(exhibit.trials)), ", ".join(exhibit.labels) or "-", exhibit.title)
+    console.print(table)
