@@ -41,6 +41,31 @@ def panels(count: int, note: str, width: float = 5.4, height: float = 4.0) -> It
         yield made, list(axes)
 
 
+def logarithmic(ax: Axes, sides: str = "xy") -> None:
+    """Logarithmic axes with few, readable numbers; call it when everything is drawn."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for side in sides:
+        getattr(ax, f"set_{side}scale")("log")
+        low, high = getattr(ax, f"get_{side}lim")()
+        axis = getattr(ax, f"{side}axis")
+        axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """A number as axes show it.
+
+    >>> [short(value) for value in (0.01, 500, 2e4, 1e6, 1e9)]
+    ['0.01', '500', '20k', '1M', '1000M']
+    """
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:g}{unit}" if value < 1e12 else f"{value:.0e}"
+    return f"{value:g}"
+
+
 def horizon_of(cell: Cell) -> int:
     """T of the cell's runs."""
     return int(cell.trials[0].horizon or 0)
@@ -59,8 +84,7 @@ def draw_curves(ax: Axes, cells: Cells, colours: Mapping[str, str], title: str, 
         ax.plot(rounds, mean, color=colours[name], linewidth=1.8, label=name)
     horizon = max(map(horizon_of, cells.values()))
     if per_round:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        logarithmic(ax)
         ax.set(title=title, xlabel="round", ylabel="regret per round")
     else:
         ax.set_xlim(0, horizon)
@@ -77,8 +101,7 @@ def draw_costs(ax: Axes, cells: Cells, colours: Mapping[str, str]) -> None:
         numbers, regret = cell["numbers"], cell["regret"]
         ax.plot(numbers, regret, ".", color=colours[name], alpha=0.5)
         ax.plot([numbers.mean()], [regret.mean()], "*", color=colours[name], markersize=13, label=name)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    logarithmic(ax)
     ax.set(title="What it sent, and what it lost", xlabel="numbers sent", ylabel="regret at T")
     ax.legend(fontsize=8)
 

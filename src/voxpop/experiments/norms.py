@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from voxpop.experiments.drawing import COLOURS, panels
+from voxpop.experiments.drawing import COLOURS, logarithmic, panels
 from voxpop.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
 from voxpop.scenarios import least_norm
 
@@ -51,7 +51,7 @@ def present(scale: Scale, cells: Cells) -> Shown:
                 hatch = "//" if NORMS[norm] else ""
                 colour = COLOURS[name]
                 ax.bar(at, heights, 0.2, color=colour, alpha=0.55 if hatch else 1, hatch=hatch, label=f"{name}, {norm}")
-            ax.set_yscale("log")
+            logarithmic(ax, "y")
             ax.set_xticks(range(len(studies)), studies)
             ax.set(title=title)
         axes[0].legend(fontsize=8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from voxpop import theory
-from voxpop.experiments.drawing import COLOURS, draw_curves, draw_trend, horizon_of, panels
+from voxpop.experiments.drawing import COLOURS, draw_curves, draw_trend, horizon_of, logarithmic, panels
 from voxpop.experiments.exhibits import Cell, Cells, Exhibit, Finding, Scale, Sheet, Shown, quantity, sign, trend
 from voxpop.experiments.paper import EPSILONS
 from voxpop.experiments.records import grid
@@ -81,7 +81,7 @@ def present(study: str, note: str, cells: Cells) -> Shown:
             problem = cells["DPBE"].trials[0].scenario().problem
             bounds = [theory.printed_private_regret(problem, 0.7, 1.6, epsilon, DELTA) for epsilon in EPSILONS]
             left.plot(EPSILONS, bounds, "--", color=MUTED)
-        left.set_yscale("log")
+        logarithmic(left, "y")
         left.set(title=f"Regret at T: {study}", xlabel="eps", ylabel="regret")
         draw_curves(right, examples, PALETTE, f"Regret per round, eps = {EXAMPLE:g}", per_round=True)
     return Shown(figure, [_table(study, by_epsilon, cells)], _findings(study, by_epsilon, examples))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from voxpop import theory
-from voxpop.experiments.drawing import panels
+from voxpop.experiments.drawing import logarithmic, panels
 from voxpop.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
 from voxpop.problem import Problem
 from voxpop.report.drawing import ORANGE, SKY
@@ -56,7 +56,7 @@ def present(note: str, cells: Cells) -> Shown:
             for place, (mode, colour) in enumerate(zip(MODES, (SKY, ORANGE), strict=True)):
                 heights = [cells[f"{name}, {mode}"].mean(field) for name in names]
                 ax.bar(np.arange(len(names)) + 0.4 * place - 0.2, heights, 0.4, color=colour, label=mode)
-            ax.set_yscale("log")
+            logarithmic(ax, "y")
             ax.set_xticks(range(len(names)), names)
             ax.set(title=title)
         axes[0].legend(fontsize=8, loc="upper left")
