@@ -168,7 +168,7 @@ def _findings(problem: Problem, measured: dict[BatchRule, Phases], gains: list[f
         for label, what, seen, printed, ours in lemmas:
             words = f"{{}} bounds the {what} of a phase ({rule} batch length)"
             found.append(_holds(words.format(f"{label} as printed"), seen, np.array(printed), phases).because(WHY))
-            found.append(_holds(words.format(f"our form of {label}"), seen, np.array(ours), phases).ours())
+            found.append(_holds(words.format(f"our form of {label}"), seen, np.array(ours), phases).as_target())
     return found
 
 

@@ -89,11 +89,12 @@ class Finding:
     verdict: Verdict
     evidence: str
     reason: str = ""  # why, where it does not reproduce or needs a word
+    target: bool = False  # a target of our own, not a claim of the paper
 
-    def ours(self) -> Finding:
+    def as_target(self) -> Finding:
         """A target of our own is reached or not; there is nothing to reproduce."""
         words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
-        return replace(self, verdict=words.get(self.verdict, self.verdict))
+        return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
 
     def because(self, reason: str) -> Finding:
         """The finding with its reason, which is given only if the claim does not simply reproduce."""

@@ -84,5 +84,8 @@ def _findings(studies: tuple[str, ...], cells: Cells) -> list[Finding]:
         printed, ours = (cells[_key(study, name, "true norm")] for name in POLICIES)
         half = f"{study}: with a valid norm bound voxpop's default loses at most half of what DPBE loses"
         less = f"{study}: with a valid norm bound voxpop's default sends no more than DPBE"
-        found += [compare(half, ours, printed, factor=0.5).ours(), compare(less, ours, printed, "numbers").ours()]
+        found += [
+            compare(half, ours, printed, factor=0.5).as_target(),
+            compare(less, ours, printed, "numbers").as_target(),
+        ]
     return found

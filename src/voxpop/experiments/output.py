@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,19 @@ def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
 
 def write_report(parts: Sequence[Part], scale: Scale, runs: int, notices: Sequence[str], path: Path) -> None:
     """One self-contained page."""
-    write_atomically(path, fill("paper.html.j2", parts=parts, scale=scale, runs=runs, notices=notices, colours=COLOURS))
+    findings = [finding for part in parts for finding in part.shown.findings]
+    page = fill(
+        "paper.html.j2",
+        parts=parts,
+        claims=[finding for finding in findings if not finding.target],
+        targets=[finding for finding in findings if finding.target],
+        counts=lambda some: Counter(finding.verdict for finding in some),
+        scale=scale,
+        runs=runs,
+        notices=notices,
+        colours=COLOURS,
+    )
+    write_atomically(path, page)
 
 
 def _summary(cells: Cells) -> Iterable[Sequence[Any]]:

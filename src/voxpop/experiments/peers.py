@@ -117,8 +117,8 @@ def _findings(study: str, cells: Cells) -> list[Finding]:
         compare(f"{theirs} takes less than a tenth of GP-UCB's time", printed, ucb, "seconds", 0.1),
         compare(f"{theirs} takes less time than BPE", printed, bpe, "seconds"),
         compare(f"{theirs} sends less than GP-UCB", printed, ucb, "numbers").because(REASONS["cost"]),
-        compare(f"{default} loses less than GP-UCB", ours, ucb).ours(),
-        compare(f"{default} sends less than GP-UCB", ours, ucb, "numbers").ours(),
+        compare(f"{default} loses less than GP-UCB", ours, ucb).as_target(),
+        compare(f"{default} sends less than GP-UCB", ours, ucb, "numbers").as_target(),
     ]
 
 

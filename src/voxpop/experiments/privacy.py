@@ -106,7 +106,7 @@ def _findings(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], exampl
         falls = trend(f"{study}: regret of {name} falls with eps", by_epsilon[name], "regret", rises=False)
         fades = _fades(f"{study}: regret per round of {name} tends to 0", examples[name])
         found += [falls.because(REASONS[name]), fades.because(REASONS[name])]
-    return [finding if "voxpop" not in finding.claim else finding.ours() for finding in found]
+    return [finding if "voxpop" not in finding.claim else finding.as_target() for finding in found]
 
 
 def _fades(claim: str, cell: Cell) -> Finding:

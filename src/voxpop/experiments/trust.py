@@ -105,10 +105,10 @@ def _findings(cells: Cells) -> list[Finding]:
     return [
         compare("The shuffle model loses less than the local one, as printed", shuffle, local).because(REASON),
         compare("The central model loses less than the local one, as printed", central, local).because(REASON),
-        compare("voxpop's shuffle model loses less than its local one", shuffled, cells["local, voxpop"]).ours(),
+        compare("voxpop's shuffle model loses less than its local one", shuffled, cells["local, voxpop"]).as_target(),
         compare(
             "voxpop's shuffle model loses at most a third more than no privacy", shuffled, open_run, factor=4 / 3
-        ).ours(),
+        ).as_target(),
     ]
 
 
