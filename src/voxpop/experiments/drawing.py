@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PURPLE = "#862e9c"
+PURPLE, PINK = "#862e9c", "#e64980"
 COLOURS = {
     "DPBE": BLUE,
     "DPBE-Fixed": ORANGE,

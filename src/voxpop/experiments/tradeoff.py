@@ -77,4 +77,7 @@ def _claims(by_alpha: Mapping[str, Mapping[float, Cell]]) -> list[Finding]:
     ]
 
 
-REASONS = {"regret": "", "cost": ""}
+REASONS = {
+    "regret": "From some alpha on, what is lost before the first action falls depends on B Sigma, not on the people.",
+    "cost": "The paper, too, saw a dip: with few people a phase, more phases are needed.",
+}
