@@ -5,7 +5,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test lint format bench clean
+.PHONY: run test lint format bench reproduce clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -27,10 +27,14 @@ bench: $(SETUP)
 	$(BIN)/python benchmarks/shuffle_table.py
 	$(BIN)/python benchmarks/privacy_table.py
 
+# Every figure and table of the paper, with a report in voxpop-paper/; `make reproduce ARGS=--quick` takes minutes.
+reproduce: $(SETUP)
+	$(BIN)/voxpop reproduce $(ARGS)
+
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper

@@ -124,8 +124,8 @@ def _findings(study: str, cells: Cells) -> list[Finding]:
 
 REASONS = {
     "ucb": "The printed width charges B Sigma in full and the people's bias twice, so actions fall late. With voxpop's "
-    "width and batch length the same phases lose less than GP-UCB, but on michalewicz, where B = 1 is thousands of times "
-    "too small (see norms).",
+    "width and batch length the same phases lose less than GP-UCB, but on michalewicz, where B = 1 is thousands of "
+    "times too small (see norms).",
     "bpe": "B = 1 is far too small for this function (see norms), and DPBE drops the best action in some runs.",
     "cost": "At alpha = 0.9 the last phase asks 21,619 people. The paper's runs, which sent 12 thousand numbers on the "
     "synthetic function, must have ended some phases earlier; it does not say why.",

@@ -113,6 +113,6 @@ def _findings(cells: Cells) -> list[Finding]:
 
 
 REASON = (
-    "As printed, the noise of the shuffle protocol exceeds local noise until some hundred thousand people take part, for "
+    "As printed, the noise of the shuffle protocol exceeds local noise until some hundred thousand people take part: "
     "its p is a worst-case bound. Calibrated numerically, it costs next to nothing."
 )
