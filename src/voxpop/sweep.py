@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ Result = TypeVar("Result")
 
 BACKENDS = ("local", "dask", "ray")
 PATIENCE = 10  # seconds to wait for a cluster
+BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,15 @@ def sweep(
     backend = backend or Backend()
     with _connected(backend):
         jobs = -1 if backend.jobs is None else backend.jobs
-        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         try:
-            with closing(parallel(delayed(_attempt)(function, item) for item in items)) as found:
-                yield from found
+            if backend.name == "ray":  # its joblib backend returns lists only, so results come a block at a time
+                for start in range(0, len(items), BLOCK):
+                    block = items[start : start + BLOCK]
+                    yield from Parallel(n_jobs=jobs)(delayed(_attempt)(function, item) for item in block)
+            else:
+                parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+                with closing(parallel(delayed(_attempt)(function, item) for item in items)) as found:
+                    yield from found
         except BrokenProcessPool as error:
             raise InputError(
                 f"a worker process died ({error.__class__.__name__}), perhaps for lack of memory; what was finished "
@@ -120,8 +127,11 @@ def _start_ray(address: str | None) -> None:
     except ImportError:
         raise InputError("the ray backend needs Ray; install it with: pip install ray") from None
     try:
+        if address is not None and ":" in address:  # Ray itself keeps trying for minutes
+            host, port = address.removeprefix("ray://").rsplit(":", 1)
+            socket.create_connection((host, int(port)), PATIENCE).close()
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address!r} ({_line(error)}); start one, or mend the address") from None
     register_ray()
 
