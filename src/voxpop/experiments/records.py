@@ -20,7 +20,7 @@ from voxpop.metrics import regret_curve
 from voxpop.simulate import Run
 from voxpop.trials import Trial
 
-SHELLS = {"cli", "report", "experiments"}  # parts of the package that cannot change a run
+SHELLS = {"cli", "report", "experiments", "sweep.py", "theory.py"}  # parts of the package that cannot change a run
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ def fingerprint() -> str:
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir() and entry.name not in SHELLS and not entry.name.startswith("_"):
+        if entry.name in SHELLS:
+            continue
+        if entry.is_dir() and not entry.name.startswith("_"):
             yield from _sources(entry)
         elif entry.name.endswith(".py"):
             yield entry

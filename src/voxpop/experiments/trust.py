@@ -113,6 +113,7 @@ def _findings(cells: Cells) -> list[Finding]:
 
 
 REASON = (
-    "As printed, the noise of the shuffle protocol exceeds local noise until some hundred thousand people take part: "
-    "its p is a worst-case bound. Calibrated numerically, it costs next to nothing."
+    "As printed, neither drops an action within T: both lose what a random choice loses. The noise of the shuffle "
+    "protocol exceeds local noise until some hundred thousand people take part, for its p is a worst-case bound. "
+    "Calibrated numerically, it costs next to nothing."
 )
