@@ -98,7 +98,7 @@ def _findings(study: str, cells: Cells) -> list[Finding]:
 
 REASONS = {
     "fixed": "DPBE-Fixed asks the mean number of people, weighted by cost, from the first phase on. Where actions fall "
-    "late (on the camel, 17 of 100 are left at T in the first run), the costly late phases make that mean so large, 460 "
+    "late (on the camel 17 of 100 are left at T in the first run), the costly late phases make that mean so large, 460 "
     "people there, that DPBE-Fixed loses hardly more.",
     "single": "Most is lost before the first action falls, and that depends on B Sigma and on the people asked, hardly "
     "on the batches.",
