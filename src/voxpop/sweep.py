@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -68,7 +69,9 @@ def sweep(
                     yield from Parallel(n_jobs=jobs)(delayed(_attempt)(function, item) for item in block)
             else:
                 parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-                with closing(parallel(delayed(_attempt)(function, item) for item in items)) as found:
+                with _uninterrupted():  # the workers that start here leave Ctrl-C to us
+                    found = parallel(delayed(_attempt)(function, item) for item in items)
+                with closing(found):
                     yield from found
         except BrokenProcessPool as error:
             raise InputError(
@@ -83,6 +86,16 @@ def _attempt(function: Callable[[Item], Result], item: Item) -> Done[Item, Resul
     except Exception as error:  # one failed run must not lose the others
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         return Done(item, error=f"{kind}{error}")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A context in which Ctrl-C waits, for this thread and for the processes that it starts for good."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -106,6 +119,7 @@ def _dask_client(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise InputError("the dask backend needs Dask; install it with: pip install 'voxpop[cluster]'") from None
+    _require_listener("Dask scheduler", address)
     try:
         client: Any = Client(address, timeout=PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
@@ -126,14 +140,24 @@ def _start_ray(address: str | None) -> None:
         from ray.util.joblib import register_ray
     except ImportError:
         raise InputError("the ray backend needs Ray; install it with: pip install ray") from None
+    if address is not None and address != "auto":
+        _require_listener("Ray cluster", address)  # Ray itself keeps trying for minutes
     try:
-        if address is not None and ":" in address:  # Ray itself keeps trying for minutes
-            host, port = address.removeprefix("ray://").rsplit(":", 1)
-            socket.create_connection((host, int(port)), PATIENCE).close()
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address!r} ({_line(error)}); start one, or mend the address") from None
     register_ray()
+
+
+def _require_listener(kind: str, address: str) -> None:
+    """Refuse an address where nobody listens, before a library tries for long."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"the address of a {kind} is HOST:PORT, got {address!r}; such as tcp://127.0.0.1:8786")
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no {kind} at {address!r} ({_line(error)}); start one, or mend the address") from None
 
 
 def _line(error: BaseException) -> str:

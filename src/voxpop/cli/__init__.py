@@ -62,6 +62,8 @@ def main() -> None:
             f"error: {error.filename or 'input or output'}: {error.strerror}; check the path and the disk", err=True
         )
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        sys.exit(130)
+    except SystemExit as stop:
+        # Typer leaves quietly when it is interrupted; a command that has more to say leaves by itself.
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
+            typer.echo("stopped", err=True)
+        raise

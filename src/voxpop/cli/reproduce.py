@@ -55,19 +55,25 @@ def reproduce(
     records, failures = _run(trials, Journal(out / "runs.jsonl"), where)
     for line in notices:
         console.print(line, style="yellow", highlight=False)
+    summary = [f"{trial.as_dict()}: {error}" for trial, error in failures.items()]
     parts = _present(chosen, records, out)
-    for trial, error in failures.items():
-        notices.append(f"failed: {trial.as_dict()}: {error}")
-    page = out / ("report.html" if not names else f"{'-'.join(names).replace('/', '-').replace(':', '-')}.html")
+    if not parts:
+        raise InputError(f"no figure could be made, for {len(failures)} of {len(trials)} runs failed: {summary[0]}")
+    notices += [f"failed: {line}" for line in summary]
+    page = out / f"{_stem(names or [])}.html"
     write_report(parts, scale, len(records), notices, page)
     _show(parts)
-    console.print(f"report: {page}\npictures and tables: {out}", highlight=False, soft_wrap=True)
+    console.print(f"report: {page}\npictures and tables: {out}", highlight=False, markup=False, soft_wrap=True)
     if failures:
-        trial, error = next(iter(failures.items()))
-        typer.echo(
-            f"error: {len(failures)} of {len(trials)} runs failed, the first ({trial.as_dict()}): {error}", err=True
-        )
+        typer.echo(f"error: {len(failures)} of {len(trials)} runs failed, the first: {summary[0]}", err=True)
         raise typer.Exit(1)
+
+
+def _stem(names: list[str]) -> str:
+    """What the page is called: the one thing it shows, or else a report on all or a selection."""
+    if len(names) == 1:
+        return names[0].replace("/", "-").replace(":", "-")
+    return "selection" if names else "report"
 
 
 def _scale(quick: bool, seeds: int | None, data: Path | None) -> tuple[Scale, list[str]]:
@@ -120,8 +126,6 @@ def _present(chosen: list[Exhibit], records: dict[Trial, Record], out: Path) -> 
             if cells is not None:
                 parts.append(write_exhibit(exhibit, cells, out))
             bar.advance(task)
-    if not parts:
-        raise InputError("no figure could be made, for a whole series of its runs failed; see the first error above")
     return parts
 
 
@@ -139,9 +143,8 @@ def _show(parts: list[Part]) -> None:
 
 
 def _list(chosen: list[Exhibit]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("name", "runs", "in the paper", "what it shows"):
-        table.add_column(heading)
+    """One line each, however narrow the terminal, so that it can be searched."""
+    typer.echo(f"{'name':22}{'runs':>5}  what it shows")
     for exhibit in chosen:
-        table.add_row(exhibit.name, str(len(exhibit.trials)), ", ".join(exhibit.labels) or "-", exhibit.title)
-    console.print(table)
+        labels = ", ".join(exhibit.labels) or "not in the paper"
+        typer.echo(f"{exhibit.name:22}{len(exhibit.trials):>5}  {exhibit.title} ({labels})")

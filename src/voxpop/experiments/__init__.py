@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -22,20 +23,21 @@ def all_exhibits(scale: Scale) -> list[Exhibit]:
 
 def choose(names: Iterable[str], scale: Scale) -> list[Exhibit]:
     """The exhibits of these names: `ablation`, `ablation/light`, or a label of the paper such as `fig:tradeoff`."""
-    every = all_exhibits(scale)
     if not (names := list(names)):
-        return every
-    groups: dict[str, list[Exhibit]] = {}
-    for exhibit in every:
-        for name in (exhibit.name, exhibit.name.split("/")[0], *exhibit.labels):
-            found = groups.setdefault(name, [])
-            if exhibit not in found:
-                found.append(exhibit)
-    chosen: list[Exhibit] = []
+        return all_exhibits(scale)
+    groups, possible = _groups(scale), _groups(replace(scale, data=scale.data or ""))
+    chosen: dict[str, Exhibit] = {}
     for name in names:
-        if name.endswith("/light") and scale.data is None:
+        if require_choice("figure", name, possible) not in groups:
             raise InputError(f"{name!r} needs the light-sensor data; name its folder with --data FOLDER")
-        for exhibit in groups[require_choice("figure", name, groups)]:
-            if exhibit not in chosen:
-                chosen.append(exhibit)
-    return chosen
+        chosen |= {exhibit.name: exhibit for exhibit in groups[name]}
+    return list(chosen.values())
+
+
+def _groups(scale: Scale) -> dict[str, list[Exhibit]]:
+    """The exhibits by every name under which they can be asked for."""
+    groups: dict[str, list[Exhibit]] = {}
+    for exhibit in all_exhibits(scale):
+        for name in {exhibit.name, exhibit.name.split("/")[0], *exhibit.labels}:
+            groups.setdefault(name, []).append(exhibit)
+    return groups

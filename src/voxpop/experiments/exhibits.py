@@ -139,19 +139,20 @@ class Exhibit:
 
 def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: float = 1.0) -> Finding:
     """Whether one mean is below `factor` times another, beyond chance: paired by seed, two standard errors."""
-    seeds = [seed for seed in less.records if seed in more.records]
-    a = np.array([getattr(less.records[seed], name) for seed in seeds], dtype=float)
-    b = np.array([getattr(more.records[seed], name) for seed in seeds], dtype=float)
+    a, b = _paired(less, more, name)
+    if not len(a):
+        return Finding(claim, "undecided", "no seed was run by both")
     verdict = sign(a - factor * b)
     share = f" ({a.mean() / b.mean():.2g} times)" if b.mean() else ""
-    return Finding(claim, verdict, f"{quantity(a.mean())} against {quantity(b.mean())}{share}, {len(seeds)} seeds")
+    return Finding(claim, verdict, f"{quantity(a.mean())} against {quantity(b.mean())}{share}, {len(a)} seeds")
 
 
 def sign(differences: Array) -> Verdict:
     """Reproduced if the differences are negative on average, beyond chance."""
+    if len(differences) < 2:
+        return "undecided"
     mean = float(differences.mean())
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else math.inf
-    if abs(mean) <= SURE * error:
+    if abs(mean) <= SURE * float(differences.std(ddof=1)) / math.sqrt(len(differences)):
         return "undecided"
     return "reproduced" if mean < 0 else "not reproduced"
 
@@ -171,9 +172,15 @@ def trend(claim: str, cells: Mapping[Any, Cell], name: str, rises: bool) -> Find
 
 
 def _step(first: Cell, second: Cell, name: str, signs: float) -> Verdict:
-    seeds = [seed for seed in first.records if seed in second.records]
-    change = [getattr(second.records[seed], name) - getattr(first.records[seed], name) for seed in seeds]
-    return sign(signs * np.array(change, dtype=float))
+    before, after = _paired(first, second, name)
+    return sign(signs * (after - before))
+
+
+def _paired(one: Cell, other: Cell, name: str) -> tuple[Array, Array]:
+    """One number of the runs that both have, seed by seed."""
+    seeds = [seed for seed in one.records if seed in other.records]
+    values = [[getattr(cell.records[seed], name) for seed in seeds] for cell in (one, other)]
+    return np.array(values[0], dtype=float), np.array(values[1], dtype=float)
 
 
 def quantity(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,7 +21,8 @@ from voxpop.metrics import regret_curve
 from voxpop.simulate import Run
 from voxpop.trials import Trial
 
-SHELLS = {"cli", "report", "experiments", "sweep.py", "theory.py"}  # parts of the package that cannot change a run
+# What a run and its record depend on: everything but these, which only show, tell or distribute.
+SHELLS = re.compile(r"(cli|report)/.*|experiments/(?!records\.py).*|sweep\.py|theory\.py")
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,11 @@ class Journal:
                     entry = json.loads(line)
                     fields = entry["record"]
                     record = Record(**{**fields, "curve": tuple(fields["curve"])})
-                    key = entry["key"]
+                    trial = wanted.get(entry["key"])
                 except (ValueError, TypeError, KeyError):
                     continue
-                if key in wanted:
-                    found[wanted[key]] = record
+                if trial is not None:
+                    found[trial] = record
         return found
 
     @contextmanager
@@ -99,55 +101,72 @@ class Journal:
         import fcntl
 
         try:
-            with self.path.open("a+b") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise InputError(
-                        f"{str(self.path)!r} is being written by another process; wait for it, or choose another --out"
-                    ) from None
-                yield JournalWriter(file.fileno())
+            file = self.path.open("a+b")
         except OSError as error:
-            raise InputError(
-                f"cannot write {str(self.path)!r}: {error.strerror}; finished runs are kept: make room and run the "
-                "command again"
-            ) from None
+            raise _unwritable(self.path, error) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{str(self.path)!r} is being written by another process; wait for it, or choose another --out"
+                ) from None
+            yield JournalWriter(self.path, file.fileno())
 
 
 @dataclass(frozen=True)
 class JournalWriter:
     """An open journal."""
 
+    path: Path
     descriptor: int
 
     def append(self, trial: Trial, record: Record) -> None:
         """Keep a finished run. If the line before was cut short, this one still starts on a line of its own."""
         entry = {"key": key_of(trial), "trial": trial.as_dict(), "record": asdict(record)}
         data = f"\n{json.dumps(entry)}\n".encode()
-        while data:
-            data = data[os.write(self.descriptor, data) :]
+        try:
+            while data:
+                data = data[os.write(self.descriptor, data) :]
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write {str(path)!r}: {error.strerror}; finished runs are kept: make room and run the command again"
+    )
 
 
 def key_of(trial: Trial) -> str:
-    """What a trial is known by: its description and the source code."""
-    text = json.dumps([trial.as_dict(), fingerprint()], sort_keys=True)
+    """What a trial is known by: its description, its data and the source code."""
+    data = "" if trial.data is None else _content(trial.data)
+    text = json.dumps([{**trial.as_dict(), "data": data}, fingerprint()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def _content(folder: str) -> str:
+    """A digest of the files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).glob("*.csv")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @cache
 def fingerprint() -> str:
     """A digest of the source code that a run depends on."""
     digest = hashlib.sha256()
-    for source in _sources(files("voxpop")):
-        digest.update(source.read_bytes())
+    for name, source in _sources(files("voxpop"), ""):
+        if not SHELLS.fullmatch(name):
+            digest.update(source.read_bytes())
     return digest.hexdigest()
 
 
-def _sources(folder: Traversable) -> Iterator[Traversable]:
+def _sources(folder: Traversable, place: str) -> Iterator[tuple[str, Traversable]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name in SHELLS:
-            continue
         if entry.is_dir() and not entry.name.startswith("_"):
-            yield from _sources(entry)
+            yield from _sources(entry, f"{place}{entry.name}/")
         elif entry.name.endswith(".py"):
-            yield entry
+            yield place + entry.name, entry

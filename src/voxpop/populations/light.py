@@ -26,8 +26,7 @@ def load_light(folder: Path) -> tuple[Array, Array]:
         raise InputError(f"{found[0]} is not a table of numbers ({error}); get a fresh copy of it") from None
     if len(train) < 2:
         raise InputError(f"{found[0]} has {len(train)} samples and needs at least two; get a fresh copy of it")
-    spread = train.std(axis=0)
-    if not np.isfinite(train).all() or not (spread > 0).all():
+    if not np.isfinite(train).all() or not (train.std(axis=0) > 0).all():
         raise InputError(f"{found[0]} needs finite samples that vary for every sensor; get a fresh copy of it")
     means = train.mean(axis=0)
     return means / means.max(), np.asarray(np.corrcoef(train.T))

@@ -1,0 +1,110 @@
+"""Hand-made runs, the paper's own words, and pages taken apart, for the tests of the experiments."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+
+from tests.helpers_cli import SHARED
+from voxpop.errors import Array
+from voxpop.experiments.exhibits import Cell
+from voxpop.experiments.records import Record, grid
+from voxpop.trials import Trial
+
+NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
+
+
+def record(horizon: int = 100, **changes: Any) -> Record:
+    """A run of some kind; the curve rises evenly unless another is given."""
+    curve = tuple(float(value) for value in np.asarray(grid(horizon)) / horizon)
+    usual = Record(
+        regret=1.0, numbers=10, merged=10, people=5, seconds=0.5, kept=True, left=1, norm_bound=1.0, curve=curve
+    )
+    return replace(usual, **changes)
+
+
+def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Cell:
+    """Runs with these values of one number, by seed."""
+    by_seed: dict[int, Any] = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
+    trials = tuple(Trial("sphere", seed=seed, horizon=100) for seed in by_seed)
+    return Cell({seed: replace(record(), **{field: value}) for seed, value in by_seed.items()}, trials)
+
+
+def exact_regret(arms: Iterable[int], f: Array) -> Array:
+    """Cumulative regret after 0, 1, 2, ... rounds, round by round."""
+    lost, total = [0.0], 0.0
+    for arm in arms:
+        total += float(f.max()) - float(f[arm])
+        lost.append(total)
+    return np.array(lost)
+
+
+def paper() -> str:
+    """The paper without its comments."""
+    text = (SHARED / "paper.tex").read_text(encoding="utf-8")
+    return re.sub(r"(?<!\\)%.*", "", text)
+
+
+def floats(kind: str) -> list[str]:
+    """The paper's figures or tables."""
+    return re.findall(rf"\\begin\{{{kind}\*?\}}.*?\\end\{{{kind}\*?\}}", paper(), re.DOTALL)
+
+
+def labels(text: str) -> list[str]:
+    return re.findall(r"\\label\{([^}]*)\}", text)
+
+
+def table(label: str) -> str:
+    """The rows of one table of the paper."""
+    found = [text for text in floats("table") if labels(text) == [label]]
+    assert len(found) == 1
+    return found[0]
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers between dollar signs, such as $0.12$ and $5.87 \\times 10^3$."""
+    found = re.findall(r"\$([\d.]+)(?:\s*\\times\s*10\^\{?(\d+)\}?)?\$", text)
+    return [float(f"{digits}e{power or 0}") for digits, power in found]
+
+
+class Page(HTMLParser):
+    """A page taken apart: words outside of pictures, rows of tables, and every address."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.rows: list[list[str]] = []
+        self._pictures = 0
+        self._cell = False
+        self.feed(source)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [v or "" for name, v in attrs if name in ("src", "href", "xlink:href", "data", "srcset")]
+        self._pictures += tag == "svg"
+        if not self._pictures:
+            self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._cell = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._pictures -= tag == "svg"
+        if tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._pictures:
+            return
+        self.words.append(data)
+        if self._cell:
+            self.rows[-1][-1] += data
