@@ -111,6 +111,8 @@ def pricing(options: Options) -> Scenario:
 
     Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
     """
+    if options.noise_std is not None or options.bias_std is not None or options.true_norm:
+        raise InputError("the pricing study takes noise, bias and norm bound from its pilot; leave them out")
     size = 101 if options.size is None else options.size
     require_integer("size of the pricing study", size, least=PILOT_PRICES)
     space = Space(price=Float(2.0, 12.0))

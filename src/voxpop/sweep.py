@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from warnings import catch_warnings, simplefilter
 
 from voxpop.errors import InputError, require_choice, require_integer
 
@@ -56,28 +57,56 @@ def sweep(
     >>> sorted(done.result for done in sweep(abs, [-1, 2], Backend(jobs=1)))
     [1, 2]
     """
-    from joblib import Parallel, delayed
+    backend = backend or Backend()
+    if not items:
+        return
+    if backend.name == "dask":
+        yield from _on_dask(function, items, str(backend.address))
+        return
+    from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    backend = backend or Backend()
-    with _connected(backend):
-        jobs = -1 if backend.jobs is None else backend.jobs
+    jobs = -1 if backend.jobs is None else backend.jobs
+    if backend.name == "ray":  # its joblib backend returns lists only, so results come a block at a time
+        _start_ray(backend.address)
+        for start in range(0, len(items), BLOCK):
+            with parallel_config(backend="ray"):
+                found = Parallel(n_jobs=jobs)(
+                    delayed(_attempt)(function, item) for item in items[start : start + BLOCK]
+                )
+            yield from found
+        return
+    with _uninterrupted():  # the workers that start here leave Ctrl-C to us
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+        running = parallel(delayed(_attempt)(function, item) for item in items)
+    try:
+        for done in running:  # not `yield from`, which would close it before the warning is silenced
+            yield done
+    except BrokenProcessPool as error:
+        raise InputError(
+            f"a worker process died ({error.__class__.__name__}), perhaps for lack of memory; what was finished is "
+            "kept: run the command again, with fewer --jobs"
+        ) from None
+    finally:
+        with catch_warnings():  # of runs that are given up
+            simplefilter("ignore", UserWarning)
+            running.close()
+
+
+def _on_dask(function: Callable[[Item], Result], items: Sequence[Item], address: str) -> Iterator[Done[Item, Result]]:
+    """Through Dask's own client: joblib's waits for ever when a worker dies or cannot load the function."""
+    with closing(_dask_client(address)) as client:
+        from distributed import as_completed
+
+        futures = {client.submit(_attempt, function, item, pure=False): item for item in items}
         try:
-            if backend.name == "ray":  # its joblib backend returns lists only, so results come a block at a time
-                for start in range(0, len(items), BLOCK):
-                    block = items[start : start + BLOCK]
-                    yield from Parallel(n_jobs=jobs)(delayed(_attempt)(function, item) for item in block)
-            else:
-                parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-                with _uninterrupted():  # the workers that start here leave Ctrl-C to us
-                    found = parallel(delayed(_attempt)(function, item) for item in items)
-                with closing(found):
-                    yield from found
-        except BrokenProcessPool as error:
-            raise InputError(
-                f"a worker process died ({error.__class__.__name__}), perhaps for lack of memory; what was finished "
-                "is kept: run the command again, with fewer --jobs"
-            ) from None
+            for future in as_completed(list(futures), loop=client.loop):  # type: ignore[no-untyped-call]
+                if future.status == "finished":
+                    yield future.result()
+                else:
+                    yield Done(futures[future], error=_line(future.exception() or RuntimeError(future.status)))
+        finally:
+            client.cancel(list(futures))
 
 
 def _attempt(function: Callable[[Item], Result], item: Item) -> Done[Item, Result]:
@@ -96,22 +125,6 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _connected(backend: Backend) -> Iterator[None]:
-    """Let joblib use the cluster, if one is named."""
-    from joblib import parallel_config
-
-    if backend.name == "local":
-        yield
-    elif backend.name == "dask":
-        with closing(_dask_client(str(backend.address))) as client, parallel_config(backend="dask", client=client):
-            yield
-    else:
-        _start_ray(backend.address)
-        with parallel_config(backend="ray"):
-            yield
 
 
 def _dask_client(address: str) -> Any:
@@ -151,8 +164,9 @@ def _start_ray(address: str | None) -> None:
 
 def _require_listener(kind: str, address: str) -> None:
     """Refuse an address where nobody listens, before a library tries for long."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdigit():
+    scheme, _, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if scheme not in ("", "tcp", "ray") or not host or not port.isdigit():
         raise InputError(f"the address of a {kind} is HOST:PORT, got {address!r}; such as tcp://127.0.0.1:8786")
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import solve_triangular
 
+from voxpop.errors import InputError, require_number
 from voxpop.policies.dpbe import users_of_phase
 from voxpop.posterior import BatchRule
 from voxpop.problem import Problem
@@ -26,7 +27,7 @@ STEPS = 2000  # at most; each costs one factorisation of an n x n matrix
 
 @lru_cache(maxsize=256)
 def maximum_information_gain(problem: Problem, rounds: int) -> float:
-    """An upper bound on gamma_T that is within some percent of it, with a certificate.
+    """An upper bound on gamma_T, with a certificate: close to it if T is not small.
 
     Shares w of the rounds instead of whole rounds make F(w) = 1/2 ln det(I + (T / lambda) W^1/2 K W^1/2) concave, with
     slopes (T / 2 lambda) Sigma^2(x). So for any w, gamma_T <= F(w) + (T / 2 lambda) (max Sigma^2 - sum w Sigma^2). The
@@ -37,21 +38,21 @@ def maximum_information_gain(problem: Problem, rounds: int) -> float:
     >>> round(maximum_information_gain(alone, 99), 6), round(math.log(100) / 2, 6)
     (2.302585, 2.302585)
     """
-    n, noise = problem.size, problem.ridge / rounds
-    gram = problem.covariance(np.arange(n), np.arange(n))
+    noise, every = problem.ridge / rounds, np.arange(problem.size)
+    values, vectors = np.linalg.eigh(problem.covariance(every, every))
+    features = vectors * np.sqrt(np.maximum(values, 0.0))  # K = features features', so that nothing cancels below
     first = 0.5 * math.log1p(float(problem.prior_variance.max()) / problem.ridge)
-    shares, least = np.full(n, 1 / n), rounds * first  # no round gains more than the first
+    shares, least = np.full(problem.size, 1 / problem.size), rounds * first  # no round gains more than the first
     for _ in range(STEPS):
-        roots = np.sqrt(shares)
-        matrix = gram * np.outer(roots, roots)
-        matrix.flat[:: n + 1] += noise
-        factor = cho_factor(matrix, lower=True)
-        gain = float(np.log(factor[0].diagonal()).sum()) - 0.5 * n * math.log(noise)
-        cross = roots[:, None] * gram
-        variance = np.maximum(problem.prior_variance - np.einsum("ij,ij->j", cross, cho_solve(factor, cross)), 0.0)
+        matrix = features.T @ (shares[:, None] * features)
+        matrix.flat[:: problem.size + 1] += noise
+        root = np.linalg.cholesky(matrix)
+        gain = float(np.log(root.diagonal()).sum()) - 0.5 * problem.size * math.log(noise)
+        half = solve_triangular(root, features.T, lower=True)
+        variance = noise * np.einsum("ij,ij->j", half, half)
         mean = float(shares @ variance)
         least = min(least, gain + (float(variance.max()) - mean) / (2 * noise))
-        if least - gain <= CLOSE * gain or mean <= 0:
+        if least - gain <= CLOSE * gain:
             break
         shares = shares * variance / mean
     return least
@@ -111,11 +112,17 @@ def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule =
     """The proof of thm:regret_upper_bound phase by phase, none of its sums rounded up.
 
     An action that survives a phase is worse than the best by at most four times the phase's largest width, and never
-    by more than 2 B kappa. The affine width is at most the printed one, so this holds for `dpbe` too.
+    by more than 2 B kappa and what the prior means differ. The affine width is at most the printed one, so this holds
+    for `dpbe` too.
     """
+    if problem.ridge < (1 - 1e-9) * (problem.noise_std / problem.bias_std) ** 2:
+        raise InputError(
+            f"the theorems need a ridge of at least sigma^2 / v^2 = {(problem.noise_std / problem.bias_std) ** 2:.3g}, "
+            f"got {problem.ridge:.3g}; leave it out"
+        )
     kappa = math.sqrt(float(problem.prior_variance.max()))
     z = math.sqrt(2 * math.log(1 / problem.beta))
-    gap = worst = 2 * problem.norm_bound * kappa
+    gap = worst = _worst(problem)
     found, left, phase = [], problem.horizon, 1
     while left > 0:
         rounds, users = min(2 ** (phase - 1), left), users_of_phase(alpha, phase)
@@ -145,14 +152,15 @@ def communication(problem: Problem, alpha: float, ratio: float, rule: BatchRule 
 
 def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
     """The last line of the proof of thm:regret_upper_bound, constants included; alpha below 1."""
+    require_number("alpha in the printed theorem", alpha, above=0, below=1)
     gain, kappa, log, T = _constants(problem)
     root, C1 = math.sqrt(problem.ridge), _geometric(math.sqrt(2 ** (1 - alpha)))
     return (
-        2 * problem.norm_bound * kappa
+        _worst(problem)
         + 16 * problem.bias_std * kappa * math.sqrt(2 * log) * math.pow(T, 1 - alpha / 2)
         + 8 * problem.bias_std * root * C1 * ratio * math.sqrt(2 * gain * log * math.pow(T, 1 - alpha))
         + 32 * root * problem.norm_bound * ratio * math.sqrt(gain * T)
-        + _failure(problem, 4, math.ceil(math.log2(2 * T)))
+        + _failure(problem, 4, math.log2(2 * T))
     )
 
 
@@ -164,11 +172,12 @@ def printed_communication(problem: Problem, alpha: float, ratio: float) -> float
 
 def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon: float, delta: float) -> float:
     """The last line of the proof of thm:regret_cdp, constants included: the central model as printed."""
+    public = printed_regret(problem, alpha, ratio)
     gain, kappa, log, T = _constants(problem)
     spread = math.sqrt(2 * (kappa**2 + problem.noise_std**2) * math.log(2 / delta) * math.log(2.5 / delta))
     G1 = 8 * ratio**2 * spread * math.sqrt(problem.ridge / (ratio**2 - 1)) / epsilon
     privacy = 4 * _geometric(2 ** (1 - alpha)) * G1 * gain * math.sqrt(2 * log) * math.pow(T, 1 - alpha)
-    return printed_regret(problem, alpha, ratio) + privacy + _failure(problem, 2, math.ceil(math.log2(2 * T)))
+    return public + privacy + _failure(problem, 2, math.log2(2 * T))
 
 
 def _product(problem: Problem, ratio: float, rule: BatchRule) -> float:
@@ -177,10 +186,15 @@ def _product(problem: Problem, ratio: float, rule: BatchRule) -> float:
     return q / problem.ridge
 
 
-def _failure(problem: Problem, events: int, phases: int) -> float:
+def _failure(problem: Problem, events: int, phases: float) -> float:
     """Each of `events` bounds per action and phase fails with probability beta, and then every round may be lost."""
+    return events * _worst(problem) * problem.size * problem.beta * phases * problem.horizon
+
+
+def _worst(problem: Problem) -> float:
+    """What a round can lose at most: |f(x) - m(x)| <= B kappa for every action."""
     kappa = math.sqrt(float(problem.prior_variance.max()))
-    return 2 * events * problem.norm_bound * kappa * problem.size * problem.beta * phases * problem.horizon
+    return 2 * problem.norm_bound * kappa + float(np.ptp(problem.means))
 
 
 def _constants(problem: Problem) -> tuple[float, float, float, float]:

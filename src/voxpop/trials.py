@@ -9,7 +9,7 @@ from typing import Any
 
 from voxpop.policies import Policy, make_policy, settings_of
 from voxpop.policies.dpbe import matching_users
-from voxpop.privacy import NoPrivacy, Privacy, Private
+from voxpop.privacy import Privacy, make_privacy
 from voxpop.scenarios import Options, Scenario, make_scenario
 from voxpop.simulate import Run, Step, simulate
 
@@ -62,9 +62,7 @@ class Trial:
 
     def trust(self) -> Privacy:
         """The trust model."""
-        if self.privacy == "none" or self.epsilon is None:
-            return NoPrivacy()
-        return Private(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
+        return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
 
     def make_policy(self, scenario: Scenario) -> Policy:
         """The policy with the study's settings, but for those chosen here.

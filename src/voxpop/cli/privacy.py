@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
-from voxpop.errors import InputError, require_choice
-from voxpop.privacy import MODELS, NoPrivacy, Privacy, Private, Secure
+from voxpop.errors import require_choice
+from voxpop.privacy import MODELS, Secure, make_privacy
 from voxpop.privacy.audit import audit as attack
 
 PrivacyOption = Annotated[str, typer.Option("--privacy", help="Whom people trust: none, central, local or shuffle.")]
@@ -19,20 +19,6 @@ CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printe
 FloorOption = Annotated[
     int | None, typer.Option(help="The least number of people a phase; 0 for the schedule's own, default: chosen.")
 ]
-
-
-def make_privacy(
-    model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
-) -> Privacy:
-    """The trust model that the options describe."""
-    require_choice("privacy model", model, ("none", *MODELS))
-    if model == "none":
-        if epsilon is not None:
-            raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy central, local or shuffle")
-        return NoPrivacy()
-    if epsilon is None:
-        raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")
-    return Private(model, epsilon, delta, calibration, floor)
 
 
 def audit(

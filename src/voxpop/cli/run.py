@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched_run
-from voxpop.cli.privacy import DeltaOption, EpsilonOption, make_privacy
+from voxpop.cli.privacy import DeltaOption, EpsilonOption
 from voxpop.files import write_atomically
 from voxpop.policies import make_policy
+from voxpop.privacy import make_privacy
 from voxpop.scenarios import Options, make_scenario
 from voxpop.studyfile import read_rehearsal
 

@@ -19,7 +19,6 @@ from voxpop.cli.privacy import (
     EpsilonOption,
     FloorOption,
     PrivacyOption,
-    make_privacy,
 )
 from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
 from voxpop.errors import InputError, require_integer
@@ -56,7 +55,6 @@ def simulate(
 ) -> None:
     """Simulate a study with the paper's settings, or your own."""
     require_integer("runs", runs, least=1)
-    make_privacy(privacy, epsilon, delta, calibration, floor)  # refused here, before anything is run
     where = Backend(backend, address, jobs)
     first = Trial(
         study,
@@ -76,6 +74,7 @@ def simulate(
         floor=floor,
         data=None if data is None else str(data),
     )
+    first.trust()  # refused here, before anything is run
     if runs == 1:
         if as_json:
             typer.echo(json.dumps(first.run().as_dict()))

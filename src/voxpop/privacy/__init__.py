@@ -9,7 +9,7 @@
 """
 
 from voxpop.privacy.ledger import Budget, Entry, Ledger
-from voxpop.privacy.models import MODELS, Private
+from voxpop.privacy.models import MODELS, Private, make_privacy
 from voxpop.privacy.release import NoPrivacy, Privacy, Release
 from voxpop.privacy.sources import Secure, Simulated, Source
 
@@ -25,4 +25,5 @@ __all__ = [
     "Secure",
     "Simulated",
     "Source",
+    "make_privacy",
 ]

@@ -12,7 +12,7 @@ from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.ledger import Budget
-from voxpop.privacy.release import Release
+from voxpop.privacy.release import NoPrivacy, Privacy, Release
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.problem import Problem
 from voxpop.state import State
@@ -117,3 +117,17 @@ def _mean_width(problem: Problem, state: State, plan: Plan, release: Central | L
 def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> float:
     estimator = AffineEstimator(problem, plan.arms, noise)
     return float(estimator.values(state.active, state.norm_bound).width.mean())
+
+
+def make_privacy(
+    model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
+) -> Privacy:
+    """The trust model that the options describe."""
+    require_choice("privacy model", model, ("none", *MODELS))
+    if model == "none":
+        if epsilon is not None:
+            raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy central, local or shuffle")
+        return NoPrivacy()
+    if epsilon is None:
+        raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")
+    return Private(model, epsilon, delta, calibration, floor)
