@@ -80,7 +80,7 @@ def sweep(
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         running = parallel(delayed(_attempt)(function, item) for item in items)
     try:
-        for done in running:  # not `yield from`, which would close it before the warning is silenced
+        for done in running:  # noqa: UP028  `yield from` would close it before the warning is silenced
             yield done
     except BrokenProcessPool as error:
         raise InputError(
