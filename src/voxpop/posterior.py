@@ -15,13 +15,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
 from voxpop.errors import Array
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
+from voxpop.threads import pool
+
+if TYPE_CHECKING:
+    from voxpop.lazy import LazyPosterior
 
 BatchRule = Literal["corrected", "printed", "single"]
 
@@ -29,25 +33,54 @@ TIE = 1e-9  # variances within this share of each other count as equal
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
 
-class Posterior:
+class Batches:
+    """The batches that were played, merged by action, and what they told."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
+        self.batches = 0
+        self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
+        self.bytes = 0  # of the factor
+
+    def record(self, position: int, rounds: int, variance: float) -> None:
+        """A batch of an action that had this variance."""
+        self.pulls[position] = self.pulls.get(position, 0) + rounds
+        self.batches += 1
+        self.information_gain += 0.5 * math.log1p(variance * rounds / self.problem.ridge)
+
+
+class Posterior(Batches):
     """The posterior variance of some candidate actions while batches are being played."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
-        self.problem = problem
+        super().__init__(problem)
         self.candidates = candidates
         self.prior = problem.prior_variance[candidates]
         small = problem.size <= GRAM_LIMIT
         self._gram = problem.covariance(candidates, candidates) if small else None
         self.variance = self.prior.copy()  # Sigma^2_h
-        self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
-        self.batches = 0
-        self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
         self._factor = np.empty((len(candidates), 32))  # (candidates, capacity)
         self._used = 0
+        self._complete = True
+
+    @property
+    def factor(self) -> Array:
+        """V with cov = K - V V', (candidates, batches or fewer)."""
+        return self._factor[:, : self._used]
+
+    def resume(self, variance: Array, factor: Array) -> None:
+        """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
+        self.variance, self._used, self._complete = variance, factor.shape[1], False
+        self._factor = np.hstack([factor, np.empty((len(factor), 32))])
 
     def most_uncertain(self) -> int:
         """The first position of largest variance; rounding, which differs between machines, does not decide."""
         return int((self.variance >= (1 - TIE) * self.variance.max()).argmax())
+
+    def variance_of(self, position: int) -> float:
+        """The variance of the candidate at this position."""
+        return float(self.variance[position])
 
     def observe(self, position: int, rounds: int) -> None:
         """Condition on a batch of rounds of the candidate at this position."""
@@ -61,9 +94,7 @@ class Posterior:
         self._used += 1
         self.variance -= column * column
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.pulls[position] = self.pulls.get(position, 0) + rounds
-        self.batches += 1
-        self.information_gain += 0.5 * math.log1p(variance / noise)
+        self.record(position, rounds, float(variance))
 
     def _column(self, position: int) -> Array:
         """k(x, a) for every candidate x."""
@@ -74,12 +105,12 @@ class Posterior:
     def _make_room(self) -> None:
         """Rebuild the factor from the merged arms if that is smaller, else double its capacity."""
         distinct = len(self.pulls)
-        if 2 * distinct <= self._used:
+        if self._complete and 2 * distinct <= self._used:
             positions = np.fromiter(self.pulls, dtype=np.intp)
             pulls = np.fromiter(self.pulls.values(), dtype=float)
             arms = self.candidates[positions]
             try:
-                root = cholesky(_regularised(self.problem, arms, pulls), lower=True)
+                root = cholesky(self.problem.regularised(arms, pulls), lower=True)
             except LinAlgError:
                 pass  # too close to singular for a factorisation from scratch: keep the sequential one
             else:
@@ -115,11 +146,20 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     ([0, 2, 1], [5, 3, 2])
     """
     scale = (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
-    posterior = Posterior(problem, active)
+    if len(active) > GRAM_LIMIT:
+        from voxpop.lazy import LazyPosterior
+
+        with pool() as workers:
+            return fill(LazyPosterior(problem, active, workers), active, rounds, scale)
+    return fill(Posterior(problem, active), active, rounds, scale)
+
+
+def fill(posterior: Posterior | LazyPosterior, active: Indices, rounds: int, scale: float) -> Selection:
+    """Play batches of the most uncertain action until the rounds are spent."""
     resolved = RESOLVED * float(posterior.prior.max())
     while rounds > 0:
         position = posterior.most_uncertain()
-        variance = float(posterior.variance[position])
+        variance = posterior.variance_of(position)
         nothing_left = variance <= resolved or scale >= rounds * variance
         batch = rounds if nothing_left else max(1, int(scale / variance * (1 + TIE)))
         posterior.observe(position, batch)
@@ -131,7 +171,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
 
 def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tuple[Array, Array]:
     """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance."""
-    factor = cho_factor(_regularised(problem, arms, pulls), lower=True)
+    factor = cho_factor(problem.regularised(arms, pulls), lower=True)
     cross = problem.covariance(arms, at)  # (arms, at)
     weights = cho_solve(factor, cross)
     variance = problem.prior_variance[at] - np.einsum("ij,ij->j", cross, weights)
@@ -150,10 +190,3 @@ def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:
     matrix = problem.covariance(arms, arms) * np.outer(roots, roots) / problem.ridge
     matrix.flat[:: len(arms) + 1] += 1
     return 0.5 * float(np.linalg.slogdet(matrix)[1])
-
-
-def _regularised(problem: Problem, arms: Indices, pulls: Indices | Array) -> Array:
-    """K + lambda W^-1."""
-    matrix = problem.covariance(arms, arms).copy()
-    matrix.flat[:: len(arms) + 1] += problem.ridge / pulls
-    return matrix
