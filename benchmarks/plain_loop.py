@@ -62,9 +62,9 @@ class PlainEstimator(AffineEstimator):
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         def trial(log_c: Array) -> tuple[Array, Array]:
-            system = self._gram + np.exp(log_c)[:, None, None] * self.covariance
+            system = self.gram + np.exp(log_c)[:, None, None] * self.covariance
             weights = np.asarray(np.linalg.solve(system, cross[:, :, None])[:, :, 0], dtype=float)
-            return self._width(weights, cross, square, norm_bound), weights
+            return self.width_of(weights, cross, square, norm_bound), weights
 
         golden = (np.sqrt(5) - 1) / 2
         low, high = np.full(len(square), -25.0), np.full(len(square), 25.0)

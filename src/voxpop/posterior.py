@@ -13,6 +13,7 @@ observation; the result is the posterior of the merged arms (lem:equivalent_repr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -169,8 +170,17 @@ def fill(posterior: Posterior | LazyPosterior, active: Indices, rounds: int, sca
     return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)
 
 
+def in_blocks(estimate: Callable[[Indices], tuple[Array, ...]], at: Indices) -> tuple[Array, ...]:
+    """What an estimate gives for every action, (actions,) each; many actions are taken a block at a time."""
+    parts = [estimate(at[start : start + GRAM_LIMIT]) for start in range(0, len(at), GRAM_LIMIT)]
+    return parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
 def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tuple[Array, Array]:
-    """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance."""
+    """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance.
+
+    The weights are as many as the factor of the selection: `in_blocks` takes many actions a block at a time.
+    """
     factor = cho_factor(problem.regularised(arms, pulls), lower=True)
     cross = problem.covariance(arms, at)  # (arms, at)
     weights = cho_solve(factor, cross)
