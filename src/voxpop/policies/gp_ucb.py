@@ -86,7 +86,8 @@ class GPUCB:
         total = float(column[arm]) + noise
         surprise = float(feedback.mean[0]) - float(problem.means[arm]) - float(belief.mean[arm])
         gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
-        covariance = belief.covariance - np.multiply.outer(column, column / total)
+        covariance = np.multiply.outer(column, column / total)
+        np.subtract(belief.covariance, covariance, out=covariance)
         known = Belief(belief.mean + column * (surprise / total), covariance, gain)
         after = self._bounded(problem, state.played(plan, known))
         return after, news(problem, after)
