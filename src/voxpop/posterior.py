@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
-from voxpop.errors import Array
+from voxpop.errors import Array, InputError
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
 from voxpop.threads import pool
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 BatchRule = Literal["corrected", "printed", "single"]
 
 TIE = 1e-9  # variances within this share of each other count as equal
+MOST_BATCHES = 1_000_000  # of a phase, unless every batch is meant to be one round
+REMEDY = "use the corrected batch rule, a larger ratio, a smaller ridge or a shorter horizon"
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
 
@@ -146,13 +148,39 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
     ([0, 2, 1], [5, 3, 2])
     """
-    scale = (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
+    scale = _scale(problem, ratio, rule)
     if len(active) > GRAM_LIMIT:
         from voxpop.lazy import LazyPosterior
 
         with pool() as workers:
             return fill(LazyPosterior(problem, active, workers), active, rounds, scale)
     return fill(Posterior(problem, active), active, rounds, scale)
+
+
+def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) -> float:
+    """At least so many batches fill a phase, whatever the kernel.
+
+    After t rounds the action of largest prior variance k still has at least lambda k / (lambda + t k): playing it
+    alone tells most about it. So no batch at time t is longer than max(1, scale (lambda + t k) / (lambda k)).
+    """
+    prior, ridge = float(problem.prior_variance[active].max()), problem.ridge
+    if scale == 0:
+        return rounds
+    single = min(max(ridge / scale - ridge / prior, 0.0), rounds)  # batches are one round long until then
+    return single + ridge / scale * math.log((ridge + rounds * prior) / (ridge + single * prior)) / (1 + TIE)
+
+
+def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) -> None:
+    """Refuse batches so short that a phase of these rounds would not end in reasonable time."""
+    scale = _scale(problem, ratio, rule)
+    least = least_batches(problem, np.arange(problem.size), rounds, scale)
+    if scale > 0 and least > MOST_BATCHES:
+        raise InputError(f"a phase of {rounds:,} rounds takes {least:,.0f} batches by the {rule} rule; {REMEDY}")
+
+
+def _scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
+    """The length of a batch times the variance of its action."""
+    return (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
 
 
 def fill(posterior: Posterior | LazyPosterior, active: Indices, rounds: int, scale: float) -> Selection:
@@ -165,6 +193,8 @@ def fill(posterior: Posterior | LazyPosterior, active: Indices, rounds: int, sca
         batch = rounds if nothing_left else max(1, int(scale / variance * (1 + TIE)))
         posterior.observe(position, batch)
         rounds -= batch
+        if posterior.batches >= MOST_BATCHES and scale > 0 and rounds > 0:
+            raise InputError(f"{MOST_BATCHES:,} batches left {rounds:,} rounds of a phase to play; {REMEDY}")
     positions = np.fromiter(posterior.pulls, dtype=np.intp)
     pulls = np.fromiter(posterior.pulls.values(), dtype=np.intp)
     return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)

@@ -22,6 +22,7 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.phases import Feedback, Info, Plan
 from voxpop.policies.gp_ucb import noise_variance
+from voxpop.policies.protocol import require_few_rounds
 from voxpop.posterior import in_blocks, information_gain, regress, select
 from voxpop.problem import Indices, Problem
 from voxpop.state import State
@@ -40,6 +41,7 @@ class BPE:
 
     def init(self, problem: Problem) -> State:
         """Nothing is known but the prior."""
+        require_few_rounds(self.name, problem)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:

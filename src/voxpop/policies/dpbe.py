@@ -26,7 +26,8 @@ import numpy as np
 
 from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
 from voxpop.phases import Feedback, Info, Plan
-from voxpop.posterior import BatchRule, in_blocks, information_gain, regress, select
+from voxpop.policies.protocol import require_few_rounds
+from voxpop.posterior import BatchRule, in_blocks, information_gain, regress, require_end, select
 from voxpop.problem import Indices, Problem
 from voxpop.state import State
 from voxpop.streamed import affine_values, affine_values_and_gaps
@@ -75,6 +76,9 @@ class DPBE:
 
     def init(self, problem: Problem) -> State:
         """Nothing is known but the prior."""
+        if self.batches == "single":
+            require_few_rounds(self.name, problem)
+        require_end(problem, (problem.horizon + 1) // 2, self.ratio, self.batches)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
