@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import calibrate, people, privacy, run, simulate
+from voxpop.cli import bench, calibrate, people, privacy, run, simulate
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("ask")(people.ask)
 app.command("tell")(people.tell)
 app.command("audit")(privacy.audit)
+app.command("bench")(bench.bench)
 
 
 def _version(wanted: bool) -> None:
