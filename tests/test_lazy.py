@@ -15,17 +15,14 @@ from voxpop.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from voxpop.lazy import LazyPosterior
 from voxpop.posterior import BatchRule, Posterior, Selection, fill, select
 from voxpop.problem import Indices, Problem
-from voxpop.threads import Pool, pool
-
-ALONE = Pool(1, None)
 
 
 def dense(problem: Problem, active: Indices, rounds: int, scale: float) -> Selection:
     return fill(Posterior(problem, active), active, rounds, scale)
 
 
-def lazily(problem: Problem, active: Indices, rounds: int, scale: float, workers: Pool = ALONE) -> Selection:
-    return fill(LazyPosterior(problem, active, workers), active, rounds, scale)
+def lazily(problem: Problem, active: Indices, rounds: int, scale: float) -> Selection:
+    return fill(LazyPosterior(problem, active), active, rounds, scale)
 
 
 def same(one: Selection, other: Selection) -> None:
@@ -79,13 +76,6 @@ def test_equal_actions_are_taken_in_order() -> None:
     points = np.array([(x, y) for x in axis for y in axis])
     problem = Problem(points, SquaredExponential(0.1), 0.1, 0.1, 1.0, 1000, ridge=0.1)
     same(lazily(problem, everything(problem), 250, 0.0), dense(problem, everything(problem), 250, 0.0))
-
-
-def test_workers_change_nothing() -> None:
-    problem = random_problem(2, n=300, d=2, kernel=SquaredExponential(0.1))
-    with pool() as workers:
-        one = lazily(problem, everything(problem), 200, 0.0, workers)
-    same(one, lazily(problem, everything(problem), 200, 0.0))
 
 
 def test_the_frontier_spares_most_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,34 +12,35 @@ row for a batch is the arm's own row of V and the root of its total variance, th
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dgemm, dtrsm
 
 from voxpop.errors import Array
 from voxpop.memory import require_room
 from voxpop.posterior import TIE, Batches, Posterior
 from voxpop.problem import Indices, Problem
-from voxpop.threads import Pool
 
 FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
-TILE = 4096  # actions that one worker brings up to date at a time: what it needs stays in the cache
+TILE = 4096  # actions that are brought up to date together
 PANEL = 64  # columns of the factor that are allocated together
 
 
 class LazyPosterior(Batches):
     """The posterior variance of many candidate actions, as far as it must be known."""
 
-    def __init__(self, problem: Problem, candidates: Indices, pool: Pool) -> None:
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
         super().__init__(problem)
-        self.candidates, self.prior, self._pool = candidates, problem.prior_variance[candidates], pool
-        self._points = problem.decisions.points[candidates]
-        tile = min(TILE, len(candidates))
-        self._tiles = [slice(start, min(start + tile, len(candidates))) for start in range(0, len(candidates), tile)]
+        self.candidates, self.prior = candidates, problem.prior_variance[candidates]
+        self._tile = min(TILE, len(candidates))
+        self._tiles = -(-len(candidates) // self._tile)
+        # The last tile is filled up with its last action, so that all tiles are whole.
+        filled = np.minimum(np.arange(self._tiles * self._tile), len(candidates) - 1)
+        self._points = problem.decisions.points[candidates[filled]]
+        self._filled = self.prior[filled]
         self._panels: list[Array] = []  # V', (tiles, PANEL, actions of a tile) each
         self._root = np.zeros((PANEL, PANEL))  # L
         self._arms: list[int] = []  # the position of every row of L
@@ -80,7 +81,7 @@ class LazyPosterior(Batches):
         self._seen = 0  # columns of V
         self._panels.clear()
         self.bytes = 0
-        self._variance = self.prior.copy()
+        self._variance = self._filled.copy()
         self._draw_frontier()
 
     def _catch_up(self) -> None:
@@ -93,36 +94,36 @@ class LazyPosterior(Batches):
                 self._panels.append(self._panel())
             high = min(low - start + PANEL, len(self._arms))
             arms = self._points[self._arms[low:high]]
-            self._pool.map(partial(self._advance, arms, low, high), range(len(self._tiles)))
+            for tile in range(self._tiles):
+                self._advance(arms, low, high, tile)
             self._seen = high
         self._draw_frontier()
 
     def _advance(self, arms: Array, low: int, high: int, tile: int) -> None:
         """Condition one tile on some batches, whose columns are in the last panel."""
-        rows, start = self._tiles[tile], low % PANEL
-        size = rows.stop - rows.start
-        new = self._panels[-1][tile, start : start + high - low, :size]  # (batches, actions)
+        rows, start = slice(tile * self._tile, (tile + 1) * self._tile), low % PANEL
+        new = self._panels[-1][tile, start : start + high - low]  # (batches, actions)
         step = max(1, CACHED // len(arms))
-        for left in range(0, size, step):
-            part = slice(left, min(left + step, size))
+        for left in range(0, self._tile, step):
+            part = slice(left, min(left + step, self._tile))
             new[:, part] = self.problem.kernel(arms, self._points[rows][part])
         for first, panel in zip(range(0, low, PANEL), self._panels, strict=False):
             last = min(first + PANEL, low)
-            new -= self._root[low:high, first:last] @ panel[tile, : last - first, :size]
-        new[:] = dtrsm(1.0, self._root[low:high, low:high], new.T, side=1, lower=1, trans_a=1).T
+            # In place: BLAS counts by columns, so to it these are the transposes.
+            dgemm(-1.0, panel[tile, : last - first].T, self._root[low:high, first:last].T, 1.0, new.T, overwrite_c=1)
+        dtrsm(1.0, self._root[low:high, low:high], new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         variance = self._variance[rows]
         variance -= np.einsum("ij,ij->j", new, new)
         np.maximum(variance, 0.0, out=variance)
 
     def _panel(self) -> Array:
-        tile = self._tiles[0].stop
-        self.bytes += len(self._tiles) * tile * PANEL * 8
+        self.bytes += self._tiles * self._tile * PANEL * 8
         require_room(self.bytes, len(self.candidates), f"{len(self._panels) * PANEL + PANEL} batches a phase")
-        return np.empty((len(self._tiles), PANEL, tile))
+        return np.empty((self._tiles, PANEL, self._tile))
 
     def _draw_frontier(self) -> None:
         """The actions of largest variance, now that all variances are exact, and the largest one that is left out."""
-        variance = self._variance
+        variance = self._variance[: len(self.candidates)]
         self._pick = int((variance >= (1 - TIE) * variance.max()).argmax())
         size = min(max(len(variance) // FRONTIER, LEAST_FRONTIER), len(variance) - 1)
         parted = np.argpartition(-variance, size)
@@ -134,10 +135,9 @@ class LazyPosterior(Batches):
     def _factor_of(self, positions: Indices) -> Array:
         """The rows of V of some positions, (positions, columns)."""
         factor = np.empty((len(positions), self._seen))
-        tile = self._tiles[0].stop
-        edges = np.searchsorted(positions, [rows.start for rows in self._tiles] + [len(self.candidates)])
+        edges = np.searchsorted(positions, self._tile * np.arange(self._tiles + 1))
         for number, (low, high) in enumerate(pairwise(edges)):
-            inside = positions[low:high] - number * tile
+            inside = positions[low:high] - number * self._tile
             for start, panel in zip(range(0, self._seen, PANEL), self._panels, strict=False):
                 stop = min(start + PANEL, self._seen)
                 factor[low:high, start:stop] = panel[number, : stop - start, inside]

@@ -23,7 +23,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_tri
 
 from voxpop.errors import Array, InputError
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
-from voxpop.threads import pool
 
 if TYPE_CHECKING:
     from voxpop.lazy import LazyPosterior
@@ -152,8 +151,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     if len(active) > GRAM_LIMIT:
         from voxpop.lazy import LazyPosterior
 
-        with pool() as workers:
-            return fill(LazyPosterior(problem, active, workers), active, rounds, scale)
+        return fill(LazyPosterior(problem, active), active, rounds, scale)
     return fill(Posterior(problem, active), active, rounds, scale)
 
 
