@@ -75,6 +75,8 @@ def draw(curves: list[Curve], folder: Path) -> list[Path]:
             axes.loglog(curve.sizes, allowed, "--", color="#9ca3af", label=f"allowed: exponent {curve.limit:g}")
             axes.legend(frameon=False, fontsize=8)
         axes.set_title(f"exponent {curve.exponent:.2f}", fontsize=10)
+        axes.set_xticks(curve.sizes, [f"{size:.0e}".replace("e+0", "e") for size in curve.sizes], fontsize=8)
+        axes.minorticks_off()
         axes.set_xlabel(curve.axis)
         axes.grid(visible=True, which="major", alpha=0.3)
     canvas.axes[0].set_ylabel("seconds")
