@@ -95,3 +95,14 @@ def test_a_study_in_blocks_has_the_same_plans(monkeypatch: pytest.MonkeyPatch, p
         np.testing.assert_array_equal(one.arms, other.arms)
         np.testing.assert_array_equal(one.pulls, other.pulls)
     np.testing.assert_allclose(parts.state.upper, whole.state.upper, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(0.3), SquaredExponential((0.1, 3.0)), Matern(0.2, nu=1.5)])
+def test_compiled_distances_are_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch, kernel: Kernel) -> None:
+    pytest.importorskip("voxpop.compiled")
+    rng = np.random.default_rng(2)
+    x, y = rng.random((7, 2)), rng.random((40, 2))
+    monkeypatch.setattr("voxpop.kernels.WORTH_COMPILING", 10**9)
+    expected = kernel(x, y)
+    monkeypatch.setattr("voxpop.kernels.WORTH_COMPILING", 1)
+    np.testing.assert_array_equal(kernel(x, y), expected)

@@ -29,6 +29,12 @@ def compiled(function: Function) -> Function:
     return cast(Function, njit(**options)(function))
 
 
+def exactly(function: Function) -> Function:
+    """The function in machine code, with every operation rounded as written."""
+    options: Any = {"cache": True, "nogil": True}
+    return cast(Function, njit(**options)(function))
+
+
 @compiled
 def _sums(theta: Array, g: Array, c: float) -> tuple[float, float, float]:
     """sum g^2 / (theta + c)^2, the same times theta, and sum g^2 / (theta + c)^3."""
@@ -91,3 +97,22 @@ def evaluate(theta: Array, g: Array, c: Array, y: Array) -> tuple[Array, Array, 
             e += u * u * theta[j]
         estimate[i], gain[i], length[i], inner[i] = a, b, d, e
     return estimate, gain, length, inner
+
+
+@exactly
+def squared_distances(x: Array, y: Array, scales: Array) -> Array:
+    """sum ((x - y) / scale)^2 over the dimensions, (m, n); bit for bit what NumPy computes dimension by dimension."""
+    found = np.empty((len(x), len(y)))
+    for i in range(len(x)):
+        row = found[i]
+        for k in range(len(scales)):
+            left, scale, right = x[i, k], scales[k], y[:, k]
+            if k == 0:
+                for j in range(len(right)):
+                    step = (left - right[j]) / scale
+                    row[j] = step * step
+            else:
+                for j in range(len(right)):
+                    step = (left - right[j]) / scale
+                    row[j] += step * step
+    return found

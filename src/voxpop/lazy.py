@@ -22,6 +22,7 @@ from voxpop.errors import Array
 from voxpop.memory import require_room
 from voxpop.posterior import TIE, Batches, Posterior
 from voxpop.problem import Indices, Problem
+from voxpop.threads import load_compiled
 
 FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
@@ -34,6 +35,7 @@ class LazyPosterior(Batches):
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
         super().__init__(problem)
+        load_compiled()  # for the kernel
         self.candidates, self.prior = candidates, problem.prior_variance[candidates]
         self._tile = min(TILE, len(candidates))
         self._tiles = -(-len(candidates) // self._tile)

@@ -12,14 +12,14 @@ Like the other one, it is never too small.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.problem import GRAM_LIMIT, Indices
-from voxpop.threads import pool
+from voxpop.threads import load_compiled, pool
 from voxpop.widths import EPS, AffineEstimator, Path
 
 CACHED = 2**16  # numbers a block: what it needs stays in a core's cache
@@ -134,11 +134,6 @@ class Reference:
         return u @ y, np.einsum("ij,ij->i", u, g), u2.sum(axis=1), u2 @ theta
 
 
-@cache
 def _search() -> Any:
     """The compiled search if numba is installed, else the reference."""
-    try:
-        from voxpop import compiled
-    except ImportError:
-        return Reference
-    return compiled
+    return load_compiled() or Reference
