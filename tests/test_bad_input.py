@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tests.helpers import everything, random_problem
 from tests.helpers_cli import refusal
 from voxpop import memory, posterior
+from voxpop.cli import app
 from voxpop.errors import InputError
 from voxpop.kernels import Kernel, Linear, SquaredExponential
 from voxpop.policies import POLICIES, make_policy
@@ -117,3 +119,12 @@ def test_the_memory_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VOXPOP_MEMORY")
     assert memory.memory_limit() > 10**8
     memory.memory_limit.cache_clear()
+
+
+def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * 10**9)
+    said = memory.statement(10**6)
+    assert said == "1,000,000 actions: 8 MB of memory for each batch of a phase; the limit of 4 GB holds 500 of them"
+    done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])
+    assert done.exit_code == 0
+    assert "3,000 actions" in done.stderr

@@ -35,3 +35,12 @@ def require_room(needed: float, actions: int, purpose: str, power: int = 1) -> N
             f"{actions:,} actions with {purpose} take {needed / 1e9:.3g} GB of memory and the limit is "
             f"{limit / 1e9:.3g} GB; at most {fits:,} actions fit (or raise {SETTING})"
         )
+
+
+def statement(actions: int) -> str:
+    """What selecting among so many actions takes, before it is done."""
+    each, limit = 8 * actions, memory_limit()
+    return (
+        f"{actions:,} actions: {each / 1e6:.3g} MB of memory for each batch of a phase; "
+        f"the limit of {limit / 1e9:.3g} GB holds {limit // each:,} of them"
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.display import console, progress, show_phases, show_summary, watched
+from voxpop.cli.display import console, errors, progress, show_phases, show_summary, watched
 from voxpop.cli.privacy import (
     CalibrationOption,
     DeltaOption,
@@ -20,8 +20,10 @@ from voxpop.cli.privacy import (
     make_privacy,
 )
 from voxpop.errors import require_integer
+from voxpop.memory import statement
 from voxpop.policies import POLICIES, make_policy, settings_of
 from voxpop.policies.dpbe import matching_users
+from voxpop.problem import GRAM_LIMIT
 from voxpop.scenarios import SCENARIOS, Options, make_scenario
 from voxpop.simulate import Run
 from voxpop.simulate import simulate as simulate_once
@@ -51,6 +53,8 @@ def simulate(
 
     def one(number: int, show: bool = False) -> Run:
         scenario = make_scenario(study, Options(number, size, horizon, data))
+        if number == seed and scenario.problem.size > GRAM_LIMIT:
+            errors.print(statement(scenario.problem.size), style="dim", highlight=False)
         taken = {name: value for name, value in scenario.settings.items() if name in settings_of(policy)}
         if policy == "dpbe-fixed":
             reference = simulate_once(scenario, make_policy("dpbe-paper", **{**taken, **chosen}), number)
