@@ -23,7 +23,7 @@ format: $(SETUP)
 	$(BIN)/ruff format .
 
 bench: $(SETUP)
-	$(BIN)/python benchmarks/plain_loop.py
+	$(BIN)/voxpop bench
 	$(BIN)/python benchmarks/shuffle_table.py
 	$(BIN)/python benchmarks/privacy_table.py
 
@@ -37,4 +37,4 @@ $(SETUP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench

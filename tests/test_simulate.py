@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import LIGHT, refusal
-from voxpop import simulate as simulate_module
 from voxpop.errors import InputError
 from voxpop.phases import Plan
 from voxpop.policies import make_policy
-from voxpop.privacy import NoPrivacy
+from voxpop.privacy import NoPrivacy, crowds
 from voxpop.scenarios import SCENARIOS, Options, make_scenario
 from voxpop.simulate import Run, collect, simulate
 from voxpop.state import State
@@ -80,7 +79,7 @@ def test_the_feedback_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
     plan = Plan(5, np.array([3, 1, 8]), np.array([4, 4, 8]), 100)
     release = NoPrivacy().calibrate(scenario.problem, State.prior(scenario.problem, 1.0), plan)
     whole = collect(plan, scenario.population, release, 0)
-    monkeypatch.setattr(simulate_module, "CHUNK", chunk)
+    monkeypatch.setattr(crowds, "CHUNK", chunk)
     assert collect(plan, scenario.population, release, 0) == whole
     assert whole.count == 100
 

@@ -67,6 +67,8 @@ def require_number(
 
 def require_integer(name: str, value: object, *, least: int, most: int | None = None) -> int:
     """The value as an int inside its range, or an `InputError` that names both."""
+    if type(value) is int and value >= least and (most is None or value <= most):
+        return value
     wanted = f"{name} must be a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -94,8 +96,7 @@ def require_array(name: str, values: object) -> Array:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        place = tuple(int(i) for i in bad[0])
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(f"{name} must be finite, got {array[place]} at position {list(place)}")
     return array

@@ -7,6 +7,7 @@ are the standard forms (Rasmussen and Williams 2006, section 4.2).
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import lgamma
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array, InputError, require_array, require_number
+
+WORTH_COMPILING = 4096  # numbers of a kernel matrix from which compiled distances, the same to the bit, are faster
 
 LengthScale = float | tuple[float, ...]
 
@@ -73,15 +76,25 @@ class _Stationary(_Scaling):
     def _of_squared_distance(self, r2: Array) -> Array: ...
 
     def __call__(self, x: Array, y: Array) -> Array:
-        scales = np.broadcast_to(np.asarray(self.length_scale), (x.shape[1],))
-        r2 = np.zeros((len(x), len(y)))
+        scale = self.length_scale
+        scales = scale if isinstance(scale, tuple) else (scale,) * x.shape[1]
+        compiled = sys.modules.get("voxpop.compiled")  # loaded where a problem is large enough to pay for it
+        if compiled is not None and len(x) * len(y) >= WORTH_COMPILING:
+            r2 = compiled.squared_distances(np.ascontiguousarray(x), np.asfortranarray(y), np.array(scales))
+            return self._of_squared_distance(r2)
         # One dimension at a time: exact differences (no |x|^2 + |y|^2 - 2 x'y, which cancels) in (m, n) memory.
-        for left, right, scale in zip(x.T, y.T, scales, strict=True):
-            step = np.subtract.outer(left, right)
-            step /= scale
-            step *= step
-            r2 += step
+        squares = (self._squared_step(*pair) for pair in zip(x.T, y.T, scales, strict=True))
+        r2 = next(squares)
+        for square in squares:
+            r2 += square
         return self._of_squared_distance(r2)
+
+    @staticmethod
+    def _squared_step(left: Array, right: Array, scale: float) -> Array:
+        step: Array = np.subtract.outer(left, np.ascontiguousarray(right))
+        step /= scale
+        step *= step
+        return step
 
     def diagonal(self, x: Array) -> Array:
         return np.ones(len(x))

@@ -13,41 +13,76 @@ observation; the result is the posterior of the merged arms (lem:equivalent_repr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
-from voxpop.errors import Array
+from voxpop.errors import Array, InputError
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
+
+if TYPE_CHECKING:
+    from voxpop.lazy import LazyPosterior
 
 BatchRule = Literal["corrected", "printed", "single"]
 
 TIE = 1e-9  # variances within this share of each other count as equal
+MOST_BATCHES = 1_000_000  # of a phase, unless every batch is meant to be one round
+REMEDY = "use the corrected batch rule, a larger ratio, a smaller ridge or a shorter horizon"
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
 
-class Posterior:
+class Batches:
+    """The batches that were played, merged by action, and what they told."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
+        self.batches = 0
+        self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
+        self.bytes = 0  # of the factor
+
+    def record(self, position: int, rounds: int, variance: float) -> None:
+        """A batch of an action that had this variance."""
+        self.pulls[position] = self.pulls.get(position, 0) + rounds
+        self.batches += 1
+        self.information_gain += 0.5 * math.log1p(variance * rounds / self.problem.ridge)
+
+
+class Posterior(Batches):
     """The posterior variance of some candidate actions while batches are being played."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
-        self.problem = problem
+        super().__init__(problem)
         self.candidates = candidates
         self.prior = problem.prior_variance[candidates]
         small = problem.size <= GRAM_LIMIT
         self._gram = problem.covariance(candidates, candidates) if small else None
         self.variance = self.prior.copy()  # Sigma^2_h
-        self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
-        self.batches = 0
-        self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
         self._factor = np.empty((len(candidates), 32))  # (candidates, capacity)
         self._used = 0
+        self._complete = True
+
+    @property
+    def factor(self) -> Array:
+        """V with cov = K - V V', (candidates, batches or fewer)."""
+        return self._factor[:, : self._used]
+
+    def resume(self, variance: Array, factor: Array) -> None:
+        """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
+        self.variance, self._used, self._complete = variance, factor.shape[1], False
+        self._factor = np.hstack([factor, np.empty((len(factor), 32))])
 
     def most_uncertain(self) -> int:
         """The first position of largest variance; rounding, which differs between machines, does not decide."""
         return int((self.variance >= (1 - TIE) * self.variance.max()).argmax())
+
+    def variance_of(self, position: int) -> float:
+        """The variance of the candidate at this position."""
+        return float(self.variance[position])
 
     def observe(self, position: int, rounds: int) -> None:
         """Condition on a batch of rounds of the candidate at this position."""
@@ -61,9 +96,7 @@ class Posterior:
         self._used += 1
         self.variance -= column * column
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.pulls[position] = self.pulls.get(position, 0) + rounds
-        self.batches += 1
-        self.information_gain += 0.5 * math.log1p(variance / noise)
+        self.record(position, rounds, float(variance))
 
     def _column(self, position: int) -> Array:
         """k(x, a) for every candidate x."""
@@ -74,12 +107,12 @@ class Posterior:
     def _make_room(self) -> None:
         """Rebuild the factor from the merged arms if that is smaller, else double its capacity."""
         distinct = len(self.pulls)
-        if 2 * distinct <= self._used:
+        if self._complete and 2 * distinct <= self._used:
             positions = np.fromiter(self.pulls, dtype=np.intp)
             pulls = np.fromiter(self.pulls.values(), dtype=float)
             arms = self.candidates[positions]
             try:
-                root = cholesky(_regularised(self.problem, arms, pulls), lower=True)
+                root = cholesky(self.problem.regularised(arms, pulls), lower=True)
             except LinAlgError:
                 pass  # too close to singular for a factorisation from scratch: keep the sequential one
             else:
@@ -114,24 +147,69 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
     ([0, 2, 1], [5, 3, 2])
     """
-    scale = (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
-    posterior = Posterior(problem, active)
+    scale = _scale(problem, ratio, rule)
+    if len(active) > GRAM_LIMIT:
+        from voxpop.lazy import LazyPosterior
+
+        return fill(LazyPosterior(problem, active), active, rounds, scale)
+    return fill(Posterior(problem, active), active, rounds, scale)
+
+
+def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) -> float:
+    """At least so many batches fill a phase, whatever the kernel.
+
+    After t rounds the action of largest prior variance k still has at least lambda k / (lambda + t k): playing it
+    alone tells most about it. So no batch at time t is longer than max(1, scale (lambda + t k) / (lambda k)).
+    """
+    prior, ridge = float(problem.prior_variance[active].max()), problem.ridge
+    if scale == 0:
+        return rounds
+    single = min(max(ridge / scale - ridge / prior, 0.0), rounds)  # batches are one round long until then
+    return single + ridge / scale * math.log((ridge + rounds * prior) / (ridge + single * prior)) / (1 + TIE)
+
+
+def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) -> None:
+    """Refuse batches so short that a phase of these rounds would not end in reasonable time."""
+    scale = _scale(problem, ratio, rule)
+    least = least_batches(problem, np.arange(problem.size), rounds, scale)
+    if scale > 0 and least > MOST_BATCHES:
+        raise InputError(f"a phase of {rounds:,} rounds takes {least:,.0f} batches by the {rule} rule; {REMEDY}")
+
+
+def _scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
+    """The length of a batch times the variance of its action."""
+    return (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
+
+
+def fill(posterior: Posterior | LazyPosterior, active: Indices, rounds: int, scale: float) -> Selection:
+    """Play batches of the most uncertain action until the rounds are spent."""
     resolved = RESOLVED * float(posterior.prior.max())
     while rounds > 0:
         position = posterior.most_uncertain()
-        variance = float(posterior.variance[position])
+        variance = posterior.variance_of(position)
         nothing_left = variance <= resolved or scale >= rounds * variance
-        batch = rounds if nothing_left else max(1, int(scale / variance * (1 + TIE)))
+        batch = rounds if nothing_left else min(rounds, max(1, int(scale / variance * (1 + TIE))))
         posterior.observe(position, batch)
         rounds -= batch
+        if posterior.batches >= MOST_BATCHES and scale > 0 and rounds > 0:
+            raise InputError(f"{MOST_BATCHES:,} batches left {rounds:,} rounds of a phase to play; {REMEDY}")
     positions = np.fromiter(posterior.pulls, dtype=np.intp)
     pulls = np.fromiter(posterior.pulls.values(), dtype=np.intp)
     return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)
 
 
+def in_blocks(estimate: Callable[[Indices], tuple[Array, ...]], at: Indices) -> tuple[Array, ...]:
+    """What an estimate gives for every action, (actions,) each; many actions are taken a block at a time."""
+    parts = [estimate(at[start : start + GRAM_LIMIT]) for start in range(0, len(at), GRAM_LIMIT)]
+    return parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
 def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tuple[Array, Array]:
-    """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance."""
-    factor = cho_factor(_regularised(problem, arms, pulls), lower=True)
+    """The weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance.
+
+    The weights are as many as the factor of the selection: `in_blocks` takes many actions a block at a time.
+    """
+    factor = cho_factor(problem.regularised(arms, pulls), lower=True)
     cross = problem.covariance(arms, at)  # (arms, at)
     weights = cho_solve(factor, cross)
     variance = problem.prior_variance[at] - np.einsum("ij,ij->j", cross, weights)
@@ -150,10 +228,3 @@ def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:
     matrix = problem.covariance(arms, arms) * np.outer(roots, roots) / problem.ridge
     matrix.flat[:: len(arms) + 1] += 1
     return 0.5 * float(np.linalg.slogdet(matrix)[1])
-
-
-def _regularised(problem: Problem, arms: Indices, pulls: Indices | Array) -> Array:
-    """K + lambda W^-1."""
-    matrix = problem.covariance(arms, arms).copy()
-    matrix.flat[:: len(arms) + 1] += problem.ridge / pulls
-    return matrix

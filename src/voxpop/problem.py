@@ -123,6 +123,12 @@ class Problem:
         points = self.decisions.points
         return self.kernel(points[rows], points[columns])
 
+    def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:
+        """K + lambda W^-1."""
+        matrix = self.covariance(arms, arms).copy()
+        matrix.flat[:: len(arms) + 1] += self.ridge / pulls
+        return matrix
+
     def answer_noise(self, arms: Indices, pulls: Indices, count: int = 1) -> Array:
         """N = (v^2 K + sigma^2 W^-1) / |U|: the covariance of the average of `count` people's answers."""
         covariance = self.bias_std**2 * self.covariance(arms, arms)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from operator import add
 from time import perf_counter
 from typing import Any
 
 from voxpop.errors import InputError
+from voxpop.frozen import changed
 from voxpop.metrics import Metrics, measure
 from voxpop.phases import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
-from voxpop.populations import Population
+from voxpop.populations import GaussianPopulation, Population
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Release, Simulated
+from voxpop.privacy.crowds import chunks
+from voxpop.privacy.release import CrowdRelease
 from voxpop.problem import GRAM_LIMIT, Indices, Problem
 from voxpop.scenarios import Scenario
 from voxpop.state import State
 from voxpop.streams import stream
 from voxpop.threads import one_thread
 
-CHUNK = 4_000_000  # answers drawn at a time, so that memory stays bounded
+CROWD = 2_000_000  # people beyond whom a crowd's sum is drawn at once, where that can be done
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def run_phases(
     while (plan := policy.plan(problem, state)) is not None:
         plan = privacy.enlist(problem, state, plan)
         release = privacy.calibrate(problem, state, plan)
-        ledger.charge(replace(release.entry(plan.participants), phase=plan.phase))
+        ledger.charge(changed(release.entry(plan.participants), phase=plan.phase))
         tally = release.seal(collect(plan, population, release, seed))
         feedback = release.analyze(tally, _noise(seed, "agent", plan.phase))
         state, info = policy.advance(problem, state, plan, feedback)
@@ -62,18 +65,19 @@ def collect(plan: Plan, population: Population, release: Release, seed: int) -> 
     people = stream(seed, "users", plan.phase)
     if plan.reports == "one":
         return release.tally(population.observe_each(plan, people)[None, :])
+    if plan.participants > CROWD and isinstance(population, GaussianPopulation) and isinstance(release, CrowdRelease):
+        return release.crowd(*population.law(plan), plan.participants, people)
     noise = _noise(seed, "devices", plan.phase)
-    chunk = max(1, CHUNK // len(plan.arms))
-    parts = []
-    for start in range(0, plan.participants, chunk):
-        answers = population.observe(plan, min(chunk, plan.participants - start), people)
-        parts.append(release.tally(release.randomize(answers, noise)))
+    parts = [
+        release.tally(release.randomize(population.observe(plan, users, people), noise))
+        for users in chunks(plan.participants, len(plan.arms))
+    ]
     return reduce(add, parts)
 
 
 def _noise(seed: int, role: str, phase: int) -> Simulated:
     """Simulated people need no protection, and simulations must be repeatable."""
-    return Simulated(stream(seed, role, phase))
+    return Simulated(partial(stream, seed, role, phase))
 
 
 @dataclass(frozen=True)

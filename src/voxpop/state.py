@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array
+from voxpop.frozen import changed
 from voxpop.phases import Feedback, Plan
 from voxpop.problem import Indices, Problem
 
@@ -46,7 +47,7 @@ class State:
         """What also satisfies another interval for every active action."""
         lower, upper = self.lower[self.active], self.upper[self.active]
         sharper = width < (upper - lower) / 2
-        return replace(
+        return changed(
             self,
             lower=self._put(self.lower, np.maximum(lower, centre - width)),
             upper=self._put(self.upper, np.minimum(upper, centre + width)),
@@ -55,7 +56,7 @@ class State:
 
     def replace(self, centre: Array, width: Array) -> State:
         """Another interval instead for every active action."""
-        return replace(
+        return changed(
             self,
             lower=self._put(self.lower, centre - width),
             upper=self._put(self.upper, centre + width),
@@ -65,24 +66,24 @@ class State:
     def bounded(self, centre: Array, width: Array) -> State:
         """The same interval for everything: bounds, estimate and lead of every action."""
         lower, upper = centre - width, centre + width
-        return replace(self, lower=lower, upper=upper, centre=centre, lead=centre, lead_width=width)
+        return changed(self, lower=lower, upper=upper, centre=centre, lead=centre, lead_width=width)
 
     def rank(self, lead: Array, width: Array) -> State:
         """Another lead for every active action."""
-        return replace(self, lead=self._put(self.lead, lead), lead_width=self._put(self.lead_width, width))
+        return changed(self, lead=self._put(self.lead, lead), lead_width=self._put(self.lead_width, width))
 
     def eliminate(self, beaten: NDArray[np.bool_]) -> State:
         """Drop the active actions that are beaten or whose upper bound is below some lower bound."""
         lower, upper = self.lower[self.active], self.upper[self.active]
-        return replace(self, active=self.active[~beaten & (upper >= lower.max())])
+        return changed(self, active=self.active[~beaten & (upper >= lower.max())])
 
     def played(self, plan: Plan, memory: Any = None) -> State:
         """The phase is over."""
-        return replace(self, phase=plan.phase, rounds=self.rounds + plan.length, memory=memory)
+        return changed(self, phase=plan.phase, rounds=self.rounds + plan.length, memory=memory)
 
     def record(self, plan: Plan, feedback: Feedback) -> State:
         """The phase is over, and may be needed again."""
-        return replace(self.played(plan), history=(*self.history, (plan, feedback)))
+        return changed(self.played(plan), history=(*self.history, (plan, feedback)))
 
     def contradicts(self) -> bool:
         """Whether no action is left, or some interval is empty by more than rounding."""

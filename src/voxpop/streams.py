@@ -10,4 +10,4 @@ ROLES = {"layout": 0, "truth": 1, "users": 2, "pilot": 3, "devices": 4, "agent":
 def stream(seed: int, role: str, phase: int = 0) -> np.random.Generator:
     """The generator of one role in one phase."""
     require_integer("seed", seed, least=0)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(ROLES[role], phase)))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(ROLES[role], phase))))

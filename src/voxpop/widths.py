@@ -87,7 +87,7 @@ class AffineEstimator:
         self.problem, self.arms = problem, arms
         self.z = -float(ndtri(problem.beta / 2))
         gram = problem.covariance(arms, arms)
-        self._gram, self._noise, self._clipping = gram, noise, clipping
+        self.gram, self.noise, self.clipping = gram, noise, clipping
         # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.
         covariance = noise.copy()
         covariance.flat[:: len(arms) + 1] *= 1 + 4 * len(arms) * EPS
@@ -96,8 +96,8 @@ class AffineEstimator:
         whiten = dtrtri(root, lower=1)[0] / scale
         inner = whiten @ gram @ whiten.T
         theta, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        self._theta = np.maximum(theta, 0.0)
-        self._basis = vectors.T @ whiten  # (arms, arms): into the eigenbasis
+        self.theta = np.maximum(theta, 0.0)
+        self.basis = vectors.T @ whiten  # (arms, arms): into the eigenbasis
 
     def values(self, at: Indices, norm_bound: float) -> Affine:
         """Estimates of f(x)."""
@@ -117,26 +117,26 @@ class AffineEstimator:
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
         """The minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
-        g = cross @ self._basis.T  # (functions, arms)
-        path = _Path(self._theta, g * g, square)
-        weights = (g / (self._theta + path.minimise(norm_bound / self.z)[:, None])) @ self._basis
-        width = self._width(weights, cross, square, norm_bound)
+        g = cross @ self.basis.T  # (functions, arms)
+        path = Path(self.theta, g * g, square)
+        weights = (g / (self.theta + path.minimise(norm_bound / self.z)[:, None])) @ self.basis
+        width = self.width_of(weights, cross, square, norm_bound)
         # Without data, a = 0, the width is the prior's.
         prior = norm_bound * np.sqrt(square)
         useful = width < prior
         return Affine(np.where(useful, width, prior), np.where(useful[:, None], weights, 0.0))
 
-    def _width(self, weights: Array, cross: Array, square: Array, norm_bound: float) -> Array:
+    def width_of(self, weights: Array, cross: Array, square: Array, norm_bound: float) -> Array:
         """The width of given weights, never too small: what rounding can have hidden in its sums is added."""
-        inner = np.einsum("ij,ij->i", weights @ self._gram, weights)  # a'K a
+        inner = np.einsum("ij,ij->i", weights @ self.gram, weights)  # a'K a
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
-        width = self.z * _root_form(weights, self._noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
-        return np.asarray(width if self._clipping is None else width + _root_form(weights, self._clipping))
+        width = self.z * _root_form(weights, self.noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
+        return np.asarray(width if self.clipping is None else width + _root_form(weights, self.clipping))
 
 
-class _Path:
+class Path:
     """The path a_c of one estimator for many functions: where on it the width is least."""
 
     def __init__(self, theta: Array, g2: Array, square: Array) -> None:

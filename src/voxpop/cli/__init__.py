@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import calibrate, people, privacy, reproduce, run, simulate
+from voxpop.cli import bench, calibrate, people, privacy, reproduce, run, simulate
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ app.command("ask")(people.ask)
 app.command("tell")(people.tell)
 app.command("audit")(privacy.audit)
 app.command("reproduce")(reproduce.reproduce)
+app.command("bench")(bench.bench)
 
 
 def _version(wanted: bool) -> None:

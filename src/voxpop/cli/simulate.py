@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.display import console, progress, show_phases, show_summary, watched
+from voxpop.cli.display import console, errors, progress, show_phases, show_summary, watched
 from voxpop.cli.privacy import (
     CalibrationOption,
     DeltaOption,
@@ -22,7 +22,9 @@ from voxpop.cli.privacy import (
 )
 from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
 from voxpop.errors import InputError, require_integer
+from voxpop.memory import statement
 from voxpop.policies import POLICIES
+from voxpop.problem import GRAM_LIMIT
 from voxpop.scenarios import SCENARIOS
 from voxpop.sweep import Backend, sweep
 from voxpop.trials import Trial
@@ -75,6 +77,8 @@ def simulate(
         data=None if data is None else str(data),
     )
     first.trust()  # refused here, before anything is run
+    if size is not None and size > GRAM_LIMIT:
+        errors.print(statement(size), style="dim", highlight=False)
     if runs == 1:
         if as_json:
             typer.echo(json.dumps(first.run().as_dict()))

@@ -22,7 +22,9 @@ from voxpop.simulate import Run
 from voxpop.trials import Trial
 
 # What a run and its record depend on: everything but these, which only show, tell or distribute.
-SHELLS = re.compile(r"(cli|report)/.*|experiments/(?!records\.py).*|sweep\.py|theory\.py")
+SHELLS = re.compile(
+    r"(bench|cli|report|service|stores)/.*|client\.py|experiments/(?!records\.py).*|sweep\.py|theory\.py"
+)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array, require_integer, require_number
+from voxpop.memory import require_room
 from voxpop.phases import Feedback, Info, Plan
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
+from voxpop.policies.protocol import require_few_rounds
 from voxpop.problem import Indices, Problem
 from voxpop.state import State
 
@@ -64,6 +66,8 @@ class BBKB:
 
     def init(self, problem: Problem) -> State:
         """Nothing was played, and the dictionary is empty."""
+        require_few_rounds(self.name, problem)
+        require_room(4 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
         nothing = np.zeros(problem.size)
         belief = _posterior(problem, nothing, nothing, np.empty(0, dtype=np.intp), 0.0)
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))

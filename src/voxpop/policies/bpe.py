@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from voxpop.errors import Array
 from voxpop.phases import Feedback, Info, Plan
 from voxpop.policies.gp_ucb import noise_variance
-from voxpop.posterior import information_gain, regress, select
-from voxpop.problem import Problem
+from voxpop.policies.protocol import require_few_rounds
+from voxpop.posterior import in_blocks, information_gain, regress, select
+from voxpop.problem import Indices, Problem
 from voxpop.state import State
 
 
@@ -39,6 +41,7 @@ class BPE:
 
     def init(self, problem: Problem) -> State:
         """Nothing is known but the prior."""
+        require_few_rounds(self.name, problem)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
@@ -54,9 +57,13 @@ class BPE:
         """Estimate and eliminate."""
         feedback.check(plan)
         noisy, at = _noisy(problem), state.active
-        weights, variance = regress(noisy, plan.arms, plan.pulls, at)
-        centre = problem.means[at] + weights @ (feedback.mean - problem.means[plan.arms])
-        width = (problem.norm_bound + math.sqrt(2 * math.log(1 / problem.beta))) * np.sqrt(variance)
+        y, bonus = feedback.mean - problem.means[plan.arms], problem.norm_bound + math.sqrt(-2 * math.log(problem.beta))
+
+        def estimate(block: Indices) -> tuple[Array, ...]:
+            weights, variance = regress(noisy, plan.arms, plan.pulls, block)
+            return problem.means[block] + weights @ y, bonus * np.sqrt(variance)
+
+        centre, width = in_blocks(estimate, at)
         bounded = state.replace(centre, width).rank(centre, width)
         after = bounded.eliminate(np.zeros(len(at), dtype=bool)).played(plan)
         gain = information_gain(noisy, plan.arms, plan.pulls)

@@ -26,9 +26,11 @@ import numpy as np
 
 from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
 from voxpop.phases import Feedback, Info, Plan
-from voxpop.posterior import BatchRule, information_gain, regress, select
-from voxpop.problem import Problem
+from voxpop.policies.protocol import require_few_rounds
+from voxpop.posterior import BatchRule, in_blocks, information_gain, regress, require_end, select
+from voxpop.problem import Indices, Problem
 from voxpop.state import State
+from voxpop.streamed import affine_values, affine_values_and_gaps
 from voxpop.widths import AffineEstimator, printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
@@ -74,6 +76,9 @@ class DPBE:
 
     def init(self, problem: Problem) -> State:
         """Nothing is known but the prior."""
+        if self.batches == "single":
+            require_few_rounds(self.name, problem)
+        require_end(problem, (problem.horizon + 1) // 2, self.ratio, self.batches)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
@@ -123,11 +128,15 @@ class DPBE:
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[Array, Array, Array, Array]:
         """eq:mu_update and eq:confidence_width; the lead is over nothing."""
-        at, y = state.active, feedback.mean - problem.means[plan.arms]
-        weights, variance = regress(problem, plan.arms, plan.pulls, at)
-        centre = problem.means[at] + weights @ y
-        width = printed_width(problem, variance, at, feedback.count, state.norm_bound)
-        width += printed_privacy_width(problem, weights, feedback, self.ratio)
+        y = feedback.mean - problem.means[plan.arms]
+
+        def estimate(at: Indices) -> tuple[Array, ...]:
+            weights, variance = regress(problem, plan.arms, plan.pulls, at)
+            width = printed_width(problem, variance, at, feedback.count, state.norm_bound)
+            width += printed_privacy_width(problem, weights, feedback, self.ratio)
+            return problem.means[at] + weights @ y, width
+
+        centre, width = in_blocks(estimate, state.active)
         return centre, width, centre, width
 
     def _by_affine_width(
@@ -139,13 +148,12 @@ class DPBE:
         noise = noise if feedback.noise is None else noise + feedback.noise
         estimator = AffineEstimator(problem, plan.arms, noise, feedback.clipping)
         if not compare:
-            values = estimator.values(at, state.norm_bound)
-            centre = problem.means[at] + values.estimate(y)
-            return centre, values.width, centre, values.width
-        values, gaps = estimator.values_and_gaps(at, plan.reference, state.norm_bound)
-        centre = problem.means[at] + values.estimate(y)
-        lead = problem.means[at] - problem.means[plan.reference] + gaps.estimate(y)
-        return centre, values.width, lead, gaps.width
+            values, width = affine_values(estimator, at, state.norm_bound, y)
+            centre = problem.means[at] + values
+            return centre, width, centre, width
+        (values, width), (gaps, gap_width) = affine_values_and_gaps(estimator, at, plan.reference, state.norm_bound, y)
+        lead = problem.means[at] - problem.means[plan.reference] + gaps
+        return problem.means[at] + values, width, lead, gap_width
 
     def _reconcile(self, problem: Problem, state: State) -> State:
         """Double the refuted norm bound until all phases agree.

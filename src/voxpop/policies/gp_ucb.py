@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array, require_number
+from voxpop.memory import require_room
 from voxpop.phases import Feedback, Info, Plan
+from voxpop.policies.protocol import require_few_rounds
 from voxpop.problem import Problem
 from voxpop.state import State
 
@@ -61,6 +63,9 @@ class GPUCB:
 
     def init(self, problem: Problem) -> State:
         """The prior of every action."""
+        if self.ratio is None:
+            require_few_rounds(self.name, problem)
+        require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
         everything = np.arange(problem.size)
         belief = Belief(np.zeros(problem.size), problem.covariance(everything, everything), 0.0)
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
@@ -86,7 +91,8 @@ class GPUCB:
         total = float(column[arm]) + noise
         surprise = float(feedback.mean[0]) - float(problem.means[arm]) - float(belief.mean[arm])
         gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
-        covariance = belief.covariance - np.multiply.outer(column, column / total)
+        covariance = np.multiply.outer(column, column / total)
+        np.subtract(belief.covariance, covariance, out=covariance)
         known = Belief(belief.mean + column * (surprise / total), covariance, gain)
         after = self._bounded(problem, state.played(plan, known))
         return after, news(problem, after)

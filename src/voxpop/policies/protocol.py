@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from voxpop.errors import InputError
 from voxpop.phases import Feedback, Info, Plan
 from voxpop.problem import Problem
 from voxpop.state import State
+
+MOST_ROUNDS = 10**7  # of a policy that thinks about every single one
+
+
+def require_few_rounds(name: str, problem: Problem) -> None:
+    """Refuse a horizon that a policy which plays round by round would not live to see."""
+    if problem.horizon > MOST_ROUNDS:
+        raise InputError(
+            f"policy {name!r} plays one round at a time, and a horizon of {problem.horizon:,} is too long for that "
+            f"(at most {MOST_ROUNDS:,}); use dpbe"
+        )
 
 
 class Policy(Protocol):

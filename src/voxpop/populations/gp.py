@@ -25,8 +25,12 @@ class GPUsers:
 
     def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
         """The averages of new users, of shape (users, arms)."""
-        root = square_root(self.problem.answer_noise(plan.arms, plan.pulls))
-        return np.asarray(self.f[plan.arms] + rng.standard_normal((users, len(plan.arms))) @ root.T)
+        mean, root = self.law(plan)
+        return np.asarray(mean + rng.standard_normal((users, len(plan.arms))) @ root.T)
+
+    def law(self, plan: Plan) -> tuple[Array, Array]:
+        """The mean of a user's averages, and a root of their covariance."""
+        return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
         """The average over rounds that are answered by another user each, of shape (arms,)."""

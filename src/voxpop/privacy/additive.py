@@ -16,6 +16,7 @@ import numpy as np
 from voxpop.errors import Array, InputError
 from voxpop.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.crowds import clipped
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
 from voxpop.privacy.release import Clipped, check_finite, check_length
@@ -60,6 +61,10 @@ class Central(Additive):
 
     def tally(self, reports: Array) -> Tally:
         return Tally.of_steps(self._grid(reports), self.step)
+
+    def crowd(self, mean: Array, root: Array, users: int, rng: np.random.Generator) -> Tally:
+        """The tally of so many Gaussian people."""
+        return clipped(mean, root, users, self.ball, self.step, self.tally, rng)
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         # The noise hides one person in the sum, so it is right for any number of people who answered.

@@ -16,6 +16,7 @@ from voxpop.privacy.release import NoPrivacy, Privacy, Release
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.problem import Problem
 from voxpop.state import State
+from voxpop.streamed import affine_values
 from voxpop.widths import AffineEstimator
 
 RELEASES: dict[str, type[Central] | type[Local] | type[Shuffled]] = {
@@ -116,7 +117,7 @@ def _mean_width(problem: Problem, state: State, plan: Plan, release: Central | L
 
 def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> float:
     estimator = AffineEstimator(problem, plan.arms, noise)
-    return float(estimator.values(state.active, state.norm_bound).width.mean())
+    return float(affine_values(estimator, state.active, state.norm_bound)[1].mean())
 
 
 def make_privacy(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from voxpop.errors import Array, InputError
 from voxpop.phases import Feedback, Plan, Tally
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
@@ -37,6 +38,14 @@ class Release(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """The public constants, for people."""
+
+
+@runtime_checkable
+class CrowdRelease(Release, Protocol):
+    """A release that can add up a crowd of Gaussian people without drawing everyone."""
+
+    def crowd(self, mean: Array, root: Array, users: int, rng: np.random.Generator) -> Tally:
+        """The tally of so many people with averages mean + root w, w standard Gaussian."""
 
 
 class Privacy(Protocol):
@@ -90,6 +99,9 @@ class PlainRelease:
     def tally(self, reports: Array) -> Tally:
         check_length(reports, self.arms)
         return Tally.of(reports, self.step)
+
+    def crowd(self, mean: Array, root: Array, users: int, rng: np.random.Generator) -> Tally:
+        return unclipped(mean, root, users, self.step, rng)
 
     def seal(self, tally: Tally) -> Tally:
         return tally

@@ -7,8 +7,9 @@ serves real people does.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,7 +40,12 @@ class Source(Protocol):
 class Simulated:
     """Noise for simulation: reproducible, and therefore no protection at all."""
 
-    rng: np.random.Generator
+    source: np.random.Generator | Callable[[], np.random.Generator]
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """The generator; if it is to be made, only when it is used."""
+        return self.source if isinstance(self.source, np.random.Generator) else self.source()
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
         _check_size(std)

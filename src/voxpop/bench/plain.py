@@ -5,13 +5,10 @@ All play the synthetic study (n = 100, T = 40,000) with the same answers, and th
 plain selection  voxpop, but every batch builds K + lambda W^-1 of the merged arms and solves it for every active
                  action, as eq:sigma_update and eq:decision are printed
 plain program    besides, every trial value of c in the search for an affine width solves (K + c N) a = h afresh
-
-    python benchmarks/plain_loop.py [seeds]
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from time import perf_counter
@@ -26,8 +23,6 @@ from voxpop.problem import Indices, Problem
 from voxpop.scenarios import Options, make_scenario
 from voxpop.simulate import Run, simulate
 from voxpop.widths import Affine, AffineEstimator
-
-TARGET = 10.0
 
 
 def plain_select(
@@ -56,15 +51,13 @@ def plain_select(
 class PlainEstimator(AffineEstimator):
     """The affine width by golden-section search on log c, with a fresh solve for every trial."""
 
-    def __init__(self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None) -> None:
-        super().__init__(problem, arms, noise, clipping)
-        self.covariance = noise
-
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
+        """The minimiser for functions h given as h(A) and |h|^2."""
+
         def trial(log_c: Array) -> tuple[Array, Array]:
-            system = self._gram + np.exp(log_c)[:, None, None] * self.covariance
+            system = self.gram + np.exp(log_c)[:, None, None] * self.noise
             weights = np.asarray(np.linalg.solve(system, cross[:, :, None])[:, :, 0], dtype=float)
-            return self._width(weights, cross, square, norm_bound), weights
+            return self.width_of(weights, cross, square, norm_bound), weights
 
         golden = (np.sqrt(5) - 1) / 2
         low, high = np.full(len(square), -25.0), np.full(len(square), 25.0)
@@ -79,6 +72,7 @@ class PlainEstimator(AffineEstimator):
 
 
 def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nullcontext) -> tuple[float, Run]:
+    """The seconds of a run of the synthetic study, and the run."""
     scenario = make_scenario("synthetic", Options(seed=seed))
     policy = make_policy("dpbe", **scenario.settings)
     with plainly():
@@ -88,10 +82,12 @@ def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nul
 
 
 def plain_selection() -> AbstractContextManager[object]:
+    """A context in which arms are selected plainly."""
     return patch("voxpop.policies.dpbe.select", plain_select)
 
 
 def plain_program() -> AbstractContextManager[object]:
+    """A context in which arms are selected and widths found plainly."""
     stack = ExitStack()
     stack.enter_context(plain_selection())
     stack.enter_context(patch("voxpop.policies.dpbe.AffineEstimator", PlainEstimator))
@@ -99,31 +95,8 @@ def plain_program() -> AbstractContextManager[object]:
 
 
 def same_plans(one: Run, other: Run) -> bool:
+    """Whether two runs played the same arms for the same rounds."""
     return len(one.plans) == len(other.plans) and all(
         np.array_equal(a.arms, b.arms) and np.array_equal(a.pulls, b.pulls)
         for a, b in zip(one.plans, other.plans, strict=True)
     )
-
-
-def main() -> None:
-    seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
-    timed(0)  # warm up
-    print(f"{'seed':>4} {'voxpop':>9} {'plain selection':>23} {'plain program':>22}   same plans")
-    ratios: list[tuple[float, float]] = []
-    all_same = True
-    for seed in seeds:
-        ours, fast = min((timed(seed) for _ in range(3)), key=lambda pair: pair[0])
-        some, slow = timed(seed, plain_selection)
-        whole, slowest = timed(seed, plain_program)
-        same = same_plans(fast, slow) and same_plans(fast, slowest)
-        all_same &= same
-        ratios.append((some / ours, whole / ours))
-        cells = f"{some * 1e3:>8.0f} ms = {some / ours:>6.1f} x {whole * 1e3:>9.0f} ms = {whole / ours:>6.1f} x"
-        print(f"{seed:>4} {ours * 1e3:>6.1f} ms {cells}   {same}")
-    selection, program = np.median(ratios, axis=0)
-    print(f"median ratio: {selection:.1f} against plain selection, {program:.1f} against the plain program")
-    sys.exit(0 if program >= TARGET and all_same else 1)
-
-
-if __name__ == "__main__":
-    main()
