@@ -43,7 +43,7 @@ def release_from_dict(data: Mapping[str, Any]) -> Release:
     common = _ball_from_dict(data["ball"]), data["beta"], entry_from_dict(data["cost"])
     if data["model"] == "shuffle":
         return Shuffled(*common, Encoding(**data["encoding"]))
-    made = {"central": Central, "local": Local}[data["model"]]
+    made: type[Central] | type[Local] = {"central": Central, "local": Local}[data["model"]]
     return made(*common, data["step"], data["std"])
 
 

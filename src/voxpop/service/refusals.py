@@ -1,0 +1,18 @@
+"""A request that is refused: the status that says why to programs, and the sentence that says it to people."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):  # noqa: N818: not every refusal is an error
+    """Answered with its status and one sentence; nothing was counted."""
+
+    def __init__(self, status: int, sentence: str, retry_after: float | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.retry_after = retry_after
+
+
+def no_study(study: str) -> Refusal:
+    """There is no study of that name."""
+    return Refusal(404, f"there is no study {study!r}; check the name")
