@@ -43,8 +43,8 @@ def release_from_dict(data: Mapping[str, Any]) -> Release:
     common = _ball_from_dict(data["ball"]), data["beta"], entry_from_dict(data["cost"])
     if data["model"] == "shuffle":
         return Shuffled(*common, Encoding(**data["encoding"]))
-    made: type[Central] | type[Local] = {"central": Central, "local": Local}[data["model"]]
-    return made(*common, data["step"], data["std"])
+    noise = data["step"], data["std"]
+    return Central(*common, *noise) if data["model"] == "central" else Local(*common, *noise)
 
 
 def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:

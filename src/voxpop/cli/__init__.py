@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import calibrate, people, privacy, run, simulate
+from voxpop.cli import calibrate, people, privacy, run, service, simulate
+from voxpop.cli.demo import demo
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -23,7 +24,9 @@ app = typer.Typer(
         "[bold]With your own people:[/bold]  voxpop calibrate pilot.csv  writes a study file from a pilot;  "
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
         "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json\n\n"
-        "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases."
+        "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases.\n\n"
+        "[bold]On people's devices:[/bold]  voxpop demo  shows a coordinator, a shuffler and hundreds of devices at "
+        "work;  voxpop serve  runs a coordinator."
     ),
 )
 app.command("run")(run.run)
@@ -32,6 +35,12 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("ask")(people.ask)
 app.command("tell")(people.tell)
 app.command("audit")(privacy.audit)
+app.command("demo")(demo)
+app.command("serve")(service.serve)
+app.command("shuffler")(service.shuffler)
+app.command("migrate")(service.migrate)
+app.add_typer(service.keys, name="keys")
+app.add_typer(service.study, name="study")
 
 
 def _version(wanted: bool) -> None:

@@ -32,7 +32,8 @@ class Batch:
     """How far a batch is, as the shuffler says."""
 
     count: int
-    withdrawn: tuple[bytes, ...]
+    withdrawn: tuple[bytes, ...]  # of the overdue tokens, those that can no longer answer
+    answered: tuple[bytes, ...]  # and those that had
 
 
 class ShufflerLink(Protocol):

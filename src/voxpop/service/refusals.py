@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818: not every refusal is an error
+class Refusal(Exception):  # noqa: N818
     """Answered with its status and one sentence; nothing was counted."""
 
     def __init__(self, status: int, sentence: str, retry_after: float | None = None) -> None:

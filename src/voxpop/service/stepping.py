@@ -143,8 +143,7 @@ def _collect_shuffled(self: Coordinator, study: str, phase: Phase, record: Recor
             connection.execute(ready, [{"token": token} for token in new])
         if reply.withdrawn:
             connection.execute(by_token.values(expired=True), [{"token": token} for token in reply.withdrawn])
-        answered = [token for token in overdue if token not in set(reply.withdrawn)]
-        note_answered(connection, study, phase.plan.phase, answered)
+        note_answered(connection, study, phase.plan.phase, list(reply.answered))
         return _replace(self, connection, row, phase, record) or bool(new)
 
 
@@ -185,9 +184,7 @@ def _tally(connection: sa.Connection, study: str, phase: Phase) -> Tally:
     wanted = sa.select(inbox.c.body).where(inbox.c.study == study, inbox.c.phase == phase.plan.phase)
     rows = connection.execution_options(stream_results=True).execute(wanted)
     arms = len(phase.plan.arms)
-    parts = []
-    for chunk in rows.scalars().partitions(CHUNK):
-        parts.append(phase.release.tally(matrix(chunk, arms)))
+    parts = (phase.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
     return reduce(add, parts)
 
 

@@ -1,0 +1,111 @@
+"""Simulated devices in a process of their own: each has its own client, key and memory, and talks over HTTP.
+
+Started by `voxpop demo`. Standard input tells what was lived through, a JSON object a line; standard output tells what
+was sent and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+import httpx
+import numpy as np
+
+from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.client.memory import Outgoing
+from voxpop.errors import Array
+from voxpop.phases import Plan
+from voxpop.populations.pricing import Customers
+from voxpop.threads import one_thread
+
+
+class Noting(Memory):
+    """A memory that shows the report it keeps, so that the demonstration can check the arithmetic."""
+
+    kept: Outgoing | None = None
+
+    def keep(self, outgoing: Outgoing) -> None:
+        super().keep(outgoing)
+        self.kept = outgoing
+
+
+@dataclass
+class Fleet:
+    """The devices that have not taken part yet."""
+
+    devices: list[Device]
+    customers: Customers
+    rng: np.random.Generator
+
+    def live(self, lived: dict[str, Any]) -> None:
+        """Everyone lives through a phase, and their device notes how it went."""
+        arms, pulls = (np.array(lived[name], dtype=np.intp) for name in ("arms", "pulls"))
+        plan = Plan(lived["phase"], arms, pulls, len(self.devices))
+        rewards: Array = self.customers.observe(plan, len(self.devices), self.rng)  # (devices, arms)
+        for device, row in zip(self.devices, rewards.tolist(), strict=True):
+            for arm, reward, rounds in zip(lived["arms"], row, lived["pulls"], strict=True):
+                device.record(lived["phase"], arm, reward, rounds)
+
+    def sweep(self) -> bool:
+        """Every device checks in once; whether the study goes on."""
+        for device in list(self.devices):
+            outcome = device.check_in()
+            if outcome is Outcome.FINISHED:
+                return False
+            memory = device.memory
+            if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
+                _say({"phase": memory.kept.phase, **json.loads(memory.kept.body)})
+                self.devices.remove(device)
+        return True
+
+
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _listen(lines: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put("")  # the parent is gone
+
+
+def main() -> None:
+    """Read the settings from the first line, then live and answer until the study ends."""
+    settings = json.loads(sys.stdin.readline())
+    lines: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_listen, args=[lines], daemon=True).start()
+    http = httpx.Client(timeout=30)
+    promise = Promise(**settings["promise"])
+    devices = []
+    for _ in range(settings["devices"]):
+        device = Device(settings["url"], settings["study"], promise, http=http)
+        device.memory = Noting()
+        device.register()
+        devices.append(device)
+    _say({"registered": len(devices)})
+    fleet = Fleet(devices, Customers(np.array(settings["prices"])), np.random.default_rng(settings["seed"]))
+    with one_thread():
+        while True:
+            try:
+                while True:
+                    line = lines.get(timeout=0.02)
+                    if not line:
+                        return
+                    fleet.live(json.loads(line))
+            except Empty:
+                pass
+            if not fleet.sweep():
+                _say({"finished": True})
+                return
+            time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()
