@@ -15,14 +15,14 @@ from sqlalchemy.exc import IntegrityError
 from voxpop.errors import require_integer
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.shuffle import Shuffled
-from voxpop.service import asking, journal, stepping
+from voxpop.service import asking, journal, participants, stepping
 from voxpop.service.definition import Definition, require_name
 from voxpop.service.journal import Journal
-from voxpop.service.keys import hash_key, same, token_of
+from voxpop.service.keys import hash_key, same
 from voxpop.service.record import CREATED, Event, Record
-from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.stores.database import Database
-from voxpop.stores.schema import invitations, operators, people, plays, receipts, studies, totals
+from voxpop.stores.schema import operators, people, plays, studies, totals
 
 MOST_ROUNDS = 10**15
 
@@ -194,63 +194,11 @@ class Coordinator:
 
     def register(self, study: str, key: str, enrolment: str | None = None) -> bool:
         """Register a participant; False if the key is registered already."""
-        hashed = hash_key(key)
-        try:
-            return self._register(study, hashed, enrolment)
-        except IntegrityError:  # the same device, at the same moment, at another coordinator
-            return False
-
-    def _register(self, study: str, hashed: bytes, enrolment: str | None) -> bool:
-        with self.database.write() as connection:
-            row = self._row(connection, study)
-            code = row.enrolment_hash
-            if code is not None and (enrolment is None or not same(code, hash_key(enrolment))):
-                raise Refusal(403, "this study takes only people with its enrolment code; send the right one")
-            known = sa.select(people.c.id).where(people.c.study == study, people.c.key_hash == hashed)
-            if connection.execute(known).first() is not None:
-                return False
-            if row.stage == "finished":
-                raise Refusal(410, f"the study {study!r} is over; nobody is asked any more")
-            connection.execute(sa.insert(people).values(study=study, key_hash=hashed))
-        return True
+        return one(participants.register(self, [participants.Newcomer(study, key, enrolment)]))
 
     def checkin(self, study: str, key: str) -> str:
         """Whether a participant is invited, and if so all that the device needs; as JSON."""
-        hashed = hash_key(key)
-        with self.database.read() as connection:
-            row = self._row(connection, study)
-            known = sa.select(people).where(people.c.study == study, people.c.key_hash == hashed)
-            person = connection.execute(known).first()
-            if person is None or not same(person.key_hash, hashed):
-                raise Refusal(401, "this participant key is not registered; register first")
-            joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-            mine = sa.select(invitations, receipts.c.invitation.label("receipt")).select_from(joined)
-            mine = mine.where(invitations.c.person == person.id, invitations.c.phase == row.phase)
-            invitation = connection.execute(mine.where(~invitations.c.expired)).first()
-        if row.stage == "finished":
-            return json.dumps({"invited": False, "status": "finished"})
-        if invitation is not None and invitation.receipt is not None:
-            return json.dumps({"invited": False, "status": "answered"})
-        if invitation is None or row.stage != "collecting" or not invitation.ready:
-            return json.dumps({"invited": False, "status": "waiting", "participations": person.participations})
-        return self._invitation(study, row, invitation)
-
-    def _invitation(self, study: str, row: Any, invitation: Any) -> str:
-        record = self.journal.latest(study, row.seq)
-        if record.current is None:  # closed a moment ago
-            return json.dumps({"invited": False, "status": "waiting", "participations": 0})
-        address = f"/v1/studies/{study}/phases/{row.phase}/report"
-        if isinstance(record.current.release, Shuffled):
-            assert self.shuffler is not None
-            address = self.shuffler.upload_address(row.batch)
-        head = {
-            "invited": True,
-            "token": token_of(self.secret, invitation.nonce),
-            "upload": address,
-            # Seconds from now: a device's clock may be years off.
-            "seconds_left": max(0.0, round(invitation.deadline - self.clock(), 3)),
-        }
-        return json.dumps(head)[:-1] + ', "phase": ' + record.current.told + "}"
+        return one(participants.check_in(self, [(study, key)]))
 
     # -- the shuffler
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,12 +16,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from voxpop.service import inbox, reports
+from voxpop.service import inbox, participants, reports
 from voxpop.service.coordinator import MOST_ROUNDS, Coordinator
 from voxpop.service.definition import Definition
 from voxpop.service.guard import Buckets, Guard, Metrics
 from voxpop.service.keys import signed
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, phase_of, text_of
 from voxpop.service.ticking import Ticker
 from voxpop.service.watch import page, watch
@@ -85,8 +86,12 @@ class Service:
         self.open_dashboard = open_dashboard
         self.metrics = Metrics()
         self.ticker = Ticker(coordinator)
-        self.writer: GroupWriter[inbox.Upload, inbox.Verdict] = GroupWriter(
-            lambda uploads: inbox.store(coordinator, uploads)
+        self.writer: GroupWriter[inbox.Upload, inbox.Verdict] = GroupWriter(partial(inbox.store, coordinator))
+        self.registrar: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
+            partial(participants.register, coordinator)
+        )
+        self.usher: GroupWriter[tuple[str, str], str | Refusal] = GroupWriter(
+            partial(participants.check_in, coordinator)
         )
 
     # -- who may call
@@ -145,21 +150,18 @@ class Service:
     async def register(self, request: Request, key: str) -> Response:
         code = request.headers.get("x-voxpop-enrolment")
         study = text_of(request, "study")
-        new = await run_in_threadpool(self.coordinator.register, study, key, code)
+        new = one([await self.registrar.put(participants.Newcomer(study, key, code))])
         if new:
             self.ticker.nudge()
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
     async def checkin(self, request: Request, key: str) -> Response:
-        body = await run_in_threadpool(self.coordinator.checkin, text_of(request, "study"), key)
+        body = one([await self.usher.put((text_of(request, "study"), key))])
         return Response(body, media_type="application/json")
 
     async def upload(self, request: Request, token: str) -> Response:
         place = text_of(request, "study"), phase_of(request)
-        verdict = await self.writer.put(inbox.Upload(place, token, reports.decode(await request.body())))
-        if isinstance(verdict, Refusal):
-            raise verdict
-        if verdict:
+        if one([await self.writer.put(inbox.Upload(place, token, reports.decode(await request.body())))]):
             self.metrics.reports.inc()
             self.ticker.nudge()
             return Response(b'{"status":"counted"}', 201, media_type="application/json")
@@ -300,7 +302,8 @@ class Service:
         async def lifespan(app: FastAPI) -> AsyncIterator[None]:
             async with self.ticker:
                 yield
-            await self.writer.close()
+            for group in (self.writer, self.registrar, self.usher):
+                await group.close()
 
         gates = self.gates()
         routes = self.routes()

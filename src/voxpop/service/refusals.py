@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
 
 class Refusal(Exception):  # noqa: N818
     """Answered with its status and one sentence; nothing was counted."""
@@ -16,3 +21,11 @@ class Refusal(Exception):  # noqa: N818
 def no_study(study: str) -> Refusal:
     """There is no study of that name."""
     return Refusal(404, f"there is no study {study!r}; check the name")
+
+
+def one(answers: Sequence[Answer | Refusal]) -> Answer:
+    """The only answer of many, or its refusal."""
+    (answer,) = answers
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer

@@ -102,7 +102,6 @@ def disagreements(events: list[Event], reports: Mapping[int, list[list[float]]])
         if wire.plan_to_dict(step.plan) != wire.plan_to_dict(plan):
             found.append(f"the plans of phase {plan.phase} differ")
         state = step.state
-    for name in ("active", "lower", "upper", "centre", "lead", "norm_bound"):
-        if not np.array_equal(getattr(state, name), getattr(served.state, name)):
-            found.append(f"the final states differ in {name}")
-    return found
+    parts = ("active", "lower", "upper", "centre", "lead", "norm_bound")
+    differing = [name for name in parts if not np.array_equal(getattr(state, name), getattr(served.state, name))]
+    return found + [f"the final states differ in {name}" for name in differing]

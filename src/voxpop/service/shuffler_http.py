@@ -20,7 +20,7 @@ from voxpop.service import link, logs, reports
 from voxpop.service.guard import Buckets, Guard, Metrics
 from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
 from voxpop.service.keys import signed
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
 from voxpop.service.writing import GroupWriter
@@ -68,9 +68,7 @@ class ShufflerService:
 
     async def upload(self, request: Request, token: str) -> Response:
         report = Sealed(text_of(request, "batch"), token, reports.decode(await request.body()))
-        verdict = await self.writer.put(report)
-        if isinstance(verdict, Refusal):
-            raise verdict
+        verdict = one([await self.writer.put(report)])
         if verdict:
             self.metrics.reports.inc()
             self._something.set()

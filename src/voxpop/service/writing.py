@@ -1,4 +1,4 @@
-"""Group commit: whatever waits is stored in one transaction, and each is answered after the commit.
+"""Group commit: whatever waits is done in one transaction, and each is answered after the commit.
 
 A transaction that lasts costs a disk flush, however much is in it. One writer a process takes all requests that came
 in during the last flush, so that the more arrive the cheaper each becomes, and nobody waits longer than two flushes.
