@@ -61,7 +61,7 @@ class Demo:
                 self._play_phase(place, status["phase"])
             if time.monotonic() > end or any(fleet.poll() not in (None, 0) for fleet in self.fleets):
                 raise InputError(f"the demonstration did not end in {PATIENCE:g} s; is the machine very busy?")
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def _play_phase(self, place: str, phase: int) -> None:
         arms, pulls = [], []

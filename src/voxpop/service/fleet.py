@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -23,6 +24,10 @@ from voxpop.errors import Array
 from voxpop.phases import Plan
 from voxpop.populations.pricing import Customers
 from voxpop.threads import one_thread
+
+THREADS = 8  # devices that talk at the same time
+SOON = 0.25  # seconds from the end of a phase to the check-in
+BETWEEN = 1.0  # seconds between check-ins while nothing happens
 
 
 class Noting(Memory):
@@ -42,6 +47,7 @@ class Fleet:
     devices: list[Device]
     customers: Customers
     rng: np.random.Generator
+    pool: ThreadPoolExecutor
 
     def live(self, lived: dict[str, Any]) -> None:
         """Everyone lives through a phase, and their device notes how it went."""
@@ -54,15 +60,13 @@ class Fleet:
 
     def sweep(self) -> bool:
         """Every device checks in once; whether the study goes on."""
-        for device in list(self.devices):
-            outcome = device.check_in()
-            if outcome is Outcome.FINISHED:
-                return False
+        outcomes = list(self.pool.map(Device.check_in, self.devices))
+        for device, outcome in zip(list(self.devices), outcomes, strict=True):
             memory = device.memory
             if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
                 _say({"phase": memory.kept.phase, **json.loads(memory.kept.body)})
                 self.devices.remove(device)
-        return True
+        return Outcome.FINISHED not in outcomes
 
 
 def _say(document: dict[str, Any]) -> None:
@@ -83,28 +87,26 @@ def main() -> None:
     Thread(target=_listen, args=[lines], daemon=True).start()
     http = httpx.Client(timeout=30)
     promise = Promise(**settings["promise"])
-    devices = []
-    for _ in range(settings["devices"]):
-        device = Device(settings["url"], settings["study"], promise, http=http)
+    devices = [Device(settings["url"], settings["study"], promise, http=http) for _ in range(settings["devices"])]
+    for device in devices:
         device.memory = Noting()
-        device.register()
-        devices.append(device)
-    _say({"registered": len(devices)})
-    fleet = Fleet(devices, Customers(np.array(settings["prices"])), np.random.default_rng(settings["seed"]))
-    with one_thread():
+    customers, rng = Customers(np.array(settings["prices"])), np.random.default_rng(settings["seed"])
+    with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(Device.register, devices))
+        _say({"registered": len(devices)})
+        fleet = Fleet(devices, customers, rng, pool)
         while True:
-            try:
-                while True:
-                    line = lines.get(timeout=0.02)
+            pause = BETWEEN
+            with suppress(Empty):
+                while True:  # as long as there is news, and then a little, for invitations take a moment
+                    line = lines.get(timeout=pause)
                     if not line:
                         return
                     fleet.live(json.loads(line))
-            except Empty:
-                pass
+                    pause = SOON
             if not fleet.sweep():
                 _say({"finished": True})
                 return
-            time.sleep(0.02)
 
 
 if __name__ == "__main__":
