@@ -182,7 +182,7 @@ def _close(self: Coordinator, connection: sa.Connection, row: Any, phase: Phase,
 def _tally(connection: sa.Connection, study: str, phase: Phase) -> Tally:
     """The reports of the inbox added up, a chunk at a time."""
     wanted = sa.select(inbox.c.body).where(inbox.c.study == study, inbox.c.phase == phase.plan.phase)
-    rows = connection.execution_options(stream_results=True).execute(wanted)
+    rows = connection.execute(wanted.execution_options(stream_results=True))
     arms = len(phase.plan.arms)
     parts = (phase.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
     return reduce(add, parts)

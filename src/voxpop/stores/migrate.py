@@ -63,7 +63,7 @@ def _locked(database: Database) -> Iterator[sa.Connection]:
 
 def _refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, version: str | None) -> None:
     known = {revision.revision for revision in ScriptDirectory.from_config(_config(kind)).walk_revisions()}
-    if version is None and sa.inspect(connection).get_table_names():
+    if version is None and set(sa.inspect(connection).get_table_names()) - {"alembic_version"}:
         raise InputError(f"the database {database.name} holds tables that are not voxpop's; name another one")
     if version is not None and version not in known:
         raise InputError(
