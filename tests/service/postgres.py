@@ -22,7 +22,7 @@ def binaries() -> Path:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
+def server(folder: Path, durable: bool = False) -> Iterator[str]:
     """A server on a socket in the folder; the address of a database on it, with {name} for the database's."""
     tools, data = binaries(), folder / "data"
     user: list[str | Path] = (
@@ -35,7 +35,7 @@ def server(folder: Path) -> Iterator[str]:
         chown(folder, "postgres", "postgres")
     run: dict[str, Any] = {"check": True, "capture_output": True, "cwd": "/"}
     subprocess.run([*user, tools / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"], **run)
-    options = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=200"
+    options = f"-k {folder} -c listen_addresses='' -c fsync={'on' if durable else 'off'} -c max_connections=200"
     start = [*user, tools / "pg_ctl", "-D", data, "-o", options, "-l", data / "log", "-w", "start"]
     subprocess.run(start, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
     try:

@@ -101,16 +101,27 @@ def _sample(ids: Sequence[int], wanted: int) -> list[int]:
     return secrets.SystemRandom().sample(list(ids), min(wanted, len(ids)))
 
 
-def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int:
-    """End the invitations whose time is over; how many there were."""
-    overdue = sa.update(invitations).where(
+def overdue(connection: sa.Connection, study: str, phase: int, now: float) -> bool:
+    """Whether someone's time is over."""
+    late = sa.select(invitations.c.id).where(_late(study, phase, now)).limit(1)
+    return connection.execute(late).first() is not None
+
+
+def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
+    """Invitations whose time is over and that have no receipt."""
+    return sa.and_(
         invitations.c.study == study,
         invitations.c.phase == phase,
         invitations.c.deadline < now,
         ~invitations.c.expired,
-        invitations.c.id.not_in(sa.select(receipts.c.invitation)),
+        ~sa.exists().where(receipts.c.invitation == invitations.c.id),
     )
-    return connection.execute(overdue.values(expired=True)).rowcount
+
+
+def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int:
+    """End the invitations whose time is over; how many there were."""
+    late = sa.update(invitations).where(_late(study, phase, now))
+    return connection.execute(late.values(expired=True)).rowcount
 
 
 def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]:
@@ -126,7 +137,7 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     left = sa.update(invitations).where(
         invitations.c.study == study,
         invitations.c.phase == phase,
-        invitations.c.id.not_in(sa.select(receipts.c.invitation)),
+        ~sa.exists().where(receipts.c.invitation == invitations.c.id),
     )
     connection.execute(left.values(expired=True))
     return tuple(map(str, persons))

@@ -61,6 +61,7 @@ class Coordinator:
     noise: Source = field(default_factory=Secure)
     clock: Callable[[], float] = time.time
     note: Callable[..., None] = _silent  # says what happened: never a key, a token or a report
+    lacking: dict[str, int] = field(default_factory=dict)  # reports that collecting phases lacked at the last step
     shuffled: dict[str, int] = field(default_factory=dict)  # answers the shuffler has, for watching
 
     def __post_init__(self) -> None:

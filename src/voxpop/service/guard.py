@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxpop.service import logs
+from voxpop.service.direct import Direct
 from voxpop.service.refusals import Refusal
 
 MOST_CALLERS = 100_000  # remembered by the rate limit
@@ -63,12 +64,19 @@ class Guard:
     """Wraps an ASGI application; whatever happens inside, the caller gets an answer and the process lives on."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, buckets: Buckets, most_bytes: int, larger: Mapping[str, int] | None = None
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        buckets: Buckets,
+        most_bytes: int,
+        larger: Mapping[str, int] | None = None,
+        direct: Direct | None = None,
     ) -> None:
         self.app, self.metrics, self.buckets, self.most_bytes = app, metrics, buckets, most_bytes
         # Routes of other services and operators, by "METHOD pattern", may take more.
         self._larger = [(re.compile(re.sub(r"{\w+}", "[^/]+", name)), most) for name, most in (larger or {}).items()]
-        self._log = structlog.get_logger()
+        self._direct = direct
+        self._log = structlog.get_logger().bind()
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,7 +93,11 @@ class Guard:
 
         try:
             self._admit(scope)
-            await self.app(scope, self._measured(scope, receive), observed)
+            match = self._direct and self._direct.match(scope)
+            if self._direct and match:
+                await self._direct(match, scope, self._measured(scope, receive), observed)
+            else:
+                await self.app(scope, self._measured(scope, receive), observed)
         except Refusal as refusal:
             if status == 0:
                 await refuse(observed, refusal)

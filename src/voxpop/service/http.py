@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,13 +17,26 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from voxpop.service import inbox, participants, reports
+from voxpop.service import inbox, participants
 from voxpop.service.coordinator import MOST_ROUNDS, Coordinator
 from voxpop.service.definition import Definition
+from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
 from voxpop.service.keys import signed
 from voxpop.service.refusals import Refusal, one
-from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, phase_of, text_of
+from voxpop.service.routes import (
+    Gate,
+    Role,
+    Route,
+    anyone,
+    bearer,
+    body_of,
+    make_app,
+    require_phase,
+    require_text,
+    text_of,
+    unreached,
+)
 from voxpop.service.ticking import Ticker
 from voxpop.service.watch import page, watch
 from voxpop.service.writing import GroupWriter
@@ -159,13 +173,14 @@ class Service:
         body = one([await self.usher.put((text_of(request, "study"), key))])
         return Response(body, media_type="application/json")
 
-    async def upload(self, request: Request, token: str) -> Response:
-        place = text_of(request, "study"), phase_of(request)
-        if one([await self.writer.put(inbox.Upload(place, token, reports.decode(await request.body())))]):
+    async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
+        """Count a report; False if it was counted before."""
+        place = require_text("study", match["study"]), require_phase(match["phase"])
+        new = one([await self.writer.put(inbox.Upload(place, token, report))])
+        if new:
             self.metrics.reports.inc()
-            self.ticker.nudge()
-            return Response(b'{"status":"counted"}', 201, media_type="application/json")
-        return Response(b'{"status":"counted before"}', 200, media_type="application/json")
+            self.ticker.count(place[0])
+        return new
 
     # -- the shuffler
 
@@ -266,7 +281,7 @@ class Service:
                 "PUT",
                 v1 + "/phases/{phase}/report",
                 "token",
-                self.upload,
+                unreached,
                 "Upload the report of an invitation; the same again is fine, another one is refused.",
                 {201: RECEIPT, 200: RECEIPT},
                 (403, 404, 409, 410, 503),
@@ -313,4 +328,5 @@ class Service:
         """The application as it meets the world."""
         app = self.app()
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
-        return Guard(app, self.metrics, buckets, most_bytes, larger)
+        uploads = next(route for route in self.routes() if route.role == "token")
+        return Guard(app, self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))

@@ -108,9 +108,7 @@ def _guarded(route: Route, gates: Mapping[Role, Gate]) -> Callable[[Request], Aw
     async def endpoint(request: Request) -> Response:
         caller = await gate(request)
         if takes_body:
-            kind = request.headers.get("content-type", "")
-            if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
-                raise Refusal(415, "the body must be JSON; send it with the content type application/json")
+            require_json(request.headers.get("content-type", ""))
         return await handler(request, caller)
 
     return endpoint
@@ -123,10 +121,21 @@ async def anyone(request: Request) -> str:
 
 async def bearer(request: Request) -> str:
     """The key or token in the Authorization header, whosever it is."""
-    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    return bearer_of(request.headers.get("authorization", ""))
+
+
+def bearer_of(header: str) -> str:
+    """The key in an Authorization header."""
+    kind, _, key = header.partition(" ")
     if kind.lower() != "bearer" or not BEARER.fullmatch(key):
         raise Refusal(401, "this needs a key; send it as: Authorization: Bearer KEY")
     return key
+
+
+def require_json(kind: str) -> None:
+    """Refuse a body of another content type."""
+    if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
+        raise Refusal(415, "the body must be JSON; send it with the content type application/json")
 
 
 async def body_of(request: Request, model: type[BaseModel]) -> Any:
@@ -146,18 +155,26 @@ async def body_of(request: Request, model: type[BaseModel]) -> Any:
 
 def text_of(request: Request, name: str) -> str:
     """A part of the address, if it is written as such parts are."""
-    value = str(request.path_params[name])
+    return require_text(name, str(request.path_params[name]))
+
+
+def require_text(name: str, value: str) -> str:
+    """The value of a part of the address, if it is written as such parts are."""
     if not re.fullmatch(PARAMETERS[name]["pattern"], value):
         raise Refusal(404, f"there is no such {name}; check the address")
     return value
 
 
-def phase_of(request: Request) -> int:
+def require_phase(value: str) -> int:
     """The phase in the address."""
-    value = str(request.path_params["phase"])
     if not re.fullmatch(r"[1-9][0-9]{0,2}|1000", value):
         raise Refusal(404, "there is no such phase; phases are numbered from 1")
     return int(value)
+
+
+async def unreached(request: Request, caller: str) -> Response:
+    """Uploads are answered before the application: see `direct.py`."""
+    raise Refusal(404, "there is nothing at this address; see /openapi.json")
 
 
 def _answer(refusal: Refusal) -> Response:

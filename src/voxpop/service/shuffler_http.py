@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated
@@ -16,12 +17,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.service import link, logs, reports
+from voxpop.service import link, logs
+from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
 from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
 from voxpop.service.keys import signed
 from voxpop.service.refusals import Refusal, one
-from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
+from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
 from voxpop.service.writing import GroupWriter
 
@@ -66,13 +68,13 @@ class ShufflerService:
         constants = text_of(request, "batch"), said.coordinates, said.bits, said.size
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, *constants, fresh, overdue))
 
-    async def upload(self, request: Request, token: str) -> Response:
-        report = Sealed(text_of(request, "batch"), token, reports.decode(await request.body()))
-        verdict = one([await self.writer.put(report)])
-        if verdict:
+    async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
+        """Count a report; False if it was counted before."""
+        new = one([await self.writer.put(Sealed(require_text("batch", match["batch"]), token, report))])
+        if new:
             self.metrics.reports.inc()
             self._something.set()
-        return JSONResponse({"status": "counted" if verdict else "counted before"}, 201 if verdict else 200)
+        return new
 
     async def health(self, request: Request, _: str) -> Response:
         return JSONResponse({"status": "alive"})
@@ -137,7 +139,7 @@ class ShufflerService:
                 "PUT",
                 batch + "/report",
                 "token",
-                self.upload,
+                unreached,
                 "Upload the report of an invitation; the same again is fine, another one is refused.",
                 {201: RECEIPT, 200: RECEIPT},
                 (403, 404, 409, 410, 503),
@@ -162,4 +164,5 @@ class ShufflerService:
     def guarded(self, buckets: Buckets, most_bytes: int) -> Guard:
         """The application as it meets the world."""
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
-        return Guard(self.app(), self.metrics, buckets, most_bytes, larger)
+        uploads = next(route for route in self.routes() if route.role == "token")
+        return Guard(self.app(), self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))

@@ -36,6 +36,8 @@ def step(self: Coordinator, study: str) -> bool:
         return False
     if record.current is None:
         return _open(self, study, record)
+    if _idle(self, study, record.current, record):
+        return False
     with self.database.write() as connection:
         row = journal.lock(connection, study)
         if row.seq != record.seq:
@@ -47,6 +49,18 @@ def step(self: Coordinator, study: str) -> bool:
         if _total(connection, study, row.phase) is not None:
             return _close(self, connection, row, record.current, record)
     return _collect_shuffled(self, study, record.current, record)
+
+
+def _idle(self: Coordinator, study: str, phase: Phase, record: Record) -> bool:
+    """Whether there is nothing to do: found out without the lock that uploads need."""
+    with self.database.read() as connection:
+        row: Any = connection.execute(sa.select(studies).where(studies.c.id == study)).one()
+        if row.seq != record.seq or isinstance(phase.release, Shuffled) or row.short:
+            return False
+        if row.stage != "collecting":
+            return played(record, row, self.clock()) < phase.plan.length
+        self.lacking[study] = phase.plan.participants - asking.answered(connection, study, row.phase)
+        return self.lacking[study] > 0 and not asking.overdue(connection, study, row.phase, self.clock())
 
 
 def _open(self: Coordinator, study: str, record: Record) -> bool:

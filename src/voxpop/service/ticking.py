@@ -25,10 +25,20 @@ class Ticker:
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, float] = {}
+        self._left: dict[str, int] = {}  # reports that a phase lacked at the last look
 
     def nudge(self) -> None:
         """Something happened: look soon."""
         self._something.set()
+
+    def count(self, study: str) -> None:
+        """A report was counted: look soon if it may have been the last of its phase.
+
+        The reports that came in here since the last look are counted; those of other coordinators are seen in time.
+        """
+        self._left[study] = self._left.get(study, 0) - 1
+        if self._left[study] <= 0:
+            self.nudge()
 
     @property
     def alive(self) -> bool:
@@ -68,6 +78,7 @@ class Ticker:
                 continue
             try:
                 moved |= self.coordinator.step(study)
+                self._left[study] = self.coordinator.lacking.get(study, 0)
                 self._failed.pop(study, None)
             except Exception as error:  # one study must not hold up the others
                 logs.fault("step", error, study=study)

@@ -65,7 +65,7 @@ invitations = sa.Table(
     sa.Column("deadline", sa.Float, nullable=False),
     sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, if it must
     sa.Column("expired", sa.Boolean, nullable=False),
-    sa.Index("invitations_phase", "study", "phase"),
+    sa.Index("invitations_phase", "study", "phase", "deadline"),
     sa.Index("invitations_person", "person", "phase"),
 )
 receipts = sa.Table(

@@ -59,7 +59,7 @@ def upgrade() -> None:
         sa.Column("ready", sa.Boolean, nullable=False),
         sa.Column("expired", sa.Boolean, nullable=False),
     )
-    op.create_index("invitations_phase", "invitations", ["study", "phase"])
+    op.create_index("invitations_phase", "invitations", ["study", "phase", "deadline"])
     op.create_index("invitations_person", "invitations", ["person", "phase"])
     op.create_table(
         "receipts",
