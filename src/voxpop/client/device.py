@@ -94,6 +94,11 @@ class Device:
         except httpx.TransportError:
             return Outcome.OFFLINE
 
+    def close(self) -> None:
+        """Let go of the file and the connections."""
+        self.memory.close()
+        self._http.close()
+
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         """The report that the invitation asks for, if the promise allows it; noise is drawn here, once."""
         phase = invitation["phase"]

@@ -104,8 +104,8 @@ class Guard:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            logs.fault("fault", error, route=_route(scope))
-            if status == 0:
+            if status == 0:  # otherwise the application has noted and answered it
+                logs.fault("fault", error, route=_route(scope))
                 await refuse(observed, Refusal(500, "something went wrong here; nothing was counted, try again"))
         finally:
             self._note(scope, status, time.perf_counter() - start)

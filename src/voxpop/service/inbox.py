@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from voxpop.errors import Array
 from voxpop.privacy.additive import Central
@@ -108,10 +109,13 @@ def _invitations(connection: sa.Connection, hashes: list[bytes]) -> dict[bytes, 
         invitations.c.expired,
         receipts.c.digest,
     )
+    mine: sa.ColumnElement[bool] = invitations.c.token_hash.in_(hashes)
     if connection.dialect.name != "sqlite":  # there the transaction has the only write lock
-        locked = sa.select(invitations.c.id).where(invitations.c.token_hash.in_(hashes)).order_by(invitations.c.id)
+        # An array keeps the statement the same for any number of tokens, so that it is planned once.
+        mine = invitations.c.token_hash == sa.any_(sa.literal(hashes, postgresql.ARRAY(sa.LargeBinary)))
+        locked = sa.select(invitations.c.id).where(mine).order_by(invitations.c.id)
         connection.execute(locked.with_for_update())
-    wanted = sa.select(*columns).select_from(joined).where(invitations.c.token_hash.in_(hashes))
+    wanted = sa.select(*columns).select_from(joined).where(mine)
     return {row.token_hash: row for row in connection.execute(wanted)}
 
 

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from voxpop import __version__
 from voxpop.errors import InputError
+from voxpop.service import logs
 from voxpop.service.keys import LEAST, MOST
 from voxpop.service.refusals import Refusal
 
@@ -201,6 +202,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
+    logs.fault("fault", error, route=getattr(request.scope.get("route"), "path", "unknown"))
     return _answer(Refusal(500, "something went wrong here; nothing was counted, try again"))
 
 
