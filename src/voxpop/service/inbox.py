@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,10 @@ def _insert(connection: sa.Connection, table: str, columns: dict[str, str], rows
     """Many rows at once, past SQLAlchemy's own bookkeeping for each, which would cost as much as the database."""
     names = ", ".join(columns)
     if connection.dialect.name == "sqlite":
-        marks = ", ".join("?" * len(columns))
-        connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
+        # In one statement: the driver lets other threads run at every step, and takes its turn again after each.
+        marks = ", ".join(["(" + ", ".join("?" * len(columns)) + ")"] * len(rows))
+        values = tuple(value for row in rows for value in row)
+        connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES {marks}", values)
     else:  # whole columns as arrays: one statement, planned once
         arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
         columns_of = tuple(list(column) for column in zip(*rows, strict=True))
@@ -109,14 +112,39 @@ def _invitations(connection: sa.Connection, hashes: list[bytes]) -> dict[bytes, 
         invitations.c.expired,
         receipts.c.digest,
     )
-    mine: sa.ColumnElement[bool] = invitations.c.token_hash.in_(hashes)
-    if connection.dialect.name != "sqlite":  # there the transaction has the only write lock
-        # An array keeps the statement the same for any number of tokens, so that it is planned once.
-        mine = invitations.c.token_hash == sa.any_(sa.literal(hashes, postgresql.ARRAY(sa.LargeBinary)))
-        locked = sa.select(invitations.c.id).where(mine).order_by(invitations.c.id)
-        connection.execute(locked.with_for_update())
+    if connection.dialect.name == "sqlite":  # the transaction has the only write lock
+        return _invitations_in_one_row(connection, hashes)
+    # An array keeps the statement the same for any number of tokens, so that it is planned once.
+    mine = invitations.c.token_hash == sa.any_(sa.literal(hashes, postgresql.ARRAY(sa.LargeBinary)))
+    locked = sa.select(invitations.c.id).where(mine).order_by(invitations.c.id)
+    connection.execute(locked.with_for_update())
     wanted = sa.select(*columns).select_from(joined).where(mine)
     return {row.token_hash: row for row in connection.execute(wanted)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Invitation:
+    id: int
+    study: str
+    phase: int
+    token_hash: bytes
+    expired: bool
+    digest: bytes | None
+
+
+def _invitations_in_one_row(connection: sa.Connection, hashes: list[bytes]) -> dict[bytes, Any]:
+    """The same from SQLite, which gives way to other threads at every row."""
+    marks = ", ".join("?" * len(hashes))
+    statement = (
+        "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
+        f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
+    )
+    text = connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
+    rows = [
+        _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
+        for number, study, phase, token, expired, digest in json.loads(text)
+    ]
+    return {row.token_hash: row for row in rows}
 
 
 def _anything(reports: Array) -> None: ...

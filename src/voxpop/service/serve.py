@@ -80,7 +80,7 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 * 1024,
     )
-    sys.setswitchinterval(0.001)  # an answer must not wait for a thread that plans a phase
+    sys.setswitchinterval(0.0002)  # an answer must not wait for a thread that plans a phase
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     logs.noter("service")("listening", url=f"{scheme}://{host}:{port}")
