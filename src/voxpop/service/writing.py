@@ -18,6 +18,8 @@ Verdict = TypeVar("Verdict")
 
 MOST_AT_ONCE = 500
 MOST_WAITING = 20_000
+BUSY = 8  # in one group: many callers at the same time
+GATHER = 0.004  # seconds
 
 
 class GroupWriter(Generic[Item, Verdict]):
@@ -49,6 +51,8 @@ class GroupWriter(Generic[Item, Verdict]):
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
             await self._write(batch)
+            if len(batch) >= BUSY:  # those just answered send the next at once: larger groups are cheaper for all
+                await asyncio.sleep(GATHER)
 
     async def _write(self, batch: list[tuple[Item, asyncio.Future[Verdict]]]) -> None:
         loop = asyncio.get_running_loop()
