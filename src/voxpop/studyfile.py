@@ -56,7 +56,19 @@ from voxpop.problem import Problem
 from voxpop.scenarios import Scenario
 from voxpop.spaces import Choice, Float, Integer, Parameter, Space
 
-SECTIONS = ("name", "reward", "horizon", "parameters", "decisions", "kernel", "model", "policy", "privacy", "rehearsal")
+SECTIONS = (
+    "name",
+    "reward",
+    "horizon",
+    "parameters",
+    "decisions",
+    "kernel",
+    "model",
+    "policy",
+    "privacy",
+    "service",
+    "rehearsal",
+)
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
 

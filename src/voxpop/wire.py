@@ -131,12 +131,13 @@ def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
 
 def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
     """The ledger that `ledger_to_list` described."""
+    return Ledger(budget, [entry_from_dict(row) for row in data])
 
-    def entry(row: dict[str, Any]) -> Entry:
-        epsilon = float("inf") if row["epsilon"] is None else row["epsilon"]
-        return Entry(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
 
-    return Ledger(budget, [entry(row) for row in data])
+def entry_from_dict(row: dict[str, Any]) -> Entry:
+    """The entry that `Entry.as_dict` described."""
+    epsilon = float("inf") if row["epsilon"] is None else row["epsilon"]
+    return Entry(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:

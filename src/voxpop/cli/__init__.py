@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import bench, calibrate, people, privacy, reproduce, run, simulate
+from voxpop.cli import bench, calibrate, people, privacy, reproduce, run, service, simulate
+from voxpop.cli.demo import demo
 from voxpop.errors import InputError
 
 app = typer.Typer(
@@ -24,7 +25,9 @@ app = typer.Typer(
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
         "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json;  voxpop reproduce --quick  makes "
         "every figure and table of the paper.\n\n"
-        "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases."
+        "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases.\n\n"
+        "[bold]On people's devices:[/bold]  voxpop demo  shows a coordinator, a shuffler and hundreds of devices at "
+        "work;  voxpop serve  runs a coordinator."
     ),
 )
 app.command("run")(run.run)
@@ -35,6 +38,12 @@ app.command("tell")(people.tell)
 app.command("audit")(privacy.audit)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
+app.command("demo")(demo)
+app.command("serve")(service.serve)
+app.command("shuffler")(service.shuffler)
+app.command("migrate")(service.migrate)
+app.add_typer(service.keys, name="keys")
+app.add_typer(service.study, name="study")
 
 
 def _version(wanted: bool) -> None:

@@ -181,12 +181,7 @@ class Shuffled(Clipped):
 
     def tally(self, reports: Array) -> Tally:
         """At the shuffler: how many of a coordinate's shuffled bits are ones, which is all they reveal."""
-        check_length(reports, len(self.ball.centre))
-        check_finite(reports)
-        bits = self.encoding.bits
-        if reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any():
-            raise InputError(f"a report has from 0 to {bits} ones for each arm; encode it again")
-        return Tally.of_steps(reports, 1.0)
+        return count_ones(reports, len(self.ball.centre), self.encoding.bits)
 
     def seal(self, tally: Tally) -> Tally:
         """At the shuffler: nothing leaves before everyone for whom the noise was made has answered."""
@@ -213,6 +208,15 @@ class Shuffled(Clipped):
             "bits_per_user": code.bits * len(self.ball.centre),
             "noise_std": math.sqrt(self.variance(code.users)),
         }
+
+
+def count_ones(reports: Array, arms: int, bits: int) -> Tally:
+    """The ones of each coordinate in all reports; a shuffler needs to know no more than how many bits there are."""
+    check_length(reports, arms)
+    check_finite(reports)
+    if reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any():
+        raise InputError(f"a report has from 0 to {bits} ones for each arm; encode it again")
+    return Tally.of_steps(reports, 1.0)
 
 
 def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:

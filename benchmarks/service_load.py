@@ -1,0 +1,192 @@
+"""Uploads a second, against a bare Starlette route that only parses the same body; and how long a phase takes to close.
+
+    python benchmarks/service_load.py [sqlite|postgresql ...]
+
+Needs wrk (Debian: apt-get install wrk) and, for PostgreSQL, a server that it starts itself. The load comes from wrk, in
+its own process, over 32 connections. Every upload has its own token, and what is counted is what is in the database.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import sqlalchemy as sa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.service.postgres import server
+
+from voxpop.kernels import SquaredExponential
+from voxpop.phases import Plan
+from voxpop.policies import make_policy
+from voxpop.privacy import Private
+from voxpop.problem import Problem
+from voxpop.service import asking, journal
+from voxpop.service.coordinator import Coordinator
+from voxpop.service.definition import Definition
+from voxpop.service.inbox import Upload, store
+from voxpop.service.keys import hash_key, new_key, token_of
+from voxpop.service.record import OPENED, Event, opened_body
+from voxpop.stores.migrate import open_store
+from voxpop.stores.schema import inbox, invitations, people, studies
+
+PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 6, 32
+STUDY, PORT = "load", 8765
+SECRET = "benchmark-" * 4
+
+SCRIPT = """
+local tokens, bodies, place = {}, {}, 0
+for line in io.lines(os.getenv("VOXPOP_TOKENS")) do tokens[#tokens + 1] = line end
+for line in io.lines(os.getenv("VOXPOP_BODIES")) do bodies[#bodies + 1] = line end
+local path = os.getenv("VOXPOP_PATH")
+local threads = 0
+number = 0
+function setup(thread) thread:set("number", threads); threads = threads + 1 end
+function init(args) place = number end
+request = function()
+  place = place + 2
+  local i = place % #tokens + 1
+  local headers = {["authorization"] = "Bearer " .. tokens[i], ["content-type"] = "application/json"}
+  return wrk.format("PUT", path, headers, bodies[place % #bodies + 1])
+end
+"""
+
+BARE = """
+import json
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+async def upload(request):
+    json.loads(await request.body())
+    return Response(b'{"status":"counted"}', 201, media_type="application/json")
+
+app = Starlette(routes=[Route("/v1/studies/{study}/phases/{phase}/report", upload, methods=["PUT"])])
+"""
+
+
+@contextmanager
+def process(command: list[str], url: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    running = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            try:
+                httpx.get(url)
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        yield running
+    finally:
+        running.kill()
+        running.wait()
+
+
+def prepare(address: str) -> tuple[Coordinator, list[str]]:
+    """A study that collects from a great many people, all of whom are invited."""
+    coordinator = Coordinator(open_store(address, "coordinator"), SECRET.encode())
+    problem = Problem(np.linspace(0, 1, ARMS), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=10_000)
+    privacy = Private("central", 5.0, 1e-6, "exact", PEOPLE)
+    coordinator.create(STUDY, Definition(problem, make_policy("dpbe"), privacy))
+    plan = Plan(1, np.arange(ARMS), np.full(ARMS, 10), PEOPLE)
+    state = coordinator.journal.record(STUDY).state
+    event = Event(1, OPENED, time.time(), opened_body(plan, privacy.calibrate(problem, state, plan)))
+    with coordinator.database.write() as connection:
+        journal.append(connection, STUDY, event)
+        changes = {"seq": 1, "phase": 1, "stage": "collecting", "played": plan.length}
+        connection.execute(sa.update(studies).values(**changes))
+        rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
+        connection.execute(sa.insert(people), rows)
+        asking.draw(connection, coordinator.secret, STUDY, 1, PEOPLE, 1, time.time() + 1e6, True)
+        nonces = connection.execute(sa.select(invitations.c.nonce).order_by(invitations.c.id)).scalars()
+        return coordinator, [token_of(coordinator.secret, nonce) for nonce in nonces]
+
+
+def wrk(folder: Path) -> tuple[float, float]:
+    """Requests a second and the 99th percentile in milliseconds."""
+    environment = {
+        **os.environ,
+        "VOXPOP_TOKENS": str(folder / "tokens"),
+        "VOXPOP_BODIES": str(folder / "bodies"),
+        "VOXPOP_PATH": f"/v1/studies/{STUDY}/phases/1/report",
+    }
+    command = ["wrk", "-t2", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-s", str(folder / "load.lua")]
+    done = subprocess.run(
+        [*command, f"http://127.0.0.1:{PORT}"], env=environment, capture_output=True, text=True, check=True
+    )
+    lines = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.split()}
+    if "Non-2xx" in done.stdout:
+        print(done.stdout)
+    text = lines["99%"]
+    scale = {"us": 1e-3, "ms": 1.0}.get(text[-2:], 1000.0)
+    return float(lines["Requests/sec:"]), float(text.rstrip("mus")) * scale
+
+
+def counted(coordinator: Coordinator) -> int:
+    with coordinator.database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one())
+
+
+def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
+    """Bring the phase to its end: seconds to close it, and the most memory it took (MiB)."""
+    body = np.full(ARMS, 0.3).tobytes()
+    for start in range(0, len(tokens), 500):
+        store(coordinator, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start_time = time.perf_counter()
+    coordinator.step(STUDY)
+    seconds = time.perf_counter() - start_time
+    assert counted(coordinator) == 0
+    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def measure(kind: str, address: str, folder: Path) -> None:
+    coordinator, tokens = prepare(address)
+    (folder / "tokens").write_text("\n".join(tokens))
+    rng = np.random.default_rng(0)
+    (folder / "bodies").write_text("\n".join(f'{{"report": {rng.random(ARMS).tolist()}}}' for _ in range(101)))
+    (folder / "load.lua").write_text(SCRIPT)
+    (folder / "bare.py").write_text(BARE)
+    url = f"http://127.0.0.1:{PORT}"
+    uvicorn = [sys.executable, "-m", "uvicorn", "bare:app", "--port", str(PORT), "--no-access-log", "--app-dir"]
+    with process([*uvicorn, str(folder)], url):
+        before, bare_p99 = wrk(folder)
+    serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
+    with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0"):
+        ours, p99 = wrk(folder)
+    with process([*uvicorn, str(folder)], url):  # before and after: the machine may not be ours alone
+        bare = (before + wrk(folder)[0]) / 2
+    stored = counted(coordinator)
+    print(f"{kind}: bare route {bare:,.0f}/s (p99 {bare_p99:.0f} ms); uploads {ours:,.0f}/s (p99 {p99:.0f} ms)")
+    print(
+        f"  ratio {ours / bare:.2f}; {stored:,} reports durable in {SECONDS} s: {stored / SECONDS / bare:.2f} of bare"
+    )
+    seconds, memory = close(coordinator, tokens)
+    print(f"  a phase of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
+    coordinator.database.close()
+
+
+def main() -> None:
+    for kind in sys.argv[1:] or ["sqlite", "postgresql"]:
+        with tempfile.TemporaryDirectory(prefix="voxpop-load-") as name:
+            folder = Path(name)
+            if kind == "sqlite":
+                measure(kind, str(folder / "load.db"), folder)
+            else:
+                (folder / "pg").mkdir()
+                folder.chmod(0o755)
+                with server(folder / "pg", durable=True) as address:
+                    measure(kind, address.format(name="postgres"), folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""`voxpop demo`: the service at work, on one machine."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from voxpop.cli.display import console
+from voxpop.cli.service import need_service
+from voxpop.errors import InputError, require_integer, require_number
+from voxpop.policies import make_policy
+from voxpop.privacy import Private
+from voxpop.scenarios import Options, make_scenario
+
+
+def demo(
+    devices: Annotated[int, typer.Option(help="Simulated devices.")] = 700,
+    epsilon: Annotated[float, typer.Option(help="What everyone is promised.")] = 15.0,
+    horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 2047,
+    port: Annotated[int, typer.Option(help="The port of the coordinator and its dashboard; 0 for a free one.")] = 0,
+) -> None:
+    """Find the best price with a coordinator, a shuffler and hundreds of devices that really talk to each other.
+
+    All are processes on this machine. At the end the same reports go through the simulator, and the plans and the state
+    must be the same; exits with 1 if they are not.
+    """
+    need_service()
+    from voxpop.service.definition import Definition, Rules
+    from voxpop.service.demo import running
+
+    require_integer("devices", devices, least=10, most=100_000)
+    require_number("epsilon", epsilon, above=0)
+    require_integer("port", port, least=0, most=65535)
+    start = time.monotonic()
+    with console.status("asking 40 customers in a pilot, and calibrating"):
+        scenario = make_scenario("pricing", Options(horizon=horizon, size=51))
+    privacy = Private("shuffle", epsilon)
+    rules = Rules(deadline=10.0)
+    definition = Definition(scenario.problem, make_policy("dpbe", **scenario.settings), privacy, rules, scenario.reward)
+    with tempfile.TemporaryDirectory(prefix="voxpop-demo-") as folder:
+        with console.status("starting a coordinator, a shuffler and two processes of devices"):
+            stack = running(scenario, definition, devices, Path(folder), port)
+            world = stack.__enter__()
+        try:
+            console.print(f"dashboard: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
+            with Live(console=console, refresh_per_second=5) as live:
+                last: dict[str, Any] = {}
+
+                def watch(seen: dict[str, Any]) -> None:
+                    last.update(seen)
+                    live.update(_picture(seen, devices))
+                    if seen["status"]["short"] and world.registered >= devices:
+                        lacking = seen["status"]["short"]
+                        raise InputError(
+                            f"phase {seen['status']['phase']} lacks {lacking} people, and everyone took part once; "
+                            f"run it with more --devices than {devices}"
+                        )
+
+                world.play(watch)
+            problems = world.check()
+        finally:
+            stack.__exit__(None, None, None)
+    _conclude(last, world.reports, problems, scenario.f, time.monotonic() - start)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _picture(seen: dict[str, Any], devices: int) -> Group:
+    """The study as it is now."""
+    status = seen["status"]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("phase", "rounds", "played", "people", "left", "widest bound"):
+        table.add_column(name, justify="right")
+    for phase in seen["phases"]:
+        cells = (phase["phase"], f"{phase['rounds']:,}", phase["arms"], phase["people"], phase["active"])
+        table.add_row(*map(str, cells), f"±{phase['width']:.3g}")
+    bars = Table.grid(padding=(0, 2))
+    for name, part, whole in (
+        ("devices registered", status["registered"], devices),
+        ("rounds played", status["played"], status["rounds"]),
+        ("people answered", status["answered"], status["participants"]),
+    ):
+        bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
+    ledger = seen["ledger"]
+    spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
+    text = (
+        f"phase {status['phase']}, {status['stage']}; best so far {seen['actions'][status['best']['index']]}; privacy "
+        f"ledger: {ledger['releases']} releases about {ledger['users']:,} people, eps of the most exposed {spent}"
+    )
+    return Group(table, bars, text)
+
+
+def _conclude(
+    seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
+) -> None:
+    """What came out, and whether the simulator says the same."""
+    best = seen["status"]["best"]["index"]
+    sent = sum(map(len, reports.values()))
+    console.print(
+        f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} a customer of {f.max():.3f} possible; "
+        f"{sent:,} reports from {sent:,} devices in {len(reports)} phases; {seconds:.1f} s",
+        highlight=False,
+    )
+    if not problems:
+        console.print(
+            "[green]the same[/green]: the simulator, given the same reports, makes the same plans and ends in the same "
+            "state, to the last bit"
+        )
+    for problem in problems:
+        console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")

@@ -1,0 +1,255 @@
+"""`voxpop serve`, `shuffler`, `migrate`, `keys` and `study`: for those who run a service."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from voxpop.cli.display import console
+from voxpop.errors import InputError
+from voxpop.report.summary import describe
+
+Database = Annotated[str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")]
+Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")]
+Port = Annotated[int | None, typer.Option(help="The port to listen on.")]
+Cert = Annotated[Path | None, typer.Option("--tls-cert", help="The certificate, for https.")]
+Key = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
+Rate = Annotated[float | None, typer.Option(help="Requests a second from one address; 0 for no limit.")]
+Body = Annotated[int | None, typer.Option(help="The largest request body, in bytes.")]
+Level = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
+Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is believed, with commas.")]
+
+
+def need_service() -> None:
+    """One sentence for those who installed the core alone."""
+    for name in ("alembic", "fastapi", "httpx", "prometheus_client", "pydantic_settings", "structlog", "uvicorn"):
+        if find_spec(name) is None:
+            raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
+
+
+def serve(
+    database: Database = None,
+    host: Host = None,
+    port: Port = None,
+    shuffler_url: Annotated[str | None, typer.Option(help="The shuffler, for studies of the shuffle model.")] = None,
+    shuffler_public_url: Annotated[str | None, typer.Option(help="Its address for devices, if another.")] = None,
+    tls_cert: Cert = None,
+    tls_key: Key = None,
+    rate: Rate = None,
+    max_body: Body = None,
+    trusted_proxies: Proxies = None,
+    log_level: Level = None,
+    open_dashboard: Annotated[bool | None, typer.Option(help="Let anyone see the dashboard.")] = None,
+    migrate: Migrate = False,
+) -> None:
+    """Run a coordinator.
+
+    Every flag can be set in the environment, as VOXPOP_DATABASE and so on. Secrets are read from there or from files:
+    VOXPOP_SECRET_FILE (made by itself beside an SQLite database) and VOXPOP_SHUFFLER_KEY_FILE.
+    """
+    need_service()
+    from voxpop.service import logs, serve
+    from voxpop.service.settings import settings_of
+
+    flags = {name: value for name, value in locals().items() if name in FLAGS}
+    settings = settings_of(**flags)
+    if not settings.database:
+        settings.database = "voxpop.db"
+    logs.set_up(settings.log_level)
+    serve.run(serve.coordinator_of(settings, migrate), settings)
+
+
+def shuffler(
+    database: Database = None,
+    host: Host = None,
+    port: Port = None,
+    coordinator_url: Annotated[str | None, typer.Option(help="The coordinator that totals are forwarded to.")] = None,
+    tls_cert: Cert = None,
+    tls_key: Key = None,
+    rate: Rate = None,
+    max_body: Body = None,
+    trusted_proxies: Proxies = None,
+    log_level: Level = None,
+    migrate: Migrate = False,
+) -> None:
+    """Run a shuffler, best by someone else than the coordinator's operator.
+
+    It reads the key that it shares with the coordinator from VOXPOP_SHUFFLER_KEY_FILE.
+    """
+    need_service()
+    from voxpop.service import logs, serve
+    from voxpop.service.settings import settings_of
+
+    flags = {name: value for name, value in locals().items() if name in FLAGS}
+    settings = settings_of(**{"port": 8001, **{name: value for name, value in flags.items() if value is not None}})
+    if not settings.database:
+        settings.database = "voxpop-shuffler.db"
+    logs.set_up(settings.log_level)
+    serve.run(serve.shuffler_of(settings, migrate), settings)
+
+
+FLAGS = (
+    "database",
+    "host",
+    "port",
+    "shuffler_url",
+    "shuffler_public_url",
+    "coordinator_url",
+    "tls_cert",
+    "tls_key",
+    "rate",
+    "max_body",
+    "trusted_proxies",
+    "log_level",
+    "open_dashboard",
+)
+
+
+def migrate(
+    database: Annotated[str, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")] = "voxpop.db",
+    of_shuffler: Annotated[bool, typer.Option("--shuffler", help="It is a shuffler's database.")] = False,
+) -> None:
+    """Bring a service's database up to date; safe to repeat, and safe to run twice at once."""
+    need_service()
+    from voxpop.stores.database import open_database
+    from voxpop.stores.migrate import migrate as upgrade
+
+    before, after = upgrade(open_database(database), "shuffler" if of_shuffler else "coordinator")
+    console.print(f"{database}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
+
+
+keys = typer.Typer(no_args_is_help=True, help="Make keys.")
+study = typer.Typer(no_args_is_help=True, help="Create and watch the studies of a running coordinator.")
+
+
+@keys.command("random")
+def random_key() -> None:
+    """Print a new random key, for a secret file or a shuffler key file."""
+    from voxpop.service.keys import new_key
+
+    typer.echo(new_key())
+
+
+@keys.command("operator")
+def operator_key(
+    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
+    database: Annotated[str, typer.Option(help="The coordinator's database.")] = "voxpop.db",
+) -> None:
+    """Make an operator's key and print it, once; only its hash is kept."""
+    need_service()
+    from voxpop.service.coordinator import Coordinator
+    from voxpop.service.keys import new_key
+    from voxpop.stores.migrate import open_store
+
+    if not 1 <= len(name) <= 64:
+        raise InputError(f"the name of an operator has 1 to 64 characters, got {len(name)}")
+    key = new_key()
+    Coordinator(open_store(database, "coordinator"), b"").add_operator(name, key)
+    typer.echo(key)
+
+
+Url = Annotated[str, typer.Option(help="The coordinator.", envvar="VOXPOP_URL")]
+KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
+LOCAL = "http://127.0.0.1:8000"
+
+
+@study.command("create")
+def create(
+    file: Annotated[Path, typer.Argument(help="The study file (TOML).")],
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+    enrolment_code: Annotated[
+        str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="Only people with it can register.")
+    ] = None,
+) -> None:
+    """Create a study on a coordinator from a study file; repeating it changes nothing."""
+    need_service()
+    from voxpop.service.definition import read_definition
+
+    name, definition = read_definition(file)
+    body = {"definition": definition.as_dict(), "enrolment_code": enrolment_code}
+    _ask(url, key_file, "PUT", f"/v1/studies/{name}", body)
+    console.print(f"study: {name}; watch it with: voxpop study status {name}", highlight=False, soft_wrap=True)
+
+
+@study.command("status")
+def status(
+    name: Annotated[str, typer.Argument(help="The study.")],
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    follow: Annotated[bool, typer.Option(help="Print again whenever something changed, until the end.")] = False,
+) -> None:
+    """Say how far a study is."""
+    need_service()
+    last = ""
+    while True:
+        found = _ask(url, key_file, "GET", f"/v1/studies/{name}")
+        line = json.dumps(found) if as_json else _line(found)
+        if line != last:
+            typer.echo(line)
+        last = line
+        if not follow or found["stage"] == "finished":
+            return
+        time.sleep(1)
+
+
+@study.command("played")
+def played(
+    name: Annotated[str, typer.Argument(help="The study.")],
+    rounds: Annotated[int, typer.Argument(help="Rounds that were played.")],
+    phase: Annotated[int | None, typer.Option(help="The phase; the current one if not given.")] = None,
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Report rounds by hand, where no application does."""
+    need_service()
+    from voxpop.service.keys import new_key
+
+    if phase is None:
+        phase = _ask(url, key_file, "GET", f"/v1/studies/{name}/decision")["phase"]
+    body = {"phase": phase, "rounds": rounds}
+    found = _ask(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
+    typer.echo(f"{found['counted']} rounds counted, {found['played']} played in phase {phase}")
+
+
+def _line(found: dict[str, Any]) -> str:
+    best = describe(found["best"]["decision"])
+    line = f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
+    line += f"{found['answered']:,} of {found['participants']:,} people answered"
+    if found["short"]:
+        line += f" (waiting: {found['short']:,} more people must register)"
+    return f"{line}; {found['active']} actions left; best so far: {best}"
+
+
+def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
+    """One request of an operator."""
+    import httpx
+
+    from voxpop.service.keys import key_of_file, require_key
+    from voxpop.service.link import require_url
+
+    key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
+    key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)
+    address = require_url("url", url) + path
+    try:
+        answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
+    except httpx.HTTPError as error:
+        raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
+    if answer.status_code >= 400:
+        raise InputError(_sentence(answer))
+    return answer.json()
+
+
+def _sentence(answer: Any) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, LookupError, TypeError):
+        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"

@@ -1,0 +1,55 @@
+"""Structured logs: one JSON object a line, on standard error; what happened, and never a key, a token or a report."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from voxpop.errors import require_choice
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class _Plain(logging.Handler):
+    """What libraries log, without their messages' arguments of unknown content: only where and how bad."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(record.levelno, "library", logger=record.name, line=record.lineno)
+
+
+def set_up(level: str = "info") -> None:
+    """Send every log line of the process through one format."""
+    threshold = LEVELS[require_choice("log level", level, LEVELS)]
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.root.handlers[:] = [_Plain()]
+    logging.root.setLevel(max(threshold, logging.WARNING))
+
+
+def noter(service: str) -> Callable[..., None]:
+    """The function with which a service notes what happens."""
+    log = structlog.get_logger().bind(service=service)
+
+    def note(event: str, **values: Any) -> None:
+        log.info(event, **values)
+
+    return note
+
+
+def fault(event: str, error: BaseException, **values: Any) -> None:
+    """Note an unexpected error by its type and place: its message may quote what must not be logged."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames[-6:]]
+    structlog.get_logger().error(event, error=type(error).__name__, places=places, **values)

@@ -1,0 +1,57 @@
+"""A report on its way: from JSON to eight bytes a number, and whether it can be added up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import Array, InputError
+from voxpop.service.refusals import Refusal
+
+NUMBERS = {int, float}  # bool is an int to Python, but not to us
+
+
+def decode(body: bytes) -> bytes:
+    """The numbers of {"report": [...]}, or a refusal."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, 'the body is not JSON; send {"report": [numbers]}') from None
+    report = document.get("report") if isinstance(document, dict) and len(document) == 1 else None
+    if not isinstance(report, list) or not report or not NUMBERS.issuperset(map(type, report)):
+        raise Refusal(422, 'the body is not a report; send {"report": [numbers]}')
+    try:
+        numbers = np.array(report, dtype="<f8")
+    except OverflowError:
+        raise Refusal(422, "a report holds a number beyond all bounds; send finite numbers only") from None
+    if not np.isfinite(numbers).all():
+        raise Refusal(422, "a report holds a number that is not finite; send finite numbers only")
+    return numbers.tobytes()
+
+
+def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: list[int]) -> list[tuple[int, Refusal]]:
+    """The reports that cannot be added up, by name; usually all can, and one sum tells."""
+    fitting = [(name, body) for name, body in zip(names, bodies, strict=True) if len(body) == 8 * arms]
+    problems = [
+        (name, Refusal(422, f"a report has {arms} numbers, got {len(body) // 8}; send one for each arm"))
+        for name, body in zip(names, bodies, strict=True)
+        if len(body) != 8 * arms
+    ]
+    if not fitting:
+        return problems
+    try:
+        tally(matrix([body for _, body in fitting], arms))
+    except InputError as error:
+        if len(fitting) == 1:
+            return [*problems, (fitting[0][0], Refusal(422, str(error)))]
+        for name, body in fitting:
+            problems += check(tally, arms, [body], [name])
+    return problems
+
+
+def matrix(bodies: Sequence[bytes], arms: int) -> Array:
+    """Stored reports as numbers, (people, arms)."""
+    return np.frombuffer(b"".join(bodies), dtype="<f8").reshape(-1, arms)

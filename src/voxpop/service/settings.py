@@ -1,0 +1,68 @@
+"""Settings of the services: from the environment (VOXPOP_...) or from flags; secrets from the environment or files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from voxpop.errors import InputError
+from voxpop.service.keys import key_of_file, own_secret, require_key
+
+
+class Settings(BaseSettings):
+    """What both services have; unset flags leave it to the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="VOXPOP_", extra="ignore")
+
+    database: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    secret: SecretStr | None = None
+    secret_file: Path | None = None
+    shuffler_key: SecretStr | None = None
+    shuffler_key_file: Path | None = None
+    shuffler_url: str | None = None
+    shuffler_public_url: str | None = None
+    coordinator_url: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    rate: float = 200.0  # requests a second from one address
+    burst: float = 1000.0
+    max_body: int = 2**20
+    log_level: str = "info"
+    open_dashboard: bool = False
+    trusted_proxies: str = ""  # addresses whose X-Forwarded-For is believed
+
+    def own_secret(self) -> bytes:
+        """The secret from which tokens are made; an embedded database has a file of its own for it."""
+        given = _key("secret", self.secret, self.secret_file)
+        if given is None and "://" in self.database:
+            raise InputError(
+                "coordinators on one PostgreSQL share a secret; set VOXPOP_SECRET_FILE to a file with one, "
+                "made with: voxpop keys random"
+            )
+        return (given or own_secret(Path(self.database + ".secret"))).encode()
+
+    def own_shuffler_key(self) -> bytes | None:
+        """The key that coordinator and shuffler share, if there is one."""
+        key = _key("shuffler key", self.shuffler_key, self.shuffler_key_file)
+        return None if key is None else key.encode()
+
+
+def settings_of(**flags: Any) -> Settings:
+    """The settings with these flags; what is None comes from the environment."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = str(first["loc"][0])
+        raise InputError(f"{name} cannot be used: {first['msg']}; correct the flag or VOXPOP_{name.upper()}") from None
+
+
+def _key(name: str, value: SecretStr | None, path: Path | None) -> str | None:
+    if value is not None:
+        return require_key(f"the {name}", value.get_secret_value())
+    return None if path is None else key_of_file(name, path)

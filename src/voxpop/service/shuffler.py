@@ -1,0 +1,181 @@
+"""The shuffler without HTTP: it waits for a whole batch of reports, and forwards how many ones each coordinate has.
+
+It knows a batch by a random name, how many coordinates and bits a report has, and which tokens may send one. It knows
+neither the study nor the people, and what it forwards is all that shuffled bits reveal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import sqlalchemy as sa
+
+from voxpop.privacy.shuffle import count_ones
+from voxpop.service.keys import digest_of, hash_key, same
+from voxpop.service.refusals import Refusal
+from voxpop.service.reports import check, matrix
+from voxpop.stores.database import Database
+from voxpop.stores.schema import batches, reports, tokens
+
+CHUNK = 2_000
+Verdict = bool | Refusal
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A report for a batch, with the token that allows it."""
+
+    batch: str
+    token: str
+    body: bytes
+
+
+@dataclass
+class Shuffler:
+    """Everything is in its own database."""
+
+    database: Database
+    note: Callable[..., None]
+
+    def announce(
+        self, batch: str, coordinates: int, bits: int, size: int, fresh: list[bytes], overdue: list[bytes]
+    ) -> dict[str, Any]:
+        """Make a batch known, let tokens in, and shut out those whose time is over and who have not answered."""
+        constants = {"coordinates": coordinates, "bits": bits, "size": size}
+        with self.database.write() as connection:
+            row = self._batch(connection, batch)
+            if row is None:
+                connection.execute(sa.insert(batches).values(id=batch, state="collecting", **constants))
+                self.note("announced", size=size)
+            elif any(getattr(row, name) != value for name, value in constants.items()):
+                raise Refusal(409, "this batch was announced with other constants; nothing was changed")
+            mine = dict(
+                connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == batch)).all()
+            )
+            new = [token for token in dict.fromkeys(fresh) if token not in mine]
+            if new:
+                rows = [{"token_hash": token, "batch": batch, "withdrawn": False} for token in new]
+                connection.execute(sa.insert(tokens), rows)
+            withdrawn = [token for token in overdue if mine.get(token) is None]
+            if row is not None and row.state != "collecting":
+                withdrawn = []  # the batch is whole: nobody needs to be replaced
+            if withdrawn:
+                shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
+                connection.execute(shut, [{"token": token} for token in withdrawn])
+        count = sum(digest is not None for digest in mine.values())
+        answered = [token for token in overdue if mine.get(token) is not None]
+        return {
+            "count": count,
+            "withdrawn": [token.hex() for token in withdrawn],
+            "answered": [token.hex() for token in answered],
+        }
+
+    def store(self, uploads: list[Sealed]) -> list[Verdict]:
+        """Store what may be stored, and seal the batches that are whole, in one transaction."""
+        verdicts: list[Verdict] = [Refusal(401, "this token is not known; check in to get the right one")] * len(
+            uploads
+        )
+        groups: dict[str, list[int]] = defaultdict(list)
+        for index, upload in enumerate(uploads):
+            groups[upload.batch].append(index)
+        with self.database.write() as connection:
+            for batch in sorted(groups):
+                row = self._batch(connection, batch)
+                if row is None:
+                    continue
+                chosen = [uploads[index] for index in groups[batch]]
+                for index, verdict in zip(groups[batch], self._store(connection, row, chosen), strict=True):
+                    verdicts[index] = verdict
+        return verdicts
+
+    def _store(self, connection: sa.Connection, batch: Any, uploads: list[Sealed]) -> list[Verdict]:
+        hashes = [hash_key(upload.token) for upload in uploads]
+        wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
+        known = {row.token_hash: row for row in connection.execute(wanted)}
+        tally = partial(count_ones, arms=batch.coordinates, bits=batch.bits)
+        bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
+        problems = dict(check(tally, batch.coordinates, bodies, names))
+        room = batch.size - self._count(connection, batch.id) if batch.state == "collecting" else 0
+        new: dict[bytes, tuple[bytes, bytes]] = {}
+        verdicts: list[Verdict] = []
+        for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
+            digest = digest_of(upload.token, upload.body)
+            verdict = _judge(batch, known.get(hashed), hashed, digest, new, room > 0, problems.get(index))
+            verdicts.append(verdict)
+            if verdict is True:
+                new[hashed] = (upload.body, digest)
+                room -= 1
+        if new:
+            rows = [{"token_hash": token, "batch": batch.id, "body": body} for token, (body, _) in new.items()]
+            connection.execute(sa.insert(reports), rows)
+            mark = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
+            marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
+            connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
+            if room == 0:
+                self._seal(connection, batch)
+        return verdicts
+
+    def _seal(self, connection: sa.Connection, batch: Any) -> None:
+        """Count the ones of a whole batch, keep the total until it is taken, and delete the reports."""
+        wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
+        bodies = connection.execute(wanted).scalars().partitions(CHUNK)
+        parts = (count_ones(matrix(part, batch.coordinates), batch.coordinates, batch.bits) for part in bodies)
+        tally = reduce(add, parts)
+        assert tally.count == batch.size, "only a whole batch is sealed"
+        took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
+        # In the order of the hashes, which says nothing of who came first.
+        names = sorted(token.hex() for token in connection.execute(took_part).scalars())
+        total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
+        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state="sealed", total=total))
+        connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
+        self.note("sealed", size=batch.size)
+
+    def sealed(self) -> list[tuple[str, dict[str, Any]]]:
+        """The totals that wait to be taken."""
+        wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == "sealed")
+        with self.database.read() as connection:
+            return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
+
+    def taken(self, batch: str) -> None:
+        """The coordinator has the total: forget it."""
+        with self.database.write() as connection:
+            done = sa.update(batches).where(batches.c.id == batch, batches.c.state == "sealed")
+            connection.execute(done.values(state="forwarded", total=None))
+        self.note("forwarded")
+
+    def _batch(self, connection: sa.Connection, batch: str) -> Any:
+        return connection.execute(sa.select(batches).where(batches.c.id == batch).with_for_update()).first()
+
+    def _count(self, connection: sa.Connection, batch: str) -> int:
+        wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
+        return int(connection.execute(wanted).scalar_one())
+
+
+def _judge(
+    batch: Any,
+    row: Any,
+    hashed: bytes,
+    digest: bytes,
+    new: dict[bytes, tuple[bytes, bytes]],
+    room: bool,
+    problem: Refusal | None,
+) -> Verdict:
+    """What becomes of one report, given what is stored and what came just before it."""
+    if row is None or not same(row.token_hash, hashed):
+        return Refusal(401, "this token is not known; check in to get the right one")
+    if row.batch != batch.id:
+        return Refusal(403, "this token is for another batch; upload where the check-in said")
+    known = new[hashed][1] if hashed in new else row.digest
+    if known is not None:
+        if same(known, digest):
+            return False
+        return Refusal(409, "another report was counted under this token; it stays as it is")
+    if row.withdrawn or not room:
+        return Refusal(410, "this invitation is over; the report came too late and was not counted")
+    return problem if problem is not None else True

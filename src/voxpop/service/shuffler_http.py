@@ -1,0 +1,168 @@
+"""The shuffler over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated
+
+import httpx
+import sqlalchemy as sa
+from fastapi import FastAPI
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from voxpop.service import link, logs
+from voxpop.service.direct import Direct
+from voxpop.service.guard import Buckets, Guard, Metrics
+from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
+from voxpop.service.keys import signed
+from voxpop.service.refusals import Refusal, one
+from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
+from voxpop.service.shuffler import Sealed, Shuffler, Verdict
+from voxpop.service.writing import GroupWriter
+
+DESCRIPTION = (
+    "A shuffler takes encoded reports, waits for a whole batch, and forwards how many ones each coordinate has. Every "
+    'operation says in x-voxpop-role who may call it. Errors are {"error": one sentence}.'
+)
+RETRY = 1.0  # seconds between attempts to forward
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Announcement(BaseModel):
+    """A batch, the tokens that may send reports, and those whose time is over."""
+
+    model_config = ConfigDict(extra="forbid")
+    coordinates: int = Field(ge=1, le=100_000)
+    bits: int = Field(ge=1, le=10**9)
+    size: int = Field(ge=1, le=10**7)
+    tokens: list[Hash]
+    overdue: list[Hash]
+
+
+class ShufflerService:
+    """The handlers, and the task that forwards."""
+
+    def __init__(self, shuffler: Shuffler, coordinator_url: str, key: bytes) -> None:
+        self.shuffler, self.url, self.key = shuffler, coordinator_url, key
+        self.metrics = Metrics()
+        self.writer: GroupWriter[Sealed, Verdict] = GroupWriter(shuffler.store)
+        self._client = httpx.Client(timeout=30)
+        self._something = asyncio.Event()
+
+    async def coordinator(self, request: Request) -> str:
+        given = request.headers.get("x-voxpop-signature", "")
+        if not signed(self.key, request.method, request.url.path, await request.body(), given):
+            raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
+        return ""
+
+    async def announce(self, request: Request, _: str) -> Response:
+        said = await body_of(request, Announcement)
+        fresh, overdue = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue))
+        constants = text_of(request, "batch"), said.coordinates, said.bits, said.size
+        return JSONResponse(await run_in_threadpool(self.shuffler.announce, *constants, fresh, overdue))
+
+    async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
+        """Count a report; False if it was counted before."""
+        new = one([await self.writer.put(Sealed(require_text("batch", match["batch"]), token, report))])
+        if new:
+            self.metrics.reports.inc()
+            self._something.set()
+        return new
+
+    async def health(self, request: Request, _: str) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def ready(self, request: Request, _: str) -> Response:
+        def look() -> None:
+            with self.shuffler.database.read() as connection:
+                connection.execute(sa.select(1))
+
+        try:
+            await asyncio.wait_for(run_in_threadpool(look), 5)
+        except Exception:
+            raise Refusal(503, "the database does not answer; look at it first") from None
+        return JSONResponse({"status": "ready"})
+
+    async def measures(self, request: Request, _: str) -> Response:
+        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def openapi(self, request: Request, _: str) -> Response:
+        return JSONResponse(request.app.openapi())
+
+    async def forward(self) -> None:
+        """Forward totals until they are taken, for ever."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._something.wait(), RETRY)
+            self._something.clear()
+            try:
+                await run_in_threadpool(self._forward)
+            except Exception as error:  # the coordinator is away: it will be back
+                logs.fault("forward", error)
+                await asyncio.sleep(RETRY)
+
+    def _forward(self) -> None:
+        for batch, total in self.shuffler.sealed():
+            answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
+            if answer.status_code in (200, 201, 410):  # 410: the phase was released with this total already
+                self.shuffler.taken(batch)
+            else:
+                self.shuffler.note("not_taken", status=answer.status_code)
+
+    def routes(self) -> list[Route]:
+        """Every address of the shuffler."""
+        alive, batch = schema(status=str), "/v1/batches/{batch}"
+        return [
+            Route("GET", "/healthz", "anyone", self.health, "The process lives.", {200: alive}),
+            Route("GET", "/readyz", "anyone", self.ready, "The service can work.", {200: alive}, (503,)),
+            Route("GET", "/metrics", "anyone", self.measures, "Prometheus metrics.", {200: None}, media="text/plain"),
+            Route("GET", "/openapi.json", "anyone", self.openapi, "This description.", {200: schema(paths=dict)}),
+            Route(
+                "PUT",
+                batch,
+                "coordinator",
+                self.announce,
+                "Announce a batch, new tokens, and tokens whose time is over; may be repeated.",
+                {200: schema(count=int, withdrawn=list, answered=list)},
+                (404, 409),
+                Announcement.model_json_schema(),
+                most_bytes=MOST_STUDY_BYTES,
+            ),
+            Route(
+                "PUT",
+                batch + "/report",
+                "token",
+                unreached,
+                "Upload the report of an invitation; the same again is fine, another one is refused.",
+                {201: RECEIPT, 200: RECEIPT},
+                (403, 404, 409, 410, 503),
+                REPORT,
+            ),
+        ]
+
+    def app(self) -> FastAPI:
+        """The application without its guard."""
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            forwarding = asyncio.create_task(self.forward())
+            yield
+            forwarding.cancel()
+            await asyncio.gather(forwarding, return_exceptions=True)
+            await self.writer.close()
+
+        gates: dict[Role, Gate] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
+        return make_app("voxpop shuffler", DESCRIPTION, self.routes(), gates, openapi_url=None, lifespan=lifespan)
+
+    def guarded(self, buckets: Buckets, most_bytes: int) -> Guard:
+        """The application as it meets the world."""
+        larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
+        uploads = next(route for route in self.routes() if route.role == "token")
+        return Guard(self.app(), self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))

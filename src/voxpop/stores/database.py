@@ -1,0 +1,112 @@
+"""A database with the traps of its kind handled: transactions that really lock, and commits that really last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from voxpop.errors import InputError
+
+BUSY_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Database:
+    """Transactions on one database."""
+
+    engine: sa.Engine
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is a SQLite file."""
+        return self.engine.dialect.name == "sqlite"
+
+    @property
+    def name(self) -> str:
+        """Its address, for people: without a password."""
+        url = self.engine.url
+        return str(url.database) if self.embedded else url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that may change things; on SQLite it holds the one write lock from its beginning."""
+        with self.engine.connect().execution_options(voxpop_write=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that only looks."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self.engine.dispose()
+
+
+def open_database(address: str) -> Database:
+    """The database at a path (SQLite) or a URL (sqlite:///..., postgresql://...)."""
+    url = _url(address)
+    if url.get_backend_name() == "sqlite":
+        return Database(_sqlite(url))
+    engine = sa.create_engine(url, pool_size=20, max_overflow=20, pool_pre_ping=True)
+    try:
+        with engine.connect():
+            pass
+    except sa.exc.OperationalError as error:
+        place = url.render_as_string(hide_password=True)
+        reason = str(error.orig).strip().splitlines()[0]
+        raise InputError(f"cannot reach the database {place}: {reason}; check the address and the server") from None
+    return Database(engine)
+
+
+def _url(address: str) -> URL:
+    if "://" not in address:
+        return URL.create("sqlite+pysqlite", database=str(Path(address)))
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        raise InputError("the database address is not a URL; write a path, or postgresql://user@host/name") from None
+    kinds = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+    if url.drivername not in kinds:
+        raise InputError(f"unknown kind of database {url.drivername!r}; use a path for SQLite, or postgresql://...")
+    return url.set(drivername=kinds[url.drivername])
+
+
+def _sqlite(url: URL) -> sa.Engine:
+    if not url.database or url.database == ":memory:":
+        raise InputError("a service needs a database that outlives it; name a file")
+    folder = Path(url.database).resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {str(folder)!r} for the database; create it first")
+    engine = sa.create_engine(url, pool_size=20, max_overflow=20, connect_args={"check_same_thread": False})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _: Any) -> None:
+        # The driver's own transactions begin too late and lose updates: begin them ourselves, below.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        # The timeout first: switching to WAL takes a lock too.
+        for pragma in (
+            f"busy_timeout = {BUSY_SECONDS * 1000}",
+            "journal_mode = WAL",
+            "synchronous = FULL",  # what is acknowledged survives a power cut
+            "foreign_keys = ON",
+            "secure_delete = ON",  # a report that was deleted is overwritten, not just unlinked
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("voxpop_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

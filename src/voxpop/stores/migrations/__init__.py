@@ -1,0 +1,1 @@
+"""Schema migrations, applied by `voxpop migrate`; one folder for each kind of database."""

@@ -1,0 +1,126 @@
+"""The tables. The migrations create them; a test checks that both agree.
+
+Coordinator: `events` is the append-only log from which all else about a study follows. `studies` holds how far the
+current phase is, and is the row that transactions lock. `inbox` holds raw reports until their phase closes.
+
+Shuffler: `reports` holds encoded reports until their batch is whole; it knows tokens, but no people and no study.
+"""
+
+import sqlalchemy as sa
+
+coordinator = sa.MetaData()
+shuffler = sa.MetaData()
+
+BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
+
+studies = sa.Table(
+    "studies",
+    coordinator,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),  # the last event
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("stage", sa.String(16), nullable=False),  # planning, playing, collecting, finished
+    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the phase
+    sa.Column("opened_at", sa.Float, nullable=False),
+    sa.Column("short", sa.Integer, nullable=False),  # people who are lacking
+    sa.Column("batch", sa.String(64)),  # the phase's name at the shuffler
+    sa.Column("enrolment_hash", sa.LargeBinary),
+)
+events = sa.Table(
+    "events",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+plays = sa.Table(
+    "plays",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("rounds", sa.BigInteger, nullable=False),
+)
+people = sa.Table(
+    "people",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False),
+    sa.Column("participations", sa.Integer, nullable=False, server_default="0"),
+    sa.UniqueConstraint("study", "key_hash", name="people_key"),
+    sa.Index("people_participations", "study", "participations"),
+)
+invitations = sa.Table(
+    "invitations",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("person", BigId, sa.ForeignKey("people.id"), nullable=False),
+    sa.Column("nonce", sa.LargeBinary, nullable=False),
+    sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("deadline", sa.Float, nullable=False),
+    sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, if it must
+    sa.Column("expired", sa.Boolean, nullable=False),
+    sa.Index("invitations_phase", "study", "phase", "deadline"),
+    sa.Index("invitations_person", "person", "phase"),
+)
+receipts = sa.Table(
+    "receipts",
+    coordinator,
+    sa.Column("invitation", BigId, sa.ForeignKey("invitations.id"), primary_key=True),
+    sa.Column("digest", sa.LargeBinary),  # keyed by the token, which is nowhere in the database
+)
+inbox = sa.Table(
+    "inbox",
+    coordinator,
+    sa.Column("invitation", BigId, sa.ForeignKey("invitations.id"), primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index("inbox_phase", "study", "phase"),
+)
+totals = sa.Table(
+    "totals",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+operators = sa.Table(
+    "operators",
+    coordinator,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
+)
+
+batches = sa.Table(
+    "batches",
+    shuffler,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("coordinates", sa.Integer, nullable=False),
+    sa.Column("bits", sa.Integer, nullable=False),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
+    sa.Column("total", sa.Text),  # what is forwarded, from sealing until it is acknowledged
+)
+tokens = sa.Table(
+    "tokens",
+    shuffler,
+    sa.Column("token_hash", sa.LargeBinary, primary_key=True),
+    sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
+    sa.Column("withdrawn", sa.Boolean, nullable=False),
+    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token; NULL: none yet
+    sa.Index("tokens_batch", "batch"),
+)
+reports = sa.Table(
+    "reports",
+    shuffler,
+    sa.Column("token_hash", sa.LargeBinary, sa.ForeignKey("tokens.token_hash"), primary_key=True),
+    sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index("reports_batch", "batch"),
+)

@@ -1,0 +1,28 @@
+"""A real server in a thread, on a port of its own."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from time import sleep
+from typing import Literal
+
+import uvicorn
+from starlette.types import ASGIApp
+
+
+@contextmanager
+def served(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
+    """Without its lifespan nothing runs in the background, and the test takes every step itself."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan=lifespan))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

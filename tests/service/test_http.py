@@ -1,0 +1,412 @@
+"""Over HTTP: who may call what, what is refused and how, and what stays out of the logs."""
+
+import io
+import json
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+import numpy as np
+import pytest
+import structlog
+from starlette.types import ASGIApp
+
+from tests.service.served import served
+from tests.service.world import SECRET, STUDY, Clock, definition, private
+from voxpop.service import logs
+from voxpop.service.coordinator import Coordinator
+from voxpop.service.guard import Buckets
+from voxpop.service.http import Service
+from voxpop.service.keys import new_key, sign
+from voxpop.service.refusals import Refusal
+from voxpop.service.shuffler import Shuffler
+from voxpop.service.shuffler_http import ShufflerService
+from voxpop.stores.migrate import open_store
+
+KEY, SHUFFLER_KEY = new_key(), b"k" * 40
+BATCH = "b" * 43
+
+
+def as_(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+@contextmanager
+def client_of(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[httpx.Client]:
+    with served(app, lifespan) as url, httpx.Client(base_url=url, timeout=30) as client:
+        yield client
+
+
+class Site:
+    """A coordinator behind HTTP with one study that collects, and its people."""
+
+    def __init__(self, folder: Path, rate: float = 0.0, model: str = "central") -> None:
+        self.clock = Clock()
+        self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET, clock=self.clock)
+        self.coordinator.add_operator("me", KEY)
+        self.service = Service(self.coordinator, SHUFFLER_KEY)
+        self.stack = ExitStack()
+        self.client = self.stack.enter_context(client_of(self.service.guarded(Buckets(rate, 3), 4096)))
+        self.people = [new_key() for _ in range(20)]
+
+    def close(self) -> None:
+        self.stack.close()
+        self.coordinator.database.close()
+
+    def collect(self, **rules: Any) -> None:
+        self.coordinator.create(STUDY, definition(private("central"), **rules))
+        for key in self.people:
+            self.coordinator.register(STUDY, key)
+        self.step()
+        self.coordinator.play(STUDY, 1, "all", 1)
+        self.step()
+
+    def step(self) -> None:
+        while self.coordinator.step(STUDY):
+            pass
+
+    def invited(self) -> list[dict[str, Any]]:
+        found = [self.client.get(f"/v1/studies/{STUDY}/checkin", headers=as_(key)).json() for key in self.people]
+        return [one for one in found if one["invited"]]
+
+    def put(self, token: str, body: Any, phase: object = 1, study: str = STUDY, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.client.put(
+            f"/v1/studies/{study}/phases/{phase}/report",
+            content=content,
+            headers={"content-type": "application/json", **as_(token), **headers},
+        )
+
+    @property
+    def answered(self) -> int:
+        return int(self.coordinator.status(STUDY)["answered"])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+def sentence(answer: httpx.Response) -> str:
+    """Every refusal is one sentence."""
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert body["error"]
+    assert "\n" not in body["error"]
+    return str(body["error"])
+
+
+def test_a_report_is_counted_once(site: Site) -> None:
+    site.collect()
+    token = site.invited()[0]["token"]
+    assert site.put(token, {"report": [0.5]}).status_code == 201
+    assert site.put(token, {"report": [0.5]}).status_code == 200
+    other = site.put(token, {"report": [0.6]})
+    assert other.status_code == 409
+    assert "stays as it is" in sentence(other)
+    assert site.answered == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[" * 100_0, 400),
+        (b'{"report": [NaN]}', 422),
+        (b'{"report": [Infinity]}', 422),
+        (b'{"report": [1e999]}', 422),
+        (b'{"report": [' + b"9" * 400 + b"]}", 422),
+        (b'{"report": ["0.5"]}', 422),
+        (b'{"report": [true]}', 422),
+        (b'{"report": [null]}', 422),
+        (b'{"report": [[0.5]]}', 422),
+        (b'{"report": []}', 422),
+        (b'{"report": [0.5, 0.5]}', 422),
+        (b'{"report": 0.5}', 422),
+        (b'{"report": [0.5], "more": 1}', 422),
+        (b"[0.5]", 422),
+        (b"null", 422),
+        (b"\xff\xfe", 400),
+        (b'{"report": [' + b"0.5," * 2000 + b"0.5]}", 413),
+    ],
+)
+def test_bad_reports(site: Site, body: bytes, status: int) -> None:
+    site.collect()
+    token = site.invited()[0]["token"]
+    answer = site.put(token, body)
+    assert answer.status_code == status, answer.text
+    sentence(answer)
+    assert site.answered == 0
+    assert site.put(token, {"report": [0.5]}).status_code == 201
+
+
+def test_wrong_tokens_studies_phases_and_types(site: Site) -> None:
+    site.collect()
+    token, good = site.invited()[0]["token"], {"report": [0.5]}
+    answers = {
+        401: [site.put(new_key(), good), site.put(KEY, good), site.put(site.people[0], good), site.put("short", good)],
+        403: [site.put(token, good, phase=2)],
+        404: [site.put(token, good, phase="x"), site.put(token, good, phase=0), site.put(token, good, study="UPPER")],
+        415: [site.put(token, good, **{"content-type": "text/plain"})],
+    }
+    for status, found in answers.items():
+        for answer in found:
+            assert answer.status_code == status, answer.text
+            sentence(answer)
+    nowhere = site.put(token, good, study="coffee")
+    assert nowhere.status_code == 403
+    assert site.answered == 0
+
+
+def test_too_late(site: Site) -> None:
+    site.collect(deadline=10.0)
+    token = site.invited()[0]["token"]
+    site.clock.now += 11
+    site.step()
+    answer = site.put(token, {"report": [0.5]})
+    assert answer.status_code == 410
+    assert "too late" in sentence(answer)
+    tokens = [one["token"] for one in site.invited()]
+    assert [site.put(one, {"report": [0.5]}).status_code for one in tokens] == [201] * 12
+    site.step()
+    assert site.put(tokens[0], {"report": [0.5]}).status_code == 200  # the acknowledgement was lost
+    assert site.put(tokens[0], {"report": [0.6]}).status_code == 409
+    assert site.put(token, {"report": [0.5]}).status_code == 410
+
+
+def test_time_is_told_in_seconds_left(site: Site) -> None:
+    """A device whose clock is years off must know how long it has."""
+    site.collect(deadline=50.0)
+    site.clock.now += 20
+    assert site.invited()[0]["seconds_left"] == 30.0
+
+
+def test_nobody_can_speak_for_the_shuffler(site: Site) -> None:
+    path, body = f"/v1/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
+    for signature in (
+        "",
+        "v1=" + "0" * 64,
+        sign(b"another key", "PUT", path, body),
+        sign(SHUFFLER_KEY, "PUT", path, b""),
+    ):
+        headers = {"content-type": "application/json", "x-voxpop-signature": signature}
+        answer = site.client.put(path, content=body, headers=headers)
+        assert answer.status_code == 401
+        assert "shuffler" in sentence(answer)
+    headers = {"content-type": "application/json", "x-voxpop-signature": sign(SHUFFLER_KEY, "PUT", path, body)}
+    assert site.client.put(path, content=body, headers=headers).status_code == 410
+
+
+def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
+    database = open_store(str(tmp_path / "s.db"), "shuffler")
+    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
+    body = json.dumps({"coordinates": 1, "bits": 5, "size": 1, "tokens": [], "overdue": []}).encode()
+    path = f"/v1/batches/{BATCH}"
+    with client_of(service.guarded(Buckets(0, 1), 4096)) as client:
+        for key, status in ((b"another", 401), (SHUFFLER_KEY, 200)):
+            headers = {"content-type": "application/json", "x-voxpop-signature": sign(key, "PUT", path, body)}
+            assert client.put(path, content=body, headers=headers).status_code == status
+        assert client.put(path, content=body, headers={"content-type": "application/json"}).status_code == 401
+    database.close()
+
+
+ROUTES = [(route.method, route.path, route.role) for route in Service(None).routes()]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("method", "path", "role"), ROUTES)
+def test_every_route_declares_a_role_and_refuses_the_others(site: Site, method: str, path: str, role: str) -> None:
+    site.collect()
+    declared = site.client.get("/openapi.json").json()["paths"][path][method.lower()]
+    assert declared["x-voxpop-role"] == role
+    address = path.format(study=STUDY, phase=1, key="k", batch=BATCH)
+    body = {"report": [0.5]} if role == "token" else {}
+    strangers = {"operator": KEY, "participant": site.people[0], "token": site.invited()[0]["token"]}
+    for name, key in {**strangers, "unknown": new_key(), "nothing": ""}.items():
+        # A device chooses its own key, so anybody may register one, but each checks in only for itself.
+        if role in ("anyone", name) or (role == "participant" and method == "PUT"):
+            continue
+        headers = as_(key) if key else {}
+        answer = site.client.request(method, address, json=body or None, headers=headers)
+        assert answer.status_code == 401, (name, answer.text)
+        sentence(answer)
+    if role == "anyone":
+        assert site.client.request(method, address).status_code == (503 if path == "/readyz" else 200)
+
+
+def test_unknown_addresses_and_methods(site: Site) -> None:
+    assert (site.client.get("/nothing").status_code, site.client.delete("/v1/studies").status_code) == (404, 405)
+    sentence(site.client.get("/nothing"))
+    sentence(site.client.delete("/v1/studies"))
+
+
+def test_the_rate_is_limited_and_health_is_not(tmp_path: Path) -> None:
+    site = Site(tmp_path, rate=0.001)
+    answers = [site.client.get("/metrics").status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 429, 429]
+    refused = site.client.get("/metrics")
+    assert int(refused.headers["retry-after"]) >= 1
+    sentence(refused)
+    assert site.client.get("/healthz").status_code == 200
+    site.close()
+
+
+def test_buckets_fill_again() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, 3.0, clock)
+    assert [buckets.take("a") > 0 for _ in range(4)] == [False, False, False, True]
+    assert buckets.take("b") == 0
+    clock.now += 0.5
+    assert [buckets.take("a") > 0 for _ in range(2)] == [False, True]
+
+
+def test_a_body_without_a_length_is_cut_off(site: Site) -> None:
+    site.collect()
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 1000
+
+    token = site.invited()[0]["token"]
+    headers = {"content-type": "application/json", **as_(token)}
+    answer = site.client.put(f"/v1/studies/{STUDY}/phases/1/report", content=endless(), headers=headers)
+    assert answer.status_code == 413
+    sentence(answer)
+
+
+def test_an_unexpected_error_is_one_sentence_and_the_service_lives_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.collect()
+    secret = "the-message-quotes-a-report"
+
+    def broken(*_: object) -> None:
+        raise RuntimeError(secret)
+
+    monkeypatch.setattr(site.coordinator, "decision", broken)
+    heard = io.StringIO()
+    with redirect_stderr(heard):
+        logs.set_up("debug")
+        answer = site.client.get(f"/v1/studies/{STUDY}/decision")
+    assert answer.status_code == 500
+    assert "try again" in sentence(answer)
+    assert secret not in heard.getvalue() + answer.text
+    assert '"error": "RuntimeError"' in heard.getvalue()
+    assert site.client.get("/healthz").status_code == 200
+
+
+def test_no_report_key_or_token_is_in_any_log(tmp_path: Path) -> None:
+    heard = io.StringIO()
+    with redirect_stderr(heard):
+        logs.set_up("debug")
+        site = Site(tmp_path)
+        site.coordinator.note = logs.noter("coordinator")
+        site.collect()
+        invitations = site.invited()
+        value = 0.123456789
+        for number, one in enumerate(invitations):
+            site.put(one["token"], {"report": [value + number]})
+            site.put(one["token"], {"report": [math.pi]})
+        site.put(invitations[0]["token"], b"{broken " + str(value).encode())
+        site.client.get(f"/v1/studies/{STUDY}", headers=as_(KEY))
+        site.client.get(f"/{KEY}")
+        site.client.get(f"/v1/studies/{STUDY}/decision?key={KEY}")
+        site.step()
+        site.close()
+    structlog.reset_defaults()
+    text = heard.getvalue()
+    assert '"event": "closed"' in text
+    assert '"status": 409' in text
+    for secret in (KEY, "0.12345", "3.14159", *site.people, *(one["token"] for one in invitations)):
+        assert secret not in text
+    for line in text.splitlines():
+        json.loads(line)
+
+
+def test_no_key_or_token_is_in_the_database(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.collect()
+    tokens = [one["token"] for one in site.invited()]
+    values = np.random.default_rng(0).random(12)
+    for token, value in zip(tokens, values.tolist(), strict=True):
+        site.put(token, {"report": [value]})
+    site.step()
+    site.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("c.db*"))
+    for secret in (KEY, *site.people, *tokens):
+        assert secret.encode() not in stored
+    for value in values:  # the reports of a closed phase are overwritten, not just unlinked
+        assert np.float64(value).tobytes() not in stored
+
+
+def test_enrolment_codes(site: Site) -> None:
+    body = {"definition": definition().as_dict(), "enrolment_code": "sesame-open"}
+    assert site.client.put("/v1/studies/club", json=body, headers=as_(KEY)).status_code == 201
+    key = new_key()
+    for code, status in (
+        ({}, 403),
+        ({"x-voxpop-enrolment": "wrong"}, 403),
+        ({"x-voxpop-enrolment": "sesame-open"}, 201),
+    ):
+        answer = site.client.put("/v1/studies/club/participant", headers={**as_(key), **code})
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"problem": {}},
+        {"problem": None},
+        {"policy": {"name": "gp-ucb"}},
+        {"policy": {"name": "dbpe"}},
+        {"privacy": {"model": "shuffle", "epsilon": 5}},
+        {"rules": {"deadline": -1}},
+        {"rules": {"dedline": 5}},
+        {"more": 1},
+    ],
+)
+def test_studies_that_cannot_be(site: Site, change: dict[str, Any]) -> None:
+    body = {"definition": {**definition().as_dict(), **change}}
+    answer = site.client.put("/v1/studies/bad", json=body, headers=as_(KEY))
+    assert answer.status_code in (409, 422)
+    sentence(answer)
+    assert site.coordinator.studies() == []
+
+
+def test_ready_means_that_studies_move(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    assert site.client.get("/readyz").status_code == 503  # nothing runs in the background here
+    with client_of(Service(site.coordinator).guarded(Buckets(0, 1), 4096), "on") as client:
+        assert client.get("/readyz").json() == {"status": "ready"}
+    site.close()
+
+
+def test_the_dashboard_and_its_data(site: Site) -> None:
+    site.collect()
+    page = site.client.get("/")
+    assert "<svg" in page.text
+    assert "http://" not in page.text.replace("http://www.w3.org/2000/svg", "")
+    seen = site.client.get(f"/v1/studies/{STUDY}/watch", headers=as_(KEY)).json()
+    assert (seen["status"]["invited"], len(seen["lower"]), seen["ledger"]["releases"]) == (12, 6, 0)
+    open_one = Service(site.coordinator, open_dashboard=True)
+    with client_of(open_one.guarded(Buckets(0, 1), 4096)) as client:
+        assert client.get(f"/v1/studies/{STUDY}/watch").status_code == 200
+        declared = client.get("/openapi.json").json()["paths"]["/v1/studies/{study}/watch"]["get"]
+    assert declared["x-voxpop-role"] == "anyone"
+
+
+def test_a_refusal_of_many_does_not_hit_the_others(site: Site) -> None:
+    from voxpop.service.inbox import Upload, store
+
+    site.collect()
+    tokens = [one["token"] for one in site.invited()]
+    good, bad = np.array([0.5]).tobytes(), np.array([0.5, 0.5]).tobytes()
+    uploads = [Upload((STUDY, 1), token, bad if index % 3 == 0 else good) for index, token in enumerate(tokens)]
+    verdicts = store(site.coordinator, uploads)
+    assert [isinstance(verdict, Refusal) for verdict in verdicts] == [index % 3 == 0 for index in range(12)]
+    assert site.answered == 8

@@ -1,0 +1,85 @@
+"""The description is true: schemathesis sends what it allows and what it does not, and finds no undocumented answer."""
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.service.served import served
+from tests.service.test_http import KEY, SHUFFLER_KEY, Site
+from voxpop.service.guard import Buckets
+from voxpop.service.http import Service
+from voxpop.service.keys import new_key, sign
+from voxpop.service.shuffler import Shuffler
+from voxpop.service.shuffler_http import ShufflerService
+from voxpop.stores.migrate import open_store
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+EXAMPLES = 20
+
+
+def send(case: Any, role: str, headers: dict[str, dict[str, str]]) -> int:
+    """One generated request, as the one who may make it."""
+    case.headers.update(headers.get(role, {}))
+    if role in ("shuffler", "coordinator"):
+        case.body = case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode()
+        case.headers["x-voxpop-signature"] = sign(SHUFFLER_KEY, case.method, case.formatted_path, case.body)
+    response = case.call()
+    case.validate_response(response, checks=CHECKS)
+    return int(response.status_code)
+
+
+def exercise(url: str, headers: dict[str, dict[str, str]]) -> tuple[int, set[int]]:
+    """Send requests that the description allows and others, to every operation; how many there are, which statuses."""
+    seen: set[int] = set()
+    results = list(schemathesis.openapi.from_url(f"{url}/openapi.json").get_all_operations())
+    for result, mode in product(results, GenerationMode):
+        operation: Any = result.ok()
+        role = operation.definition.raw["x-voxpop-role"]
+        if mode is GenerationMode.NEGATIVE and not operation.body and not operation.path_parameters:
+            continue  # there is nothing to get wrong
+
+        def run(case: Any, role: str) -> None:
+            seen.add(send(case, role, headers))
+
+        wanted = given(case=operation.as_strategy(generation_mode=mode), role=st.just(role))
+        settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))(wanted(run))()
+    return len(results), seen
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_coordinator_answers_as_documented(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.collect()
+    token = site.invited()[0]["token"]
+    keys = {"operator": KEY, "participant": new_key(), "token": token}
+    headers = {role: {"authorization": f"Bearer {key}"} for role, key in keys.items()}
+    with served(Service(site.coordinator, SHUFFLER_KEY).guarded(Buckets(0, 1), 4096), "on") as url:
+        operations, seen = exercise(url, headers)
+    assert operations == len(site.service.routes()) - 1  # all but the description itself
+    assert {200, 404} <= seen
+    site.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_shuffler_answers_as_documented(tmp_path: Path) -> None:
+    database = open_store(str(tmp_path / "s.db"), "shuffler")
+    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
+    headers = {"token": {"authorization": f"Bearer {new_key()}"}}
+    with served(service.guarded(Buckets(0, 1), 4096)) as url:
+        operations, seen = exercise(url, headers)
+    assert operations == len(service.routes()) - 1
+    assert 200 in seen
+    database.close()

@@ -1,0 +1,224 @@
+"""A study from beginning to end, on SQLite and on PostgreSQL: it is the simulator's, and nothing is left behind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from voxpop.errors import Array
+from voxpop.privacy import Simulated
+from voxpop.privacy.sources import Integers
+from voxpop.service.refusals import Refusal
+from voxpop.service.replay import disagreements, record_of
+from voxpop.stores.schema import inbox, plays, totals
+from voxpop.streams import stream
+
+
+def left_behind(it: World) -> int:
+    with it.coordinator.database.read() as connection:
+        counts = [
+            connection.execute(sa.select(sa.func.count()).select_from(t)).scalar_one() for t in (inbox, totals, plays)
+        ]
+    return sum(counts)
+
+
+@pytest.mark.parametrize("model", ["none", "local"])
+def test_plans_and_state_are_the_simulators(address: str, model: str) -> None:
+    made = definition(None if model == "none" else private(model))
+    with world(address, made, people=80) as it:
+        it.run()
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert left_behind(it) == 0
+        assert len(it.coordinator.journal.record(STUDY).done) == 5
+
+
+def test_another_report_would_be_noticed(tmp_path: Path) -> None:
+    """Guards the test above."""
+    with world(str(tmp_path / "c.db"), definition(), people=80) as it:
+        it.run()
+        it.reports[5][0][0] += 1.0
+        assert disagreements(it.coordinator.log(STUDY), it.reports) != []
+
+
+def test_the_shuffle_model_is_the_simulators(address: str, tmp_path: Path) -> None:
+    made = definition(private("shuffle"))
+    with own_shuffler(str(tmp_path / "shuffler.db")) as shuffler, world(address, made, 80, shuffler) as it:
+        it.run()
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert left_behind(it) == 0
+
+
+@dataclass
+class AgentNoise:
+    """The noise of the simulator's agent: the right one only if it is drawn once a phase."""
+
+    phase: int = 0
+
+    def gaussian(self, rows: int, columns: int, std: float) -> Integers:
+        self.phase += 1
+        return Simulated(stream(0, "agent", self.phase)).gaussian(rows, columns, std)
+
+    def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
+        raise AssertionError("not in the central model")
+
+    def bernoulli(self, chances: Array) -> Integers:
+        raise AssertionError("not in the central model")
+
+
+def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
+    noise = AgentNoise()
+    with world(address, definition(private("central")), people=80, noise=noise) as it:
+        it.run()
+        events = it.coordinator.log(STUDY)
+        assert disagreements(events, it.reports) == []
+        assert noise.phase == 5
+        ledger = record_of(events).ledger
+        assert [entry.users for entry in ledger.entries] == [12] * 5
+        assert ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
+
+
+def test_everyone_is_asked_once_and_only_as_many_as_planned(address: str) -> None:
+    with world(address, definition(private("central")), people=80) as it:
+        it.run()
+        assert {len(phases) for phases in it.asked.values()} == {1}
+        assert {phase: len(rows) for phase, rows in it.reports.items()} == dict.fromkeys(range(1, 6), 12)
+        assert it.status["never_asked"] == 80 - 60
+
+
+def test_more_participations_as_far_as_the_budget_pays(address: str) -> None:
+    made = definition(private("central"), participations=5, budget=8.0)
+    with world(address, made, people=20) as it:
+        with pytest.raises(AssertionError, match="does not end"):
+            it.run()
+        # Two releases of eps = 5 come to 7.4, three would come to more than 8.
+        assert max(len(phases) for phases in it.asked.values()) == 2
+        assert it.status["short"] > 0
+        ledger = it.coordinator.journal.record(STUDY).ledger
+        assert 5.0 < ledger.totals(1e-6)["epsilon"] <= 8.0
+        it.register(60)
+        it.run()
+
+
+def test_no_shows_are_replaced_by_others(address: str) -> None:
+    with world(address, definition(private("central"), deadline=100.0), people=30) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        first = dict(it.invited())
+        assert len(first) == 12
+        sleepers = list(first)[:5]
+        for key in list(first)[5:]:
+            it.answer(key, first[key])
+        it.clock.now += 99
+        it.settle()
+        assert {key for key, _ in it.invited()} == set(sleepers)
+        it.clock.now += 2
+        it.settle()
+        fresh = {key for key, _ in it.invited()}
+        assert len(fresh) == 5
+        assert fresh.isdisjoint(first)
+        late = it.answer(sleepers[0], first[sleepers[0]])
+        assert isinstance(late, Refusal)
+        assert late.status == 410
+        it.answer_all()
+        it.settle()
+        assert it.status["phase"] == 2
+
+
+def test_too_few_people_is_seen_and_waited_for(address: str) -> None:
+    with world(address, definition(private("central")), people=7) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        assert (it.status["stage"], it.status["invited"], it.status["short"]) == ("collecting", 7, 5)
+        it.answer_all()
+        it.settle()
+        assert (it.status["answered"], it.status["short"]) == (7, 5)
+        it.register(5)
+        it.settle()
+        assert (it.status["invited"], it.status["short"]) == (5, 0)
+        it.answer_all()
+        it.settle()
+        assert it.status["phase"] == 2
+
+
+def test_whoever_missed_the_deadline_is_asked_again_when_nobody_else_is_left(address: str) -> None:
+    with world(address, definition(private("central"), deadline=10.0), people=12) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        before = dict(it.invited())
+        it.clock.now += 11
+        it.settle()
+        after = dict(it.invited())
+        assert set(after) == set(before)
+        assert {found["token"] for found in after.values()}.isdisjoint(found["token"] for found in before.values())
+
+
+def test_the_draw_is_uniform(tmp_path: Path) -> None:
+    """Everyone is equally likely: over many draws the counts are those of a fair lottery."""
+    from voxpop.service.asking import _sample
+
+    counts = np.zeros(20)
+    for _ in range(4000):
+        counts[_sample(range(20), 5)] += 1
+    # A chi-square of 19 degrees of freedom (times 15/19 for drawing without replacement) passes 60 once in 10^5.
+    assert float(((counts - 1000) ** 2 / 1000).sum()) < 60
+    assert len(set(_sample(range(20), 20))) == 20
+
+
+def test_a_clock_plays_the_rounds(address: str) -> None:
+    with world(address, definition(private("central"), rounds_per_second=2.0), people=60) as it:
+        it.settle()
+        assert it.status["stage"] == "playing"
+        it.clock.now += 0.4
+        it.settle()
+        assert it.status["stage"] == "playing"
+        it.clock.now += 0.2
+        it.settle()
+        assert it.status["stage"] == "collecting"
+        with pytest.raises(Refusal, match="a clock plays"):
+            it.coordinator.play(STUDY, 1, "x", 1)
+        it.answer_all()
+        it.settle()
+        it.clock.now -= 10_000  # a clock that was set back plays nothing twice
+        assert it.status["played"] == 0
+
+
+def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> None:
+    with world(address, definition(), people=80) as it:
+        for _ in range(3):
+            it.settle()
+            it.play_all()
+            it.settle()
+            it.answer_all()
+        it.settle()
+        plan = it.coordinator.journal.record(STUDY).current
+        assert plan is not None
+        seen = []
+        for number in range(plan.plan.length):
+            now = it.coordinator.decision(STUDY)
+            seen.append(now["index"])
+            assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 1
+            assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 0
+        assert seen == np.repeat(plan.plan.arms, plan.plan.pulls).tolist()
+        with pytest.raises(Refusal, match="others; use a new name"):
+            it.coordinator.play(STUDY, 4, "r0", 2)
+        with pytest.raises(Refusal, match="phase 3 is not being played"):
+            it.coordinator.play(STUDY, 3, "late", 1)
+
+
+def test_more_rounds_than_planned_are_not_counted(address: str) -> None:
+    with world(address, definition(), people=10) as it:
+        it.settle()
+        assert it.coordinator.play(STUDY, 1, "a", 1000) == {"counted": 1, "played": 1}
+
+
+def test_the_same_study_again_changes_nothing_and_another_is_refused(address: str) -> None:
+    with world(address, definition()) as it:
+        assert it.coordinator.create(STUDY, definition()) is False
+        with pytest.raises(Refusal, match="another study 'tea'"):
+            it.coordinator.create(STUDY, definition(horizon=63))

@@ -1,0 +1,196 @@
+"""A coordinator with a clock that the test turns, and people who answer."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from voxpop.errors import Array
+from voxpop.kernels import SquaredExponential
+from voxpop.phases import Plan
+from voxpop.policies import make_policy
+from voxpop.populations.gp import GPUsers
+from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
+from voxpop.problem import Problem
+from voxpop.service.coordinator import Batch, Coordinator
+from voxpop.service.definition import Definition, Rules
+from voxpop.service.inbox import Upload, Verdict, store
+from voxpop.service.keys import new_key
+from voxpop.service.shuffler import Sealed, Shuffler
+from voxpop.stores.migrate import open_store
+from voxpop.wire_release import release_from_dict
+
+SECRET = b"s" * 32
+STUDY = "tea"
+
+
+def problem(horizon: int = 31) -> Problem:
+    return Problem(np.linspace(0, 1, 6), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=horizon)
+
+
+def definition(privacy: Privacy | None = None, horizon: int = 31, **rules: Any) -> Definition:
+    return Definition(problem(horizon), make_policy("dpbe", alpha=0.7), privacy or NoPrivacy(), Rules(**rules))
+
+
+def private(model: str, floor: int = 12) -> Private:
+    return Private(model, 5.0, 1e-6, "exact", floor)
+
+
+@dataclass
+class Clock:
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class DirectShuffler:
+    """The shuffler without a network between."""
+
+    shuffler: Shuffler
+
+    def announce(
+        self, batch: str, coordinates: int, bits: int, size: int, tokens: list[bytes], overdue: list[bytes]
+    ) -> Batch:
+        reply = self.shuffler.announce(batch, coordinates, bits, size, tokens, overdue)
+        withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
+        return Batch(reply["count"], withdrawn, answered)
+
+    def upload_address(self, batch: str) -> str:
+        return f"https://shuffler.example/{batch}"
+
+
+def quiet(kind: str, **values: Any) -> None: ...
+
+
+@dataclass
+class World:
+    """One study, its people and its time."""
+
+    coordinator: Coordinator
+    clock: Clock
+    shuffler: Shuffler | None = None
+    keys: list[str] = field(default_factory=list)
+    reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    asked: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # phases, by key
+    plays: int = 0
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def register(self, people: int) -> None:
+        new = [new_key() for _ in range(people)]
+        for key in new:
+            assert self.coordinator.register(STUDY, key)
+        self.keys += new
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.coordinator.status(STUDY)
+
+    def settle(self) -> None:
+        """Take steps until there is nothing to do."""
+        for _ in range(100):
+            if not self.coordinator.step(STUDY):
+                return
+        raise AssertionError("the study moves for ever")
+
+    def play_all(self) -> None:
+        """Play the whole phase."""
+        while self.status["stage"] in ("open", "playing"):
+            now = self.coordinator.decision(STUDY)
+            if not now["rounds"]:
+                return
+            self.plays += 1
+            self.coordinator.play(STUDY, now["phase"], f"play-{self.plays}", now["rounds"])
+
+    def invitation(self, key: str) -> dict[str, Any] | None:
+        found: dict[str, Any] = json.loads(self.coordinator.checkin(STUDY, key))
+        return found if found["invited"] else None
+
+    def invited(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for key in self.keys:
+            found = self.invitation(key)
+            if found is not None:
+                yield key, found
+
+    def answer(self, key: str, invitation: dict[str, Any], averages: Array | None = None) -> Verdict:
+        """What the device of this person does."""
+        told = invitation["phase"]
+        plan = Plan(told["phase"], np.array(told["arms"]), np.array(told["rounds"]), 1)
+        if averages is None:
+            f = np.sin(3 * np.linspace(0, 1, 6))
+            averages = GPUsers(problem(), f).observe(plan, 1, self.rng)
+        release = release_from_dict(told["release"])
+        report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
+        verdict = self.upload(invitation, report)
+        if verdict is True:
+            self.reports[told["phase"]].append(report[0].tolist())
+            self.asked[key].append(told["phase"])
+        return verdict
+
+    def upload(self, invitation: dict[str, Any], report: Array) -> Verdict:
+        phase = invitation["phase"]["phase"]
+        if invitation["upload"].startswith("https://shuffler.example/"):
+            assert self.shuffler is not None
+            batch = invitation["upload"].rsplit("/", 1)[1]
+            return self.shuffler.store([Sealed(batch, invitation["token"], report.tobytes())])[0]
+        return store(self.coordinator, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
+
+    def forward(self) -> None:
+        """What the shuffler's process does."""
+        assert self.shuffler is not None
+        for batch, total in self.shuffler.sealed():
+            self.coordinator.take_total(batch, total)
+            self.shuffler.taken(batch)
+
+    def answer_all(self) -> None:
+        for key, invitation in list(self.invited()):
+            assert self.answer(key, invitation) is True
+        if self.shuffler is not None:
+            self.forward()
+
+    def run(self) -> None:
+        """The whole study, as it should go."""
+        for _ in range(200):
+            self.settle()
+            if self.status["stage"] == "finished":
+                return
+            self.play_all()
+            self.settle()
+            self.answer_all()
+            if self.status["short"]:
+                break
+        raise AssertionError(f"the study does not end: {self.status}")
+
+
+@contextmanager
+def world(
+    address: str, made: Definition, people: int = 0, shuffler: Shuffler | None = None, **named: Any
+) -> Iterator[World]:
+    clock = Clock()
+    database = open_store(address, "coordinator")
+    link = None if shuffler is None else DirectShuffler(shuffler)
+    coordinator = Coordinator(database, SECRET, link, clock=clock, **named)
+    coordinator.create(STUDY, made)
+    it = World(coordinator, clock, shuffler)
+    it.register(people)
+    try:
+        yield it
+    finally:
+        database.close()
+
+
+@contextmanager
+def own_shuffler(address: str) -> Iterator[Shuffler]:
+    database = open_store(address, "shuffler")
+    try:
+        yield Shuffler(database, quiet)
+    finally:
+        database.close()
+
+
+Make = Callable[[], str]
