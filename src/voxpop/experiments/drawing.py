@@ -89,6 +89,7 @@ def draw_curves(ax: Axes, cells: Cells, colours: Mapping[str, str], title: str, 
     else:
         ax.set_xlim(0, horizon)
         ax.set_ylim(bottom=0)
+        ax.locator_params(axis="x", nbins=5)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set(title=title, xlabel="round", ylabel="cumulative regret")
