@@ -1,12 +1,15 @@
 """Whatever happens, in whatever order: nobody is counted twice, nothing is released twice, no report is kept."""
 
+import random
 import tempfile
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -28,6 +31,9 @@ class Phases(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # Hypothesis repeats what it did: the same people must be drawn.
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr("voxpop.service.asking.secrets.SystemRandom", partial(random.Random, 0))
         self.folder = tempfile.TemporaryDirectory()
         self.path = str(Path(self.folder.name) / "c.db")
         made = definition(private("central", 3), horizon=7, deadline=100.0)
@@ -38,6 +44,7 @@ class Phases(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.opened.__exit__(None, None, None)
+        self.patch.undo()
         self.folder.cleanup()
 
     @rule(people=st.integers(1, 4))

@@ -1,6 +1,7 @@
 """The database: its schema is the migrations', a stale one is refused, and what must lock locks."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,20 @@ def test_sqlite_loses_no_update(tmp_path: Path) -> None:
         ]
     assert settings == ["wal", 2]
     database.close()
+
+
+def test_a_connection_that_died_while_idle_is_replaced(
+    new_postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voxpop.stores.database.IDLE_SECONDS", 0.0)
+    address = new_postgres()
+    database, other = open_database(address), open_database(address)
+    mine = sa.select(sa.func.pg_backend_pid())
+    with database.read() as connection:
+        pid = connection.execute(mine).scalar_one()
+    with other.write() as connection:
+        connection.execute(sa.select(sa.func.pg_terminate_backend(pid)))
+    with database.read() as connection:
+        assert connection.execute(mine).scalar_one() != pid
+    database.close()
+    other.close()

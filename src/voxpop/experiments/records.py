@@ -22,9 +22,7 @@ from voxpop.simulate import Run
 from voxpop.trials import Trial
 
 # What a run and its record depend on: everything but these, which only show, tell or distribute.
-SHELLS = re.compile(
-    r"(bench|cli|report|service|stores|client)/.*|experiments/(?!records\.py).*|sweep\.py|theory\.py"
-)
+SHELLS = re.compile(r"(bench|cli|report|service|stores|client)/.*|experiments/(?!records\.py).*|sweep\.py|theory\.py")
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
+from psycopg.rows import namedtuple_row
 
 from voxpop.errors import Array
 from voxpop.privacy.additive import Central
@@ -16,7 +18,7 @@ from voxpop.service.coordinator import Coordinator
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import check
-from voxpop.stores.schema import invitations, receipts, studies
+from voxpop.stores.schema import studies
 
 
 @dataclass(frozen=True)
@@ -28,46 +30,76 @@ class Upload:
     body: bytes  # numbers, eight bytes each
 
 
-INBOX = {"invitation": "bigint", "study": "text", "phase": "integer", "body": "bytea"}
-RECEIPTS = {"invitation": "bigint", "digest": "bytea"}
-
 Verdict = bool | Refusal  # True: counted now; False: it was counted before
+
+Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name, invitations with their receipts by token
+
+# For PostgreSQL. Columns go over as binary arrays, so that a statement is planned once for any number of reports.
+LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
+FIND = """
+    SELECT i.id, i.study, i.phase, i.token_hash, i.expired, r.digest
+    FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%b)
+"""
+STORE = """
+    WITH given AS (
+        SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::text[], %b::integer[], %b::bytea[])
+        AS given (invitation, digest, study, phase, body)
+    ), new AS (
+        INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
+        ON CONFLICT DO NOTHING RETURNING invitation
+    )
+    INSERT INTO inbox (invitation, study, phase, body)
+    SELECT invitation, study, phase, body FROM given JOIN new USING (invitation)
+"""
+
+
+class _OvertakenError(Exception):
+    """Another coordinator counted a report under one of these tokens since it was looked up."""
 
 
 def store(coordinator: Coordinator, uploads: list[Upload]) -> list[Verdict]:
     """Store what may be stored, all or nothing; what to answer to each."""
+    while True:
+        with suppress(_OvertakenError), coordinator.database.write() as connection:
+            return _store(coordinator, connection, uploads)
+
+
+def _store(coordinator: Coordinator, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
-    with coordinator.database.write() as connection:
-        stages = _lock(connection, sorted({upload.place[0] for upload in uploads}))
-        rows = _invitations(connection, hashes)
-        valid = _valid(coordinator, uploads, stages)
-        verdicts: list[Verdict] = []
-        new: dict[int, tuple[Upload, bytes]] = {}
-        for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
-            row: Any = rows.get(hashed)
-            digest = digest_of(upload.token, upload.body)
-            verdict = _judge(upload, hashed, digest, row, new, stages, problem)
-            verdicts.append(verdict)
-            if verdict is True:
-                new[row.id] = (upload, digest)
-        if new:
-            _insert(connection, "inbox", INBOX, [(i, *upload.place, upload.body) for i, (upload, _) in new.items()])
-            _insert(connection, "receipts", RECEIPTS, [(i, digest) for i, (_, digest) in new.items()])
+    names = sorted({upload.place[0] for upload in uploads})
+    look = _look_in_sqlite if connection.dialect.name == "sqlite" else _look_in_postgresql
+    stages, rows = look(connection, names, hashes)
+    valid = _valid(coordinator, uploads, stages)
+    verdicts: list[Verdict] = []
+    new: dict[int, tuple[Upload, bytes]] = {}
+    for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
+        row: Any = rows.get(hashed)
+        digest = digest_of(upload.token, upload.body)
+        verdict = _judge(upload, hashed, digest, row, new, stages, problem)
+        verdicts.append(verdict)
+        if verdict is True:
+            new[row.id] = (upload, digest)
+    if new:
+        _insert(connection, [(number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items()])
     return verdicts
 
 
-def _insert(connection: sa.Connection, table: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> None:
-    """Many rows at once, past SQLAlchemy's own bookkeeping for each, which would cost as much as the database."""
-    names = ", ".join(columns)
-    if connection.dialect.name == "sqlite":
-        # In one statement: the driver lets other threads run at every step, and takes its turn again after each.
-        marks = ", ".join(["(" + ", ".join("?" * len(columns)) + ")"] * len(rows))
-        values = tuple(value for row in rows for value in row)
-        connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES {marks}", values)
-    else:  # whole columns as arrays: one statement, planned once
-        arrays = ", ".join(f"%s::{kind}[]" for kind in columns.values())
-        columns_of = tuple(list(column) for column in zip(*rows, strict=True))
-        connection.exec_driver_sql(f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays})", columns_of)
+def _insert(connection: sa.Connection, rows: list[tuple[int, bytes, str, int, bytes]]) -> None:
+    """Receipts and reports, past SQLAlchemy's own bookkeeping for each, which would cost as much as the database."""
+    rows = sorted(rows)  # whoever else stores some of these does so in the same order
+    if connection.dialect.name != "sqlite":
+        if connection.exec_driver_sql(STORE, tuple(map(list, zip(*rows, strict=True)))).rowcount < len(rows):
+            raise _OvertakenError
+        return
+    # In one statement each: the driver lets other threads run at every step, and takes its turn again after each.
+    receipts_of = tuple(value for row in rows for value in row[:2])
+    reports_of = tuple(value for number, _, *rest in rows for value in (number, *rest))
+    for columns, values in (
+        ("receipts (invitation, digest)", receipts_of),
+        ("inbox (invitation, study, phase, body)", reports_of),
+    ):
+        marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(rows))) + ")"] * len(rows))
+        connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
 
 
 def _judge(
@@ -95,31 +127,18 @@ def _judge(
     return problem if problem is not None else True
 
 
-def _lock(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
-    """The studies' rows, which stay as they are until the transaction ends; others may store reports meanwhile."""
-    wanted = sa.select(studies).where(studies.c.id.in_(names)).order_by(studies.c.id).with_for_update(read=True)
-    return {row.id: row for row in connection.execute(wanted)}
+def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
+    """The studies, which stay as they are until the transaction ends, and then the invitations of these tokens.
 
-
-def _invitations(connection: sa.Connection, hashes: list[bytes]) -> dict[bytes, Any]:
-    """The invitations of these tokens and what was counted under them, locked in a fixed order."""
-    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    columns = (
-        invitations.c.id,
-        invitations.c.study,
-        invitations.c.phase,
-        invitations.c.token_hash,
-        invitations.c.expired,
-        receipts.c.digest,
-    )
-    if connection.dialect.name == "sqlite":  # the transaction has the only write lock
-        return _invitations_in_one_row(connection, hashes)
-    # An array keeps the statement the same for any number of tokens, so that it is planned once.
-    mine = invitations.c.token_hash == sa.any_(sa.literal(hashes, postgresql.ARRAY(sa.LargeBinary)))
-    locked = sa.select(invitations.c.id).where(mine).order_by(invitations.c.id)
-    connection.execute(locked.with_for_update())
-    wanted = sa.select(*columns).select_from(joined).where(mine)
-    return {row.token_hash: row for row in connection.execute(wanted)}
+    Others may store reports meanwhile, and invitations need no lock: only who holds the study's row alone can end them,
+    and a receipt that someone else stores shows when ours is refused.
+    """
+    driver: Any = connection.connection.driver_connection
+    new = partial(driver.cursor, row_factory=namedtuple_row)
+    with driver.pipeline(), new() as locked, new() as found:  # in one message: the two answers are waited for once
+        locked.execute(LOCK, (names,))
+        found.execute(FIND, (hashes,))
+        return {row.id: row for row in locked}, {row.token_hash: row for row in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +151,9 @@ class _Invitation:
     digest: bytes | None
 
 
-def _invitations_in_one_row(connection: sa.Connection, hashes: list[bytes]) -> dict[bytes, Any]:
-    """The same from SQLite, which gives way to other threads at every row."""
+def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
+    """The same; the transaction has the only write lock. SQLite lets other threads run at every row: one will do."""
+    stages = {row.id: row for row in connection.execute(sa.select(studies).where(studies.c.id.in_(names)))}
     marks = ", ".join("?" * len(hashes))
     statement = (
         "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
@@ -144,7 +164,7 @@ def _invitations_in_one_row(connection: sa.Connection, hashes: list[bytes]) -> d
         _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
         for number, study, phase, token, expired, digest in json.loads(text)
     ]
-    return {row.token_hash: row for row in rows}
+    return stages, {row.token_hash: row for row in rows}
 
 
 def _anything(reports: Array) -> None: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 from voxpop.errors import InputError
 
 BUSY_SECONDS = 30
+IDLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def open_database(address: str) -> Database:
     url = _url(address)
     if url.get_backend_name() == "sqlite":
         return Database(_sqlite(url))
-    engine = sa.create_engine(url, pool_size=20, max_overflow=20, pool_pre_ping=True)
+    engine = _postgresql(url)
     try:
         with engine.connect():
             pass
@@ -78,6 +81,26 @@ def _url(address: str) -> URL:
     if url.drivername not in kinds:
         raise InputError(f"unknown kind of database {url.drivername!r}; use a path for SQLite, or postgresql://...")
     return url.set(drivername=kinds[url.drivername])
+
+
+def _postgresql(url: URL) -> sa.Engine:
+    engine = sa.create_engine(url, pool_size=20, max_overflow=20)
+
+    # A connection that lay idle is tried before it is used. SQLAlchemy would try it every time, which takes three
+    # messages to and fro: as many as a group of uploads.
+    @sa.event.listens_for(engine, "checkout")
+    def _try(connection: Any, record: Any, _: Any) -> None:
+        if time.monotonic() - record.info.get("used", math.inf) > IDLE_SECONDS:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error:
+                raise sa.exc.DisconnectionError from None  # the pool makes a new one
+
+    @sa.event.listens_for(engine, "checkin")
+    def _note(_: Any, record: Any) -> None:
+        record.info["used"] = time.monotonic()
+
+    return engine
 
 
 def _sqlite(url: URL) -> sa.Engine:

@@ -63,13 +63,13 @@ def upgrade() -> None:
     op.create_index("invitations_person", "invitations", ["person", "phase"])
     op.create_table(
         "receipts",
-        sa.Column("invitation", BigId, sa.ForeignKey("invitations.id"), primary_key=True),
+        sa.Column("invitation", BigId, primary_key=True),
         sa.Column("digest", sa.LargeBinary),
     )
     op.create_table(
         "inbox",
-        sa.Column("invitation", BigId, sa.ForeignKey("invitations.id"), primary_key=True),
-        sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+        sa.Column("invitation", BigId, primary_key=True),
+        sa.Column("study", sa.String(64), nullable=False),
         sa.Column("phase", sa.Integer, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
     )
