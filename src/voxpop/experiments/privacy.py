@@ -166,6 +166,7 @@ REASONS = {
     "DP-DPBE": "The printed noise is calibrated to kappa where people differ by v kappa, and the printed width counts "
     "2 C^2 gamma_T, in the thousands, for a factor that is about 1: actions fall very late, or not at all within T. "
     "With these errata mended the regret is hundreds of times smaller.",
-    "DP-DPBE, errata mended": "Where privacy costs little, the runs differ more by chance than by eps; on michalewicz "
-    "(sigma = 0.1, alpha = 0.6, so few people) the noise is still too large for the printed schedule.",
+    "DP-DPBE, errata mended": "Where privacy costs little, the runs differ more by chance than by eps; on michalewicz, "
+    "where B = 1 is thousands of times too small, answers are clipped to a ball that does not hold the function, and "
+    "that, not eps, decides.",
 }
