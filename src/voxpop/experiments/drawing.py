@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PURPLE, PINK = "#862e9c", "#e64980"
+PURPLE, PINK, TEAL = "#862e9c", "#e64980", "#0c8599"
 COLOURS = {
     "DPBE": BLUE,
     "DPBE-Fixed": ORANGE,

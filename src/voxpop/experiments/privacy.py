@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from voxpop import theory
-from voxpop.experiments.drawing import COLOURS, PINK, PURPLE, draw_curves, draw_trend, horizon_of, logarithmic, panels
+from voxpop.experiments.drawing import COLOURS, PINK, TEAL, draw_curves, draw_trend, horizon_of, logarithmic, panels
 from voxpop.experiments.exhibits import (
     Cell,
     Cells,
@@ -47,7 +47,7 @@ HONEST = "voxpop, private, true norm"
 FEW_EPSILONS = (5.0, 15.0, 30.0)
 OPEN = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 TRUE = "voxpop, true norm"
-PALETTE = {**COLOURS, "DP-DPBE": ORANGE, "DP-DPBE, errata mended": GREEN, "voxpop, private": PURPLE, HONEST: PINK}
+PALETTE = {**COLOURS, "DP-DPBE": ORANGE, "DP-DPBE, errata mended": GREEN, "voxpop, private": TEAL, HONEST: PINK}
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
