@@ -1,105 +1,219 @@
-"""A proxy that cuts replies, and a coordinator process that can be killed at any moment."""
+"""Processes that are killed at any moment, a network that loses replies, and people who go on regardless."""
 
-import asyncio
+import http.client
+import json
+import multiprocessing
 import os
 import random
-import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread, get_ident
+from typing import Any
 
 import httpx
 
 from tests.helpers_cli import ENVIRONMENT
+from tests.service.world import STUDY
+from voxpop.cli import main
+from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.service.fleet import Noting
+
+# Every start is a fork of one process that has imported all: seconds cheaper than a new interpreter.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.service.chaos", "voxpop.service.serve", "voxpop.service.http"])
 
 
-class Proxy:
-    """Passes requests on, one connection each, and drops a share of the replies after the server has sent them."""
-
-    def __init__(self, port: int, cut: float, seed: int = 0) -> None:
-        self.target, self.cut, self.rng = port, cut, random.Random(seed)
-        self.passed = self.dropped = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self._loop = asyncio.new_event_loop()
-        Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self.listener))
-        self._loop.run_forever()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            there, back = await asyncio.open_connection("127.0.0.1", self.target)
-            with suppress(OSError, asyncio.IncompleteReadError):
-                while True:
-                    back.write(await _message(reader))
-                    reply = await _message(there)
-                    if self.rng.random() < self.cut:
-                        self.dropped += 1
-                        break
-                    self.passed += 1
-                    writer.write(reply)
-                    await writer.drain()
-            back.close()
-        writer.close()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
-
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    """A whole request or reply: its head, and as many bytes as the head says."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            return head + await reader.readexactly(int(line.split(b":")[1]))
-    return head
+def _voxpop(arguments: list[str], environment: dict[str, str], log: str) -> None:
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    os.environ.update(environment)
+    sys.argv = ["voxpop", *arguments]
+    main()
 
 
 class Victim:
-    """`voxpop serve` in a process that is killed and started again."""
+    """A service in a process that is killed and started again."""
 
-    def __init__(self, folder: Path, database: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = int(listener.getsockname()[1])
-        self.log = (folder / "serve.log").open("a")
+    def __init__(self, folder: Path, name: str, arguments: list[str], port: int, **environment: str) -> None:
+        self.port, self.url, self.log = port, f"http://127.0.0.1:{port}", str(folder / f"{name}.log")
         secret = folder / "secret"
         secret.write_text("s" * 40)
-        self.environment = {**ENVIRONMENT, "VOXPOP_SECRET_FILE": str(secret), "VOXPOP_RATE": "0"}
-        self.command = [sys.executable, "-m", "voxpop", "serve", "--database", database, "--port", str(self.port)]
+        settings = {**ENVIRONMENT, "VOXPOP_SECRET_FILE": str(secret), "VOXPOP_RATE": "0", **environment}
+        self.target = ([name, "--port", str(port), *arguments], settings, self.log)
         self.process = self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(self.command, env=self.environment, stderr=self.log)
-        for _ in range(600):
-            with suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200:
+    def _start(self) -> Any:
+        process = FORKS.Process(target=_voxpop, args=self.target, daemon=True)
+        process.start()
+        for _ in range(1200):
+            with suppress(httpx.TransportError), httpx.Client(transport=Lossy(0.0)) as http:
+                if http.get(f"{self.url}/readyz").status_code == 200:
                     return process
-            time.sleep(0.1)
-        raise AssertionError("the coordinator does not start")
+            if not process.is_alive():
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"it does not start: {Path(self.log).read_text()}")
 
     def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.close()
         self.process = self._start()
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
+        self.process.kill()  # SIGKILL
+        self.process.join()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class Lossy(httpx.BaseTransport):
+    """Real requests over real connections; a share of the replies is lost after the server has sent them."""
+
+    def __init__(self, cut: float, seed: int = 0) -> None:
+        self.cut, self.rng, self.dropped = cut, random.Random(seed), 0
+        self._kept: dict[tuple[int, str, int | None], http.client.HTTPConnection] = {}  # one a thread and place
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        host, port = request.url.host, request.url.port
+        place = (get_ident(), host, port)
+        connection = self._kept.pop(place, None) or http.client.HTTPConnection(host, port, timeout=30)
+        try:
+            headers = {name: value for name, value in request.headers.items() if name != "connection"}
+            connection.request(request.method, request.url.raw_path.decode(), request.content, headers)
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise httpx.ReadError(str(error)) from None
+        if self.rng.random() < self.cut:
+            self.dropped += 1
+            connection.close()
+            raise httpx.ReadError("the reply was lost")
+        self._kept[place] = connection
+        return httpx.Response(answer.status, headers=answer.getheaders(), content=body)
+
+    def close(self) -> None:
+        for connection in self._kept.values():
+            connection.close()
+
+
+@dataclass
+class Crowd:
+    """People with devices, who live through everything and check in until the study is over."""
+
+    urls: list[str]  # of the coordinators
+    promise: Promise
+    size: int
+    threads: int = 8
+    lossy: Lossy = field(default_factory=lambda: Lossy(0.05))
+    reports: dict[int, list[list[float]]] = field(default_factory=dict)  # those that were acknowledged, by phase
+    late: int = 0
+    faults: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ready = Barrier(self.threads + 1)  # nothing is played before everyone is registered
+
+    @property
+    def counted(self) -> int:
+        """How many were told that they counted."""
+        return sum(map(len, list(self.reports.values())))
+
+    def live(self, number: int) -> None:
+        """One thread's share of the devices."""
+        url, http = self.urls[number % len(self.urls)], httpx.Client(transport=self.lossy)
+        devices = [
+            Device(url, STUDY, self.promise, http=http, attempts=3, sleep=lambda _: time.sleep(0.05))
+            for _ in range(number, self.size, self.threads)
+        ]
+        for device in devices:
+            device.memory = Noting()
+            for phase in range(1, 6):
+                for arm in range(6):
+                    device.record(phase, arm, 0.3)
+            while not device.memory.registered:
+                with suppress(httpx.TransportError):
+                    device.register()
+        self.ready.wait()
+        passed: dict[int, int] = {}  # the last phase in which a device was not drawn
+        while (now := decision(http, url))["stage"] != "finished":
+            awake = [d for d in devices if passed.get(id(d)) != now["phase"]] if now["stage"] == "collecting" else []
+            for device in awake:
+                outcome = device.check_in()
+                if outcome is Outcome.ANSWERED:
+                    self.note(device.memory)
+                    devices.remove(device)
+                elif outcome is Outcome.WAITING and self.promise.model != "shuffle":
+                    passed[id(device)] = now["phase"]  # a shuffler's people are told a moment after they are drawn
+                self.late += outcome is Outcome.TOO_LATE
+            time.sleep(0.02 if awake else 0.05)
+
+    def note(self, memory: Memory) -> None:
+        """A device was told that it counted: that is what must be in the log."""
+        assert isinstance(memory, Noting)
+        assert memory.kept is not None
+        self.reports.setdefault(memory.kept.phase, []).append(json.loads(memory.kept.body)["report"])
+
+    def guarded(self, call: Callable[..., None], *arguments: Any) -> Thread:
+        def run() -> None:
+            try:
+                call(*arguments)
+            except BaseException as error:
+                self.faults.append(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def play(self, key: str) -> None:
+        """The application: it plays whatever is in force, through the killed processes like everyone else."""
+        http, number = httpx.Client(transport=self.lossy), 0
+        self.ready.wait()
+        while (now := decision(http, url := self.urls[number % len(self.urls)]))["stage"] != "finished":
+            if now["rounds"]:
+                body = {"phase": now["phase"], "rounds": now["rounds"]}
+                place = f"{url}/v1/studies/{STUDY}/rounds/{now['phase']}-{now['index']}-{number}"
+                with suppress(httpx.TransportError):
+                    http.put(place, json=body, headers={"authorization": f"Bearer {key}"})
+            number += 1
+            time.sleep(0.05)
+
+    def through(self, key: str, killings: dict[int, Victim]) -> None:
+        """The whole study; a process is killed each time that so many people were told that they counted."""
+        running = [self.guarded(self.live, number) for number in range(self.threads)]
+        running.append(self.guarded(self.play, key))
+        for many, victim in sorted(killings.items()):
+            while self.counted < many and not self.faults:
+                time.sleep(0.005)
+            victim.kill()
+        for thread in running:
+            thread.join(120)
+        self.lossy.close()
+        assert not self.faults, self.faults
+        assert not any(thread.is_alive() for thread in running), "the study does not end"
+
+
+def decision(http: httpx.Client, url: str) -> Any:
+    """What is in force, asked until someone answers."""
+    for _ in range(1200):
+        with suppress(httpx.TransportError):
+            return http.get(f"{url}/v1/studies/{STUDY}/decision").json()
+        time.sleep(0.05)
+    raise AssertionError("nobody answers")
 
 
 @contextmanager
-def victim(folder: Path, database: str) -> Iterator[Victim]:
-    it = Victim(folder, database)
-    try:
-        yield it
-    finally:
-        it.close()
+def victims(*makers: Callable[[], Victim]) -> Iterator[list[Victim]]:
+    with ExitStack() as stack:
+        started = []
+        for make in makers:
+            started.append(make())
+            stack.callback(started[-1].close)
+        yield started

@@ -1,105 +1,38 @@
-"""Two thousand devices, a network that cuts replies, and six kill -9: what was acknowledged is what was counted."""
+"""kill -9 at any moment, and a network that loses replies: what was acknowledged is what was counted."""
 
-import random
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from threading import Thread
 
-import httpx
 import sqlalchemy as sa
 
-from tests.service.chaos import Proxy, Victim, victim
+from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
-from voxpop.client import Device, Outcome, Promise
+from voxpop.client import Promise
 from voxpop.service.coordinator import Coordinator
 from voxpop.service.keys import new_key
-from voxpop.service.record import CLOSED
-from voxpop.service.replay import record_of
+from voxpop.service.link import HttpShuffler
+from voxpop.service.record import CLOSED, OPENED
+from voxpop.service.replay import disagreements, record_of
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, people, receipts
-
-DEVICES, KILLS, THREADS, FLOOR = 2000, 6, 16, 380
-
-
-def live(devices: list[Device]) -> tuple[int, int]:
-    """Devices check in until the study is over; how many were told that they counted, and that they came too late."""
-    counted = late = 0
-    waiting = list(devices)
-    random.Random(1).shuffle(waiting)
-    while waiting:
-        left = []
-        for device in waiting:
-            try:
-                outcome = device.check_in()
-            except httpx.HTTPError:
-                outcome = Outcome.OFFLINE
-            if outcome is Outcome.FINISHED:
-                return counted, late
-            counted += outcome is Outcome.ANSWERED
-            late += outcome is Outcome.TOO_LATE
-            if outcome is not Outcome.ANSWERED:
-                left.append(device)
-        waiting = left
-        time.sleep(0.05)
-    return counted, late
-
-
-def play(it: Victim, stop: list[bool]) -> None:
-    """The application: it plays whatever is in force, through the killed process like everyone else."""
-    number = 0
-    with httpx.Client(base_url=f"http://127.0.0.1:{it.port}", timeout=30) as client:
-        while not stop:
-            try:
-                now = client.get(f"/v1/studies/{STUDY}/decision").json()
-                if now["rounds"]:
-                    body = {"phase": now["phase"], "rounds": now["rounds"]}
-                    key = f"{now['phase']}-{now['index']}-{number}"
-                    client.put(
-                        f"/v1/studies/{STUDY}/rounds/{key}", json=body, headers={"authorization": f"Bearer {KEY}"}
-                    )
-                    number += 1
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
-
+from voxpop.stores.schema import batches, inbox, people, receipts, reports, tokens
 
 KEY = new_key()
+PHASES = 5
 
 
-def test_acknowledged_equals_counted(tmp_path: Path) -> None:
-    database = str(tmp_path / "c.db")
-    made = definition(private("central", FLOOR), deadline=300.0)
-    coordinator = Coordinator(open_store(database, "coordinator"), SECRET)
+def study(database: str, model: str, floor: int) -> Coordinator:
+    """A study whose phases ask so many people; the test looks at it from outside."""
+    link = HttpShuffler("http://127.0.0.1:1", b"", "http://127.0.0.1:1") if model == "shuffle" else None
+    coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)
-    coordinator.create(STUDY, made)
-    with victim(tmp_path, database) as it:
-        proxy = Proxy(it.port, cut=0.05)
-        limits = httpx.Limits(max_keepalive_connections=0)  # a connection each, so that each reply can be cut
-        http = httpx.Client(timeout=30, limits=limits)
-        devices = [
-            Device(proxy.url, STUDY, Promise("central", 5.0), http=http, attempts=3, sleep=lambda _: time.sleep(0.05))
-            for _ in range(DEVICES)
-        ]
-        for device in devices:  # everyone lived through everything
-            for phase in range(1, 6):
-                for arm in range(6):
-                    device.record(phase, arm, 0.3)
-        stop: list[bool] = []
-        player = Thread(target=play, args=[it, stop])
-        player.start()
-        with ThreadPoolExecutor(THREADS) as pool:
-            parts = [devices[start::THREADS] for start in range(THREADS)]
-            running = [pool.submit(live, part) for part in parts]
-            for _ in range(KILLS):
-                time.sleep(1.0)
-                it.kill()
-            told = [future.result() for future in running]
-        stop.append(True)
-        player.join()
-        proxy.close()
-    counted = sum(part[0] for part in told)
-    assert proxy.dropped > 100
+    coordinator.create(STUDY, definition(private(model, floor), deadline=300.0))
+    return coordinator
+
+
+def check(coordinator: Coordinator, crowd: Crowd, floor: int) -> None:
+    """Acknowledged equals stored equals released, and everything once."""
     with coordinator.database.read() as connection:
         stored, left, most = (
             connection.execute(query).scalar_one()
@@ -111,8 +44,59 @@ def test_acknowledged_equals_counted(tmp_path: Path) -> None:
         )
     events = coordinator.log(STUDY)
     closed = [event.body["feedback"]["count"] for event in events if event.kind == CLOSED]
-    assert closed == [FLOOR] * 5
-    assert (counted, stored, sum(closed)) == (FLOOR * 5,) * 3
-    assert (left, most, sum(part[1] for part in told)) == (0, 1, 0)
+    assert closed == [floor] * PHASES
+    assert Counter(event.kind for event in events)[OPENED] == PHASES
+    assert (crowd.counted, stored, sum(closed)) == (floor * PHASES,) * 3
+    assert (left, most, crowd.late) == (0, 1, 0)
     assert [entry.phase for entry in record_of(events).ledger.entries] == [1, 2, 3, 4, 5]
+
+
+def test_two_thousand_devices_and_six_kills(tmp_path: Path) -> None:
+    database, floor = str(tmp_path / "c.db"), 380
+    coordinator = study(database, "central", floor)
+    with victims(partial(Victim, tmp_path, "serve", ["--database", database], free_port())) as (it,):
+        crowd = Crowd([it.url], Promise("central", 5.0), 2000)
+        # In the midst of phases, and when the last report of one was just acknowledged.
+        crowd.through(KEY, dict.fromkeys([100, floor, 600, 2 * floor, 1100, 1500], it))
+    assert crowd.lossy.dropped > 100
+    check(coordinator, crowd, floor)
+    coordinator.database.close()
+
+
+def test_two_coordinators_on_one_postgresql_and_each_is_killed(tmp_path: Path, new_postgres: Callable[[], str]) -> None:
+    database, floor = new_postgres(), 38
+    coordinator = study(database, "central", floor)
+    make = partial(Victim, tmp_path, "serve", ["--database", database])
+    with victims(partial(make, free_port()), partial(make, free_port())) as (one, two):
+        crowd = Crowd([one.url, two.url], Promise("central", 5.0), 200)
+        crowd.through(KEY, {20: one, floor: two, 100: one, 3 * floor: two})
+    check(coordinator, crowd, floor)
+    coordinator.database.close()
+
+
+def test_the_shuffler_is_killed(tmp_path: Path) -> None:
+    database, own, floor = str(tmp_path / "c.db"), str(tmp_path / "s.db"), 28
+    coordinator = study(database, "shuffle", floor)
+    ports, key = (free_port(), free_port()), {"VOXPOP_SHUFFLER_KEY": new_key()}
+    here, there = (f"http://127.0.0.1:{port}" for port in ports)
+    serve = ["--database", database, "--shuffler-url", there]
+    shuffle = ["--database", own, "--coordinator-url", here]
+    with victims(
+        lambda: Victim(tmp_path, "shuffler", shuffle, ports[1], **key),
+        lambda: Victim(tmp_path, "serve", serve, ports[0], **key),
+    ) as (shuffler, it):
+        crowd = Crowd([it.url], Promise("shuffle", 5.0), 150)
+        # Before a batch is whole, and when its last report was just acknowledged and its total is on its way.
+        crowd.through(KEY, {10: shuffler, floor: shuffler, 2 * floor: shuffler, 2 * floor + 10: it, 100: shuffler})
+    check(coordinator, crowd, floor)
+    assert disagreements(coordinator.log(STUDY), crowd.reports) == []  # these very reports, each of them once
+    store = open_store(own, "shuffler")
+    with store.read() as connection:
+        states = connection.execute(sa.select(batches.c.state, batches.c.total)).all()
+        left = connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
+        used = sa.select(sa.func.count()).select_from(tokens).where(tokens.c.digest.is_not(None))
+        assert connection.execute(used).scalar_one() == crowd.counted
+    assert states == [("forwarded", None)] * PHASES
+    assert left == 0
+    store.close()
     coordinator.database.close()

@@ -179,11 +179,12 @@ def _voxpop(environment: dict[str, str], *arguments: str) -> str:
 
 
 def _wait_for(url: str) -> None:
-    for _ in range(300):
-        with suppress(httpx.TransportError):
-            if httpx.get(url + "/readyz").status_code == 200:
-                return
-        time.sleep(0.1)
+    with httpx.Client() as http:
+        for _ in range(300):
+            with suppress(httpx.TransportError):
+                if http.get(url + "/readyz").status_code == 200:
+                    return
+            time.sleep(0.1)
     raise InputError(f"the service at {url} did not start; is the port free?")
 
 

@@ -1,0 +1,50 @@
+"""A coordinator keeps of a closed phase what it shows of it, and nothing of its reports."""
+
+import gc
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+
+from tests.service.world import STUDY, World, definition, private, world
+from voxpop.service import inbox, participants
+from voxpop.service.inbox import Upload
+from voxpop.service.keys import new_key
+
+PEOPLE = 500  # a phase
+A_REPORT = 6 * 8  # bytes: one of six numbers
+
+
+def one_phase(it: World) -> None:
+    """Play it, and everyone who is invited answers."""
+    it.settle()
+    it.play_all()
+    it.settle()
+    told = participants.check_in(it.coordinator, [(STUDY, key) for key in it.keys])
+    found = {key: json.loads(str(text)) for key, text in zip(it.keys, told, strict=True)}
+    invited = [invitation for invitation in found.values() if invitation["invited"]]
+    it.keys = [key for key in it.keys if not found[key]["invited"]]
+    place, arms = (STUDY, it.status["phase"]), len(invited[0]["phase"]["arms"])
+    body = np.full(arms, 0.3).tobytes()
+    verdicts = inbox.store(it.coordinator, [Upload(place, one["token"], body) for one in invited])
+    assert verdicts == [True] * PEOPLE
+    it.settle()
+
+
+def test_memory_does_not_grow_with_the_phases(tmp_path: Path) -> None:
+    made = definition(private("central", PEOPLE), horizon=2**6 - 1)
+    with world(str(tmp_path / "c.db"), made) as it:
+        it.keys = [new_key() for _ in range(7 * PEOPLE)]
+        participants.register(it.coordinator, [participants.Newcomer(STUDY, key, None) for key in it.keys])
+        one_phase(it)  # what is loaded once does not matter
+        used = []
+        tracemalloc.start()
+        while it.status["stage"] != "finished":
+            one_phase(it)
+            gc.collect()
+            used.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert len(used) == 5
+    grown = used[-1] - used[1]
+    assert grown < 3 * PEOPLE * A_REPORT, used  # less than the bare numbers
