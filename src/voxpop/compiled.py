@@ -1,4 +1,4 @@
-"""The search for the best c of many affine estimates, compiled: `widths.Path.minimise` with the sums fused.
+"""The loops of large problems, compiled: above all `widths.Path.minimise` with the sums fused.
 
 The reference is readable and reads each number some ten times a step; this reads it once, and stops for each function
 by itself. Compilation is kept on disk. Imported only where the problem is large enough to pay for it; without numba
@@ -16,6 +16,8 @@ from numba import njit
 
 from voxpop.errors import Array
 from voxpop.widths import CLOSE, EPS, SPAN, STEPS, TINY
+
+STRIP = 256  # actions that are conditioned together
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,11 +102,10 @@ def evaluate(theta: Array, g: Array, c: Array, y: Array) -> tuple[Array, Array, 
 
 
 @exactly
-def squared_distances(x: Array, y: Array, scales: Array) -> Array:
+def squared_distances(x: Array, y: Array, scales: Array, out: Array) -> None:
     """sum ((x - y) / scale)^2 over the dimensions, (m, n); bit for bit what NumPy computes dimension by dimension."""
-    found = np.empty((len(x), len(y)))
     for i in range(len(x)):
-        row = found[i]
+        row = out[i]
         for k in range(len(scales)):
             left, scale, right = x[i, k], scales[k], y[:, k]
             if k == 0:
@@ -115,4 +116,26 @@ def squared_distances(x: Array, y: Array, scales: Array) -> Array:
                 for j in range(len(right)):
                     step = (left - right[j]) / scale
                     row[j] += step * step
-    return found
+
+
+@compiled
+def condition(root: Array, columns: Array, variance: Array) -> None:
+    """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances.
+
+    A few hundred actions at a time, whose numbers stay in the fastest cache.
+    """
+    batches, actions = columns.shape
+    for left in range(0, actions, STRIP):
+        right = min(left + STRIP, actions)
+        for i in range(batches):
+            row = columns[i, left:right]
+            for k in range(i):
+                factor, other = root[i, k], columns[k, left:right]
+                for j in range(len(row)):
+                    row[j] -= factor * other[j]
+            scale = 1.0 / root[i, i]
+            for j in range(len(row)):
+                row[j] *= scale
+                variance[left + j] -= row[j] * row[j]
+        for j in range(left, right):
+            variance[j] = max(variance[j], 0.0)

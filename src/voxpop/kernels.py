@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import lgamma
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ class Kernel(ABC):
     @abstractmethod
     def __call__(self, x: Array, y: Array) -> Array:
         """The matrix k(x_i, y_j), of shape (m, n)."""
+
+    def fill(self, out: Array, x: Array, y: Array) -> None:
+        """Put the matrix k(x_i, y_j) where there is room for it already, (m, n)."""
+        out[:] = self(x, y)
 
     @abstractmethod
     def diagonal(self, x: Array) -> Array:
@@ -69,6 +74,11 @@ class _Scaling(Kernel):
             )
 
 
+def _compiled() -> ModuleType | None:
+    """The compiled code, if it was loaded: where a problem is large enough to pay for it."""
+    return sys.modules.get("voxpop.compiled")
+
+
 class _Stationary(_Scaling):
     """A function of the scaled distance r = |(x - x') / length_scale|, with k(x, x) = 1."""
 
@@ -76,12 +86,28 @@ class _Stationary(_Scaling):
     def _of_squared_distance(self, r2: Array) -> Array: ...
 
     def __call__(self, x: Array, y: Array) -> Array:
-        scale = self.length_scale
-        scales = scale if isinstance(scale, tuple) else (scale,) * x.shape[1]
-        compiled = sys.modules.get("voxpop.compiled")  # loaded where a problem is large enough to pay for it
-        if compiled is not None and len(x) * len(y) >= WORTH_COMPILING:
-            r2 = compiled.squared_distances(np.ascontiguousarray(x), np.asfortranarray(y), np.array(scales))
-            return self._of_squared_distance(r2)
+        if len(x) * len(y) >= WORTH_COMPILING and _compiled() is not None:
+            out = np.empty((len(x), len(y)))
+            self.fill(out, x, y)
+            return out
+        return self._plainly(x, y)
+
+    def fill(self, out: Array, x: Array, y: Array) -> None:
+        compiled = _compiled()
+        if compiled is None or out.size < WORTH_COMPILING or not out.flags.c_contiguous:
+            out[:] = self._plainly(x, y)
+            return
+        scales = np.array(self._scales(x))
+        compiled.squared_distances(np.ascontiguousarray(x), np.asfortranarray(y), scales, out)
+        found = self._of_squared_distance(out)
+        if found is not out:
+            out[:] = found
+
+    def _scales(self, x: Array) -> tuple[float, ...]:
+        return self.length_scale if isinstance(self.length_scale, tuple) else (self.length_scale,) * x.shape[1]
+
+    def _plainly(self, x: Array, y: Array) -> Array:
+        scales = self._scales(x)
         # One dimension at a time: exact differences (no |x|^2 + |y|^2 - 2 x'y, which cancels) in (m, n) memory.
         squares = (self._squared_step(*pair) for pair in zip(x.T, y.T, scales, strict=True))
         r2 = next(squares)

@@ -12,17 +12,18 @@ row for a batch is the arm's own row of V and the root of its total variance, th
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.blas import dgemm, dtrsm
+from scipy.linalg.blas import dtrsm
 
 from voxpop.errors import Array
 from voxpop.memory import require_room
 from voxpop.posterior import TIE, Batches, Posterior
 from voxpop.problem import Indices, Problem
-from voxpop.threads import load_compiled
+from voxpop.threads import load_compiled, pool
 
 FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
@@ -35,13 +36,15 @@ class LazyPosterior(Batches):
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
         super().__init__(problem)
-        load_compiled()  # for the kernel
+        compiled = load_compiled()  # for the kernel, too
+        self._condition = condition if compiled is None else compiled.condition
         self.candidates, self.prior = candidates, problem.prior_variance[candidates]
         self._tile = min(TILE, len(candidates))
         self._tiles = -(-len(candidates) // self._tile)
         # The last tile is filled up with its last action, so that all tiles are whole.
         filled = np.minimum(np.arange(self._tiles * self._tile), len(candidates) - 1)
-        self._points = problem.decisions.points[candidates[filled]]
+        points = problem.decisions.points[candidates[filled]].reshape(self._tiles, self._tile, -1)
+        self._points = np.ascontiguousarray(points.transpose(0, 2, 1))  # (tiles, dimensions, actions of a tile)
         self._filled = self.prior[filled]
         self._panels: list[Array] = []  # V', (tiles, PANEL, actions of a tile) each
         self._root = np.zeros((PANEL, PANEL))  # L
@@ -95,28 +98,28 @@ class LazyPosterior(Batches):
             if start == 0:
                 self._panels.append(self._panel())
             high = min(low - start + PANEL, len(self._arms))
-            arms = self._points[self._arms[low:high]]
-            for tile in range(self._tiles):
-                self._advance(arms, low, high, tile)
+            arms = self._points_of(self._arms[low:high])
+            with pool() as workers:
+                workers.map(partial(self._advance, arms, low, high), range(self._tiles))
             self._seen = high
         self._draw_frontier()
 
     def _advance(self, arms: Array, low: int, high: int, tile: int) -> None:
         """Condition one tile on some batches, whose columns are in the last panel."""
-        rows, start = slice(tile * self._tile, (tile + 1) * self._tile), low % PANEL
+        start, variance = low % PANEL, self._variance[tile * self._tile : (tile + 1) * self._tile]
         new = self._panels[-1][tile, start : start + high - low]  # (batches, actions)
-        step = max(1, CACHED // len(arms))
-        for left in range(0, self._tile, step):
-            part = slice(left, min(left + step, self._tile))
-            new[:, part] = self.problem.kernel(arms, self._points[rows][part])
+        step = max(1, CACHED // self._tile)
+        for top in range(0, len(arms), step):
+            self.problem.kernel.fill(new[top : top + step], arms[top : top + step], self._points[tile].T)
         for first, panel in zip(range(0, low, PANEL), self._panels, strict=False):
             last = min(first + PANEL, low)
-            # In place: BLAS counts by columns, so to it these are the transposes.
-            dgemm(-1.0, panel[tile, : last - first].T, self._root[low:high, first:last].T, 1.0, new.T, overwrite_c=1)
-        dtrsm(1.0, self._root[low:high, low:high], new.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        variance = self._variance[rows]
-        variance -= np.einsum("ij,ij->j", new, new)
-        np.maximum(variance, 0.0, out=variance)
+            new -= self._root[low:high, first:last] @ panel[tile, : last - first]
+        self._condition(self._root[low:high, low:high], new, variance)
+
+    def _points_of(self, positions: list[int]) -> Array:
+        """The points at some positions, (positions, dimensions)."""
+        tiles, inside = np.divmod(positions, self._tile)
+        return np.asarray(self._points[tiles, :, inside])
 
     def _panel(self) -> Array:
         self.bytes += self._tiles * self._tile * PANEL * 8
@@ -160,3 +163,11 @@ class LazyPosterior(Batches):
         self._root[:distinct, :distinct] = root
         self._arms, self._limit = positions.tolist(), max(PANEL, 2 * distinct)
         self._begin()
+
+
+def condition(root: Array, columns: Array, variance: Array) -> None:
+    """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances."""
+    # In place: BLAS counts by columns, so to it these are the transposes.
+    dtrsm(1.0, root, columns.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+    variance -= np.einsum("ij,ij->j", columns, columns)
+    np.maximum(variance, 0.0, out=variance)
