@@ -105,6 +105,11 @@ class Problem:
         return self.kernel.diagonal(self.decisions.points)
 
     @cached_property
+    def largest_variance(self) -> float:
+        """The largest k(x, x)."""
+        return float(self.prior_variance.max())
+
+    @cached_property
     def means(self) -> Array:
         """The prior mean of every action."""
         return np.broadcast_to(np.asarray(self.prior_mean, dtype=float), (self.size,))

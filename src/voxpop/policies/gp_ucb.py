@@ -131,4 +131,4 @@ def mini_gp_opt(delta: float = 0.1, ratio: float = 1.6) -> GPUCB:
 
 def noise_variance(problem: Problem) -> float:
     """R^2: a round's noise for somebody who does not know whose bias it carries."""
-    return problem.bias_std**2 * float(problem.prior_variance.max()) + problem.noise_std**2
+    return problem.bias_std**2 * problem.largest_variance + problem.noise_std**2
