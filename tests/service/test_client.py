@@ -73,16 +73,17 @@ class Server:
 
     def __init__(self, invitation: dict[str, Any], failures: int = 0) -> None:
         self.invitation, self.failures, self.got = invitation, failures, list[bytes]()
+        self.verdict = httpx.Response(201, json={"status": "counted"})
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "PUT" and request.url.path.endswith("participant"):
-            return httpx.Response(201, json={})
+            return httpx.Response(201, json={"status": "registered"})
         if request.method == "GET":
             return httpx.Response(200, json=self.invitation)
         self.got.append(request.content)
         if len(self.got) <= self.failures:
             raise httpx.ReadError("cut")
-        return httpx.Response(201, json={})
+        return self.verdict
 
     def device(self, promise: Promise, **named: Any) -> Device:
         http = httpx.Client(transport=httpx.MockTransport(self))

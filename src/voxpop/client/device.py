@@ -31,6 +31,7 @@ class Outcome(Enum):
     ANSWERED = "the report was counted"
     TOO_LATE = "the report came too late and was not counted"
     NOTHING_TO_SAY = "drawn, but some decision of the phase was never lived through"
+    SPENT = "drawn, but as many reports as the promise allows were made before; nothing was sent"
     FINISHED = "the study is over"
     OFFLINE = "nobody answered; try again later"
 
@@ -86,11 +87,7 @@ class Device:
                 return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
                     found["status"], Outcome.WAITING
                 )
-            outgoing = self._report(found)
-            if outgoing is None:
-                return Outcome.NOTHING_TO_SAY
-            self.memory.keep(outgoing)
-            return self._send(outgoing)
+            return self._answer(found)
         except httpx.TransportError:
             return Outcome.OFFLINE
 
@@ -98,6 +95,20 @@ class Device:
         """Let go of the file and the connections."""
         self.memory.close()
         self._http.close()
+
+    def _answer(self, invitation: dict[str, Any]) -> Outcome:
+        """Make the report that the invitation asks for, keep it, and send it, if the promise allows one more.
+
+        A report counts from when it is kept, even if it comes too late: whoever refused it has seen it.
+        """
+        most = self.promise.participations
+        if self.memory.reports >= most:
+            return Outcome.SPENT
+        made = self._report(invitation)
+        if made is None:
+            return Outcome.NOTHING_TO_SAY
+        kept = self.memory.keep_within(made, most)
+        return Outcome.SPENT if kept is None else self._send(kept)
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         """The report that the invitation asks for, if the promise allows it; noise is drawn here, once."""

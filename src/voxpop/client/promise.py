@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from voxpop.errors import InputError, require_choice
+from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.privacy import MODELS, Release
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.gaussian import noise_multiplier, require_delta, require_epsilon
@@ -24,13 +24,15 @@ MOST_LEVELS, MOST_BITS = 10**6, 10**10
 
 @dataclass(frozen=True)
 class Promise:
-    """The trust model, and the (eps, delta) of one report."""
+    """The trust model, the (eps, delta) of one report, and how many reports may ever leave the device."""
 
     model: str = "none"
     epsilon: float = math.inf
     delta: float = 1e-6
+    participations: int = 1
 
     def __post_init__(self) -> None:
+        require_integer("participations", self.participations, least=1)
         require_choice("privacy model", self.model, ("none", *MODELS))
         if self.model != "none":
             require_epsilon(self.epsilon)
