@@ -18,6 +18,7 @@ from voxpop.client.memory import Memory, Outgoing
 from voxpop.client.promise import Promise
 from voxpop.errors import InputError, require_integer
 from voxpop.privacy import Secure, Source
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.wire_release import release_from_dict
 
 MOST_PHASE = 2**31
@@ -142,7 +143,11 @@ class Device:
         if averages is None:
             return None
         report = release.randomize(np.array([averages]), self._source)[0]
-        body = json.dumps({"report": report.tolist()}, allow_nan=False).encode()
+        said: dict[str, Any] = {"report": report.tolist()}
+        if isinstance(release, Shuffled):  # the shuffler compares this with the batch it was told to make
+            code = release.encoding
+            said |= {"users": code.users, "coordinates": len(release.ball.centre), "bits": code.bits}
+        body = json.dumps(said, allow_nan=False).encode()
         return Outgoing(number, address, token, body)
 
     def _address(self, upload: object) -> str:
