@@ -73,16 +73,17 @@ class Server:
 
     def __init__(self, invitation: dict[str, Any], failures: int = 0) -> None:
         self.invitation, self.failures, self.got = invitation, failures, list[bytes]()
+        self.verdict = httpx.Response(201, json={"status": "counted"})
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "PUT" and request.url.path.endswith("participant"):
-            return httpx.Response(201, json={})
+            return httpx.Response(201, json={"status": "registered"})
         if request.method == "GET":
             return httpx.Response(200, json=self.invitation)
         self.got.append(request.content)
         if len(self.got) <= self.failures:
             raise httpx.ReadError("cut")
-        return httpx.Response(201, json={})
+        return self.verdict
 
     def device(self, promise: Promise, **named: Any) -> Device:
         http = httpx.Client(transport=httpx.MockTransport(self))
@@ -131,6 +132,24 @@ def test_noise_for_more_people_than_there_are_is_noticed() -> None:
     weaker = replace(made, encoding=replace(made.encoding, trials=made.encoding.trials // 2))
     with pytest.raises(InputError, match="less noise"):
         Promise("shuffle", 5.0).check(weaker)
+
+
+def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
+    made = release("shuffle")
+    server = Server(told(made, "http://shuffler/v1/x"))
+    assert server.device(Promise("shuffle", 5.0)).check_in() is Outcome.ANSWERED
+    (body,) = map(json.loads, server.got)
+    code = made.encoding
+    assert len(body.pop("report")) == 4
+    assert body == {"users": 40, "coordinates": 4, "bits": code.levels + code.trials}
+    assert {type(value) for value in body.values()} == {int}
+
+
+@pytest.mark.parametrize("model", ["central", "local"])
+def test_other_reports_are_numbers_and_nothing_else(model: str) -> None:
+    server = Server(told(release(model)))
+    assert server.device(Promise(model, 5.0)).check_in() is Outcome.ANSWERED
+    assert [set(json.loads(body)) for body in server.got] == [{"report"}]
 
 
 def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only() -> None:

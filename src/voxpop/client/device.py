@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -14,14 +13,15 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import numpy as np
 
+from voxpop.client.calling import Caller, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.memory import Memory, Outgoing
 from voxpop.client.promise import Promise
-from voxpop.errors import InputError
+from voxpop.errors import InputError, require_integer
 from voxpop.privacy import Secure, Source
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.wire_release import release_from_dict
 
-TRY_AGAIN = (429, 500, 502, 503, 504)
-GIVE_UP = (400, 401, 403, 404, 409, 410, 413, 415, 422)
+MOST_PHASE = 2**31
 
 
 class Outcome(Enum):
@@ -30,7 +30,10 @@ class Outcome(Enum):
     WAITING = "not drawn, so far"
     ANSWERED = "the report was counted"
     TOO_LATE = "the report came too late and was not counted"
+    ANOTHER = "another report was counted for this invitation, and this one was not"
+    REFUSED = "the report was refused and not counted"
     NOTHING_TO_SAY = "drawn, but some decision of the phase was never lived through"
+    SPENT = "drawn, but as many reports as the promise allows were made before; nothing was sent"
     FINISHED = "the study is over"
     OFFLINE = "nobody answered; try again later"
 
@@ -56,7 +59,7 @@ class Device:
         self._enrolment_code = enrolment_code
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
-        self._attempts, self._sleep = attempts, sleep
+        self._caller = Caller(self._http, attempts, sleep)
 
     def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Note a reward of the decision in force; it stays on the device."""
@@ -64,13 +67,18 @@ class Device:
 
     def decision(self) -> dict[str, Any]:
         """The decision in force: its phase, its index (the arm) and its name."""
-        found: dict[str, Any] = self._study("GET", "/decision").json()
+        answer = self._study("GET", "/decision")
+        found = document_of(answer)
+        if "phase" not in found:
+            raise _stranger(answer)
         return found
 
     def register(self) -> None:
         """Register, once; repeating it changes nothing."""
         headers = {} if self._enrolment_code is None else {"x-voxpop-enrolment": self._enrolment_code}
-        self._study("PUT", "/participant", headers)
+        answer = self._study("PUT", "/participant", headers)
+        if not is_done(answer, "registered"):
+            raise _stranger(answer)
         self.memory.note_registered()
 
     def check_in(self) -> Outcome:
@@ -79,19 +87,26 @@ class Device:
             if not self.memory.registered:
                 self.register()
             left = self.memory.outgoing()
+            sent = Outcome.OFFLINE if left is None else self._send(left)
+            if sent is not Outcome.OFFLINE:
+                return sent
+            answer = self._study("GET", "/checkin")
+            found = document_of(answer)
+            if type(found.get("invited")) is not bool:
+                raise _stranger(answer)
             if left is not None:
-                return self._send(left)
-            found = self._study("GET", "/checkin").json()
-            if not found["invited"]:
-                return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
-                    found["status"], Outcome.WAITING
-                )
-            outgoing = self._report(found)
-            if outgoing is None:
-                return Outcome.NOTHING_TO_SAY
-            self.memory.keep(outgoing)
-            return self._send(outgoing)
-        except httpx.TransportError:
+                if found["invited"] and _phase_of(found) == left.phase:
+                    return Outcome.OFFLINE  # it is still waited for
+                sent = self._send(left)  # the last time, perhaps only to hear that it was counted
+                if sent is not Outcome.OFFLINE:
+                    return sent
+                self.memory.forget(left.phase)
+            if found["invited"]:
+                return self._answer(found)
+            return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
+                str(found.get("status")), Outcome.WAITING
+            )
+        except httpx.RequestError:
             return Outcome.OFFLINE
 
     def close(self) -> None:
@@ -99,56 +114,94 @@ class Device:
         self.memory.close()
         self._http.close()
 
+    def _answer(self, invitation: dict[str, Any]) -> Outcome:
+        """Make the report that the invitation asks for, keep it, and send it, if the promise allows one more.
+
+        A report counts from when it is kept, even if it comes too late: whoever refused it has seen it.
+        """
+        most = self.promise.participations
+        if self.memory.reports >= most:
+            return Outcome.SPENT
+        made = self._report(invitation)
+        if made is None:
+            return Outcome.NOTHING_TO_SAY
+        kept = self.memory.keep_within(made, most)
+        return Outcome.SPENT if kept is None else self._send(kept)
+
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         """The report that the invitation asks for, if the promise allows it; noise is drawn here, once."""
-        phase = invitation["phase"]
-        release = release_from_dict(phase["release"])
+        number, phase = _phase_of(invitation), invitation["phase"]
+        release = release_from_dict(phase.get("release"))
         self.promise.check(release)
-        address = urljoin(self.url + "/", invitation["upload"])
-        if self.promise.model == "shuffle" and _origin(address) == _origin(self.url):
-            raise InputError("the coordinator asks for what only a shuffler may see; nothing is sent")
-        if self.promise.model != "shuffle" and _origin(address) != _origin(self.url):
-            raise InputError("the coordinator asks to send the report elsewhere; nothing is sent")
-        averages = self.memory.averages(phase["phase"], phase["arms"])
+        address, token = self._address(invitation.get("upload")), invitation.get("token")
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise InputError("the coordinator gives no token that could be sent; nothing is sent")
+        arms = phase.get("arms")
+        if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
+            raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
+        averages = self.memory.averages(number, arms)
         if averages is None:
             return None
         report = release.randomize(np.array([averages]), self._source)[0]
-        body = json.dumps({"report": report.tolist()}, allow_nan=False).encode()
-        return Outgoing(phase["phase"], address, invitation["token"], body)
+        said: dict[str, Any] = {"report": report.tolist()}
+        if isinstance(release, Shuffled):  # the shuffler compares this with the batch it was told to make
+            code = release.encoding
+            said |= {"users": code.users, "coordinates": len(release.ball.centre), "bits": code.bits}
+        body = json.dumps(said, allow_nan=False).encode()
+        return Outgoing(number, address, token, body)
+
+    def _address(self, upload: object) -> str:
+        """Where the report goes, if it may go there."""
+        try:
+            if not isinstance(upload, str):
+                raise ValueError
+            address = urljoin(self.url + "/", upload)
+            httpx.URL(address)
+            scheme, mine, there = urlsplit(address).scheme, _origin(self.url), _origin(address)
+        except (ValueError, httpx.InvalidURL):
+            raise InputError(f"the coordinator asks to send the report to {upload!r:.100}; nothing is sent") from None
+        if scheme != "https" and scheme != urlsplit(self.url).scheme:
+            raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
+        if self.promise.model == "shuffle" and there == mine:
+            raise InputError("the coordinator asks for what only a shuffler may see; nothing is sent")
+        if self.promise.model != "shuffle" and there != mine:
+            raise InputError("the coordinator asks to send the report elsewhere; nothing is sent")
+        return address
 
     def _send(self, outgoing: Outgoing) -> Outcome:
+        """Send a kept report; it is forgotten only when a voxpop service has said what became of it."""
         headers = {"content-type": "application/json", "authorization": f"Bearer {outgoing.token}"}
-        answer = self._patiently("PUT", outgoing.address, headers, outgoing.body)
-        if answer.status_code in TRY_AGAIN:
+        try:
+            answer = self._caller.request("PUT", outgoing.address, headers, outgoing.body)
+        except httpx.RequestError:
+            return Outcome.OFFLINE
+        if is_done(answer, "counted", "counted before"):
+            outcome = Outcome.ANSWERED
+        elif not is_not_now(answer) and refusal_of(answer) is not None:
+            outcome = {409: Outcome.ANOTHER, 410: Outcome.TOO_LATE}.get(answer.status_code, Outcome.REFUSED)
+        else:
             return Outcome.OFFLINE
         self.memory.forget(outgoing.phase)
-        return Outcome.ANSWERED if answer.status_code in (200, 201) else Outcome.TOO_LATE
+        return outcome
 
     def _study(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         mine = {"authorization": f"Bearer {self.memory.key}", **(headers or {})}
-        answer = self._patiently(method, f"{self.url}/v1/studies/{self.study}{path}", mine)
-        if answer.status_code in TRY_AGAIN:
+        answer = self._caller.request(method, f"{self.url}/v1/studies/{self.study}{path}", mine)
+        if is_not_now(answer):
             raise httpx.TransportError(f"the coordinator answered {answer.status_code}")
-        if answer.status_code in GIVE_UP:
-            raise InputError(_sentence(answer))
+        if answer.status_code >= 400:
+            unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
+            raise InputError(refusal_of(answer) or unknown)
+        if answer.status_code not in (200, 201):
+            raise _stranger(answer)
         return answer
 
-    def _patiently(
-        self, method: str, address: str, headers: dict[str, str], body: bytes | None = None
-    ) -> httpx.Response:
-        """A request, repeated with growing pauses while nobody answers; every request here may be repeated."""
-        for attempt in range(1, self._attempts + 1):
-            pause = min(10.0, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
-            try:
-                answer = self._http.request(method, address, headers=headers, content=body)
-                if answer.status_code not in TRY_AGAIN or attempt == self._attempts:
-                    return answer
-                pause = max(pause, float(answer.headers.get("retry-after", 0)))
-            except httpx.TransportError:
-                if attempt == self._attempts:
-                    raise
-            self._sleep(pause)
-        raise AssertionError("unreachable")
+
+def _phase_of(invitation: dict[str, Any]) -> int:
+    phase = invitation.get("phase")
+    if not isinstance(phase, dict):
+        raise InputError(f"the coordinator invites to the phase {phase!r:.100}, which says nothing; nothing is sent")
+    return require_integer("the phase of an invitation", phase.get("phase"), least=1, most=MOST_PHASE)
 
 
 def _origin(url: str) -> tuple[str | None, int | None]:
@@ -156,8 +209,5 @@ def _origin(url: str) -> tuple[str | None, int | None]:
     return parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def _sentence(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["error"])
-    except (ValueError, LookupError, TypeError):
-        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
+def _stranger(answer: httpx.Response) -> httpx.TransportError:
+    return httpx.TransportError(f"{answer.url} answered {answer.status_code}, but not as a voxpop coordinator does")

@@ -1,10 +1,12 @@
-"""What a device remembers: its key, its rewards, and the report it is about to send."""
+"""What a device remembers: its key, its rewards, the report it is about to send, and how many it has made."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,6 +20,7 @@ CREATE TABLE IF NOT EXISTS rewards (
     phase INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (phase, arm));
 CREATE TABLE IF NOT EXISTS outbox (
     phase INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, phase INTEGER NOT NULL);
 """
 
 
@@ -77,11 +80,29 @@ class Memory:
         found = {arm: total / count for arm, total, count in rows}
         return [found[arm] for arm in arms] if all(arm in found for arm in arms) else None
 
-    def keep(self, outgoing: Outgoing) -> None:
-        """Keep a report before it is sent: whatever happens, it is this one that is sent again."""
-        values = [outgoing.phase, outgoing.address, outgoing.token, outgoing.body]
+    @property
+    def reports(self) -> int:
+        """How many reports were ever kept to be sent, whatever became of them."""
         with self._lock:
-            self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values)
+            return int(self._file.execute("SELECT COUNT(*) FROM made").fetchone()[0])
+
+    def keep(self, outgoing: Outgoing) -> None:
+        """Keep a report before it is sent, and count it: whatever happens, it is this one that is sent again."""
+        values = [outgoing.phase, outgoing.address, outgoing.token, outgoing.body]
+        with self._transaction():
+            if self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values).rowcount:
+                self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])
+
+    def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
+        """Keep a report if fewer than `most` were ever kept; the one that is to be sent, or None."""
+        with self._transaction():
+            left = self.outgoing()
+            if left is not None:  # another process of this device was faster
+                return left
+            if self.reports >= most:
+                return None
+            self.keep(outgoing)
+            return outgoing
 
     def outgoing(self) -> Outgoing | None:
         """The report that is not acknowledged yet, if there is one."""
@@ -91,9 +112,24 @@ class Memory:
 
     def forget(self, phase: int) -> None:
         """The phase is over for this device: its report and its rewards are no longer needed."""
-        with self._lock:
+        with self._transaction():
             self._file.execute("DELETE FROM outbox WHERE phase = ?", [phase])
             self._file.execute("DELETE FROM rewards WHERE phase <= ?", [phase])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing; inside another, part of that one."""
+        with self._lock:
+            if self._file.in_transaction:
+                yield
+                return
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._file.execute("ROLLBACK")
+                raise
+            self._file.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the file."""

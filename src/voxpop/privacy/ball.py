@@ -34,6 +34,7 @@ from voxpop.state import State
 OUTSIDE = 1e-3  # the share of model-like people who are clipped at all
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried
 HUGE = 1e100  # no answer is farther than this from the centre
+FARTHEST = 1e150  # and this far in whitened coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +55,12 @@ class Ball:
     def whiten(self, y: Array) -> Array:
         """z = L^-1 (y - c) for answers of shape (users, arms); finite for whatever is sent.
 
-        What is not a number counts as the centre, and no deviation as more than HUGE.
+        What is not a number counts as the centre, and no deviation as more than HUGE. Where a root of extreme numbers
+        makes the solution overflow, it is cut off: a failure would depend on y, and so tell something about it.
         """
         deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))
-        return np.asarray(solve_triangular(self.root, deviation.T, lower=True).T)
+        z = solve_triangular(self.root, deviation.T, lower=True).T
+        return np.asarray(np.clip(np.nan_to_num(z), -FARTHEST, FARTHEST))
 
     def clip(self, z: Array) -> Array:
         """The nearest point of the ball, for each row."""
