@@ -24,6 +24,7 @@ from voxpop.stores.database import Database
 from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
+LEAST_BATCH = 2  # people: the total of one is a report
 Verdict = bool | Refusal
 
 
@@ -34,6 +35,9 @@ class Sealed:
     batch: str
     token: str
     body: bytes
+    users: int  # the people for whom the device made its noise
+    coordinates: int
+    bits: int
 
 
 @dataclass
@@ -42,11 +46,14 @@ class Shuffler:
 
     database: Database
     note: Callable[..., None]
+    least_batch: int = LEAST_BATCH
 
     def announce(
         self, batch: str, coordinates: int, bits: int, size: int, fresh: list[bytes], overdue: list[bytes]
     ) -> dict[str, Any]:
         """Make a batch known, let tokens in, and shut out those whose time is over and who have not answered."""
+        if size < self.least_batch:
+            raise Refusal(422, f"a batch has at least {self.least_batch} people here, got {size}; ask more people")
         constants = {"coordinates": coordinates, "bits": bits, "size": size}
         with self.database.write() as connection:
             row = self._batch(connection, batch)
@@ -101,6 +108,7 @@ class Shuffler:
         tally = partial(count_ones, arms=batch.coordinates, bits=batch.bits)
         bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
         problems = dict(check(tally, batch.coordinates, bodies, names))
+        problems |= {index: _not_meant() for index, upload in enumerate(uploads) if not _meant_for(upload, batch)}
         room = batch.size - self._count(connection, batch.id) if batch.state == "collecting" else 0
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
@@ -155,6 +163,15 @@ class Shuffler:
     def _count(self, connection: sa.Connection, batch: str) -> int:
         wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
         return int(connection.execute(wanted).scalar_one())
+
+
+def _meant_for(upload: Sealed, batch: Any) -> bool:
+    """Whether the device made its noise for this batch: with fewer people than it was told, it has too little."""
+    return (upload.users, upload.coordinates, upload.bits) == (batch.size, batch.coordinates, batch.bits)
+
+
+def _not_meant() -> Refusal:
+    return Refusal(422, "the noise of this report was made for another batch than the one announced; check in again")
 
 
 def _judge(

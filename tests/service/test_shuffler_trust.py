@@ -1,0 +1,127 @@
+"""What the shuffler and the coordinator need not believe of each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.helpers_cli import main_of
+from tests.service.served import served
+from tests.service.world import World, definition, own_shuffler, private, sealed, world
+from voxpop.service import serve
+from voxpop.service.guard import Buckets
+from voxpop.service.keys import hash_key, new_key, sign
+from voxpop.service.refusals import Refusal
+from voxpop.service.shuffler import Shuffler
+from voxpop.service.shuffler_http import ShufflerService
+from voxpop.stores.migrate import open_store
+
+BATCH, KEY = "b" * 43, b"k" * 32
+
+
+@pytest.fixture
+def pair(address: str, tmp_path: Path):  # type: ignore[no-untyped-def]
+    with (
+        own_shuffler(str(tmp_path / "shuffler.db")) as shuffler,
+        world(address, definition(private("shuffle"), deadline=100.0), 30, shuffler) as it,
+    ):
+        it.settle()
+        it.play_all()
+        it.settle()
+        yield it, shuffler
+
+
+def status_of(verdict: object) -> int:
+    assert isinstance(verdict, Refusal)
+    return verdict.status
+
+
+@pytest.mark.parametrize("lie", [{"users": 13}, {"users": 10**7}, {"users": 1}, {"coordinates": 2}, {"bits": 10**6}])
+def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler], lie: dict[str, int]) -> None:
+    it, shuffler = pair
+    _, invitation = next(it.invited())
+    batch, report = invitation["upload"].rsplit("/", 1)[1], np.array([3.0])
+    assert status_of(shuffler.store([sealed(batch, invitation, report, **lie)])[0]) == 422
+    with shuffler.database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM reports").scalar_one() == 0
+        assert connection.exec_driver_sql("SELECT count(digest) FROM tokens").scalar_one() == 0
+    assert shuffler.store([sealed(batch, invitation, report)]) == [True]
+
+
+def test_a_batch_of_too_few_is_refused(tmp_path: Path) -> None:
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler:
+        for least, size in ((2, 1), (50, 49)):
+            shuffler.least_batch = least
+            with pytest.raises(Refusal, match=f"at least {least} people") as call:
+                shuffler.announce(BATCH, 1, 5, size, [], [])
+            assert call.value.status == 422
+        shuffler.announce(BATCH, 1, 5, 50, [], [])
+
+
+def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
+    database, token = open_store(str(tmp_path / "s.db"), "shuffler"), new_key()
+    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEY)
+    service.shuffler.announce(BATCH, 1, 5, 2, [hash_key(token)], [])
+    good: dict[str, Any] = {"report": [3], "users": 2, "coordinates": 1, "bits": 5}
+    headers = {"authorization": f"Bearer {token}"}
+    path = f"/v1/batches/{BATCH}"
+    with served(service.guarded(Buckets(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
+
+        def put(document: dict[str, Any]) -> int:
+            content = json.dumps(document)
+            kind = {"content-type": "application/json"}
+            answer = client.put(path + "/report", content=content, headers={**headers, **kind})
+            assert set(answer.json()) == {"status" if answer.status_code < 300 else "error"}
+            return answer.status_code
+
+        for name in good:
+            assert put({key: value for key, value in good.items() if key != name}) == 422
+        lies: list[dict[str, Any]] = [
+            {"users": 3},
+            {"users": 2.0},
+            {"users": "2"},
+            {"coordinates": 2},
+            {"bits": 6},
+            {"bits": True},
+            {"more": 1},
+            {"report": []},
+            {"report": [True]},
+            {"report": ["3"]},
+            {"report": [float("nan")]},
+            {"report": [float("inf")]},
+            {"report": [10**400]},
+            {"report": [3, 3]},
+            {"report": 3},
+        ]
+        for lie in lies:
+            assert put({**good, **lie}) == 422, lie
+        assert [put(good), put(good), put({**good, "report": [4]})] == [201, 200, 409]
+        one = json.dumps({"coordinates": 1, "bits": 5, "size": 1, "tokens": [], "overdue": []}).encode()
+        other = f"/v1/batches/{'c' * 43}"
+        signature = {"content-type": "application/json", "x-voxpop-signature": sign(KEY, "PUT", other, one)}
+        assert client.put(other, content=one, headers=signature).status_code == 422
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "least"),
+    [([], {}, 2), (["--least-batch", "40"], {}, 40), ([], {"VOXPOP_LEAST_BATCH": "50"}, 50)],
+)
+def test_the_least_batch_is_a_setting(
+    flags: list[str],
+    environment: dict[str, str],
+    least: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[ShufflerService] = []
+    monkeypatch.setattr(serve, "run", lambda service, settings: started.append(service))
+    for name, value in {"VOXPOP_SHUFFLER_KEY": new_key(), **environment}.items():
+        monkeypatch.setenv(name, value)
+    place = ["--database", str(tmp_path / "s.db"), "--coordinator-url", "http://127.0.0.1:1"]
+    main_of(monkeypatch)("shuffler", *place, *flags)
+    assert [service.shuffler.least_batch for service in started] == [least]
+    started[0].shuffler.database.close()
