@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
@@ -18,6 +19,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
 from voxpop.stores.migrate import open_store
+from voxpop.stores.schema import invitations, people
 
 BATCH, KEY = "b" * 43, b"k" * 32
 
@@ -125,3 +127,46 @@ def test_the_least_batch_is_a_setting(
     main_of(monkeypatch)("shuffler", *place, *flags)
     assert [service.shuffler.least_batch for service in started] == [least]
     started[0].shuffler.database.close()
+
+
+def whole(it: World, shuffler: Shuffler) -> tuple[str, dict[str, Any]]:
+    """Everyone answers; the batch and its total."""
+    for key, invitation in list(it.invited()):
+        assert it.answer(key, invitation) is True
+    ((batch, total),) = shuffler.sealed()
+    return batch, total
+
+
+def charged(it: World) -> int:
+    with it.coordinator.database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.sum(people.c.participations))).scalar_one())
+
+
+def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) -> None:
+    it, shuffler = pair
+    with it.coordinator.database.write() as connection:  # one whose invitation is over, and one of another phase
+        rows = connection.execute(sa.select(invitations)).mappings().all()
+        over, elsewhere = b"o" * 32, b"e" * 32
+        for token, changes in ((over, {"expired": True}), (elsewhere, {"phase": 7})):
+            row = {name: value for name, value in rows[0].items() if name != "id"}
+            connection.execute(sa.insert(invitations).values(**{**row, "token_hash": token, **changes}))
+    batch, total = whole(it, shuffler)
+    names = total["tokens"]
+    strangers = [hash_key(new_key()).hex() for _ in names]
+    for tokens in (
+        strangers,
+        [strangers[0], *names[1:]],
+        [over.hex(), *names[1:]],
+        [elsewhere.hex(), *names[1:]],
+        [*names, names[0]],
+        [names[1], *names[1:]],
+        names[1:],
+    ):
+        with pytest.raises(Refusal) as call:
+            it.coordinator.take_total(batch, {**total, "tokens": tokens})
+        assert call.value.status == 422
+    it.settle()
+    assert (it.status["phase"], charged(it)) == (1, 0)
+    it.forward()
+    it.settle()
+    assert (it.status["phase"], charged(it)) == (2, 12)

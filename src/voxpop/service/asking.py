@@ -52,6 +52,17 @@ def answered(connection: sa.Connection, study: str, phase: int) -> int:
     return int(connection.execute(ours).scalar_one())
 
 
+def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[bytes]) -> int:
+    """How many of these tokens are those of invitations to this phase that have not ended."""
+    ours = (invitations.c.study == study) & (invitations.c.phase == phase) & ~invitations.c.expired
+    found = 0
+    for start in range(0, len(tokens), CHUNK):
+        wanted = sa.select(sa.func.count()).select_from(invitations)
+        wanted = wanted.where(ours, invitations.c.token_hash.in_(tokens[start : start + CHUNK]))
+        found += int(connection.execute(wanted).scalar_one())
+    return found
+
+
 def draw(
     connection: sa.Connection,
     secret: bytes,
