@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
-from tests.service.world import World, definition, own_shuffler, private, sealed, world
+from tests.service.world import STUDY, World, definition, own_shuffler, private, sealed, world
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.service import serve
 from voxpop.service.guard import Buckets
 from voxpop.service.keys import hash_key, new_key, sign
@@ -19,7 +20,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import invitations, people
+from voxpop.stores.schema import invitations, people, receipts, totals
 
 BATCH, KEY = "b" * 43, b"k" * 32
 
@@ -170,3 +171,65 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
     it.forward()
     it.settle()
     assert (it.status["phase"], charged(it)) == (2, 12)
+
+
+def closed(it: World) -> int:
+    return sum(event.kind == "closed" for event in it.coordinator.log(STUDY))
+
+
+def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) -> None:
+    it, shuffler = pair
+    batch, total = whole(it, shuffler)
+    answers = [410, 201]
+
+    def network(request: httpx.Request) -> httpx.Response:
+        status = answers.pop(0)
+        if status == 201:  # the first time a proxy answered, and the coordinator heard nothing
+            it.coordinator.take_total(request.url.path.split("/")[3], json.loads(request.content))
+        return httpx.Response(status)
+
+    service = ShufflerService(shuffler, "http://coordinator", KEY)
+    service._client = httpx.Client(transport=httpx.MockTransport(network))
+    service._forward()
+    service._forward()
+    assert (answers, shuffler.sealed()) == ([201], [])  # it rests
+    it.settle()
+    assert shuffler.sealed() == [(batch, total)]
+    service._forward()
+    it.settle()
+    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+
+
+def test_a_coordinator_that_lost_the_total_gets_it_again(pair: tuple[World, Shuffler]) -> None:
+    it, shuffler = pair
+    batch, total = whole(it, shuffler)
+    it.forward()
+    with it.coordinator.database.write() as connection:  # as in a backup of a moment before
+        connection.execute(sa.delete(totals))
+        connection.execute(sa.delete(receipts))
+    it.clock.now += 1000
+    it.settle()
+    assert shuffler.sealed() == [(batch, total)]
+    it.forward()
+    it.settle()
+    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+
+
+def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler]) -> None:
+    it, shuffler = pair
+    batch, total = whole(it, shuffler)
+    current = it.coordinator.journal.record(STUDY).current
+    assert current is not None
+    assert isinstance(current.release, Shuffled)
+    it.forward()
+    # An announcement that was on its way when the total was taken.
+    constants = len(current.plan.arms), current.release.encoding.bits, 12
+    assert shuffler.announce(batch, *constants, [], [])["count"] == 12
+    it.forward()
+    assert it.coordinator.take_total(batch, total) is False
+    it.settle()
+    shuffler.announce(batch, *constants, [], [])
+    with pytest.raises(Refusal, match="no phase waits"):
+        it.forward()
+    it.settle()
+    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)

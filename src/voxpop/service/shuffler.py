@@ -62,6 +62,10 @@ class Shuffler:
                 self.note("announced", size=size)
             elif any(getattr(row, name) != value for name, value in constants.items()):
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
+            elif row.state == "forwarded" and row.total is not None:
+                # Who still announces the batch has not got its total, whoever acknowledged it: forward it again.
+                connection.execute(sa.update(batches).where(batches.c.id == batch).values(state="sealed"))
+                self.note("forward_again")
             mine = dict(
                 connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == batch)).all()
             )
@@ -130,7 +134,7 @@ class Shuffler:
         return verdicts
 
     def _seal(self, connection: sa.Connection, batch: Any) -> None:
-        """Count the ones of a whole batch, keep the total until it is taken, and delete the reports."""
+        """Count the ones of a whole batch, keep the total, and delete the reports."""
         wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
         bodies = connection.execute(wanted).scalars().partitions(CHUNK)
         parts = (count_ones(matrix(part, batch.coordinates), batch.coordinates, batch.bits) for part in bodies)
@@ -151,10 +155,13 @@ class Shuffler:
             return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
 
     def taken(self, batch: str) -> None:
-        """The coordinator has the total: forget it."""
+        """The total was acknowledged: rest, but keep it, for the acknowledgement or the coordinator's copy may be lost.
+
+        It holds nothing that the release does not say.
+        """
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == "sealed")
-            connection.execute(done.values(state="forwarded", total=None))
+            connection.execute(done.values(state="forwarded"))
         self.note("forwarded")
 
     def _batch(self, connection: sa.Connection, batch: str) -> Any:

@@ -121,7 +121,7 @@ class ShufflerService:
     def _forward(self) -> None:
         for batch, total in self.shuffler.sealed():
             answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
-            if answer.status_code in (200, 201, 410):  # 410: the phase was released with this total already
+            if answer.status_code in (200, 201, 410):  # 410: released already, or so it seems
                 self.shuffler.taken(batch)
             else:
                 self.shuffler.note("not_taken", status=answer.status_code)

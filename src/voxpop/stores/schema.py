@@ -107,7 +107,7 @@ batches = sa.Table(
     sa.Column("bits", sa.Integer, nullable=False),
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
-    sa.Column("total", sa.Text),  # what is forwarded, from sealing until it is acknowledged
+    sa.Column("total", sa.Text),  # what is forwarded, from sealing on
 )
 tokens = sa.Table(
     "tokens",
