@@ -11,16 +11,16 @@ import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
-from tests.service.world import STUDY, World, definition, own_shuffler, private, sealed, world
+from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, sealed, world
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service import serve
 from voxpop.service.guard import Buckets
-from voxpop.service.keys import hash_key, new_key, sign
+from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import invitations, people, receipts, totals
+from voxpop.stores.schema import invitations, people, receipts, tokens, totals
 
 BATCH, KEY = "b" * 43, b"k" * 32
 
@@ -154,7 +154,7 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
     batch, total = whole(it, shuffler)
     names = total["tokens"]
     strangers = [hash_key(new_key()).hex() for _ in names]
-    for tokens in (
+    for wrong in (
         strangers,
         [strangers[0], *names[1:]],
         [over.hex(), *names[1:]],
@@ -164,7 +164,7 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
         names[1:],
     ):
         with pytest.raises(Refusal) as call:
-            it.coordinator.take_total(batch, {**total, "tokens": tokens})
+            it.coordinator.take_total(batch, {**total, "tokens": wrong})
         assert call.value.status == 422
     it.settle()
     assert (it.status["phase"], charged(it)) == (1, 0)
@@ -233,3 +233,61 @@ def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler])
         it.forward()
     it.settle()
     assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+
+
+def kept(it: World, phase: int) -> tuple[set[bytes], set[bytes | None]]:
+    """The nonces and the marks of reports that the coordinator has of a phase."""
+    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+    wanted = sa.select(invitations.c.nonce, receipts.c.digest).select_from(joined).where(invitations.c.phase == phase)
+    with it.coordinator.database.read() as connection:
+        rows = connection.execute(wanted).all()
+    return {bytes(row.nonce) for row in rows}, {row.digest for row in rows}
+
+
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
+    model: str, address: str, tmp_path: Path
+) -> None:
+    made = definition(None if model == "none" else private(model), deadline=100.0)
+    with own_shuffler(str(tmp_path / "shuffler.db")) as shuffler, world(address, made, 40, shuffler) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        nonces, _ = kept(it, 1)
+        assert len(nonces) == it.status["participants"]
+        sleeper = next(iter(it.invited()))  # lets the invitation pass, and is replaced
+        for key, invitation in list(it.invited())[1:]:
+            assert it.invitation(key) == invitation  # a check-in whose reply was lost
+            assert it.answer(key, invitation) is True
+            report = np.array(it.reports[1][-1])
+            assert it.upload(invitation, report) is False  # an upload whose reply was lost
+            assert it.invitation(sleeper[0]) is not None
+        it.clock.now += 101
+        it.settle()
+        (last,) = it.invited()
+        it.answer(*last)
+        it.settle()
+        if model == "shuffle":
+            assert it.upload(last[1], np.array(it.reports[1][-1])) is False  # whole, but not forwarded
+            it.forward()
+            it.settle()
+        assert it.status["phase"] == 2
+        left, marks = kept(it, 1)
+        assert left == {b""}
+        guesses = [np.array(report).tobytes() for report in it.reports[1]]
+        tokens_made = [token_of(SECRET, nonce) for nonce in left]
+        assert marks.isdisjoint(digest_of(token, body) for token in tokens_made for body in guesses)
+        again = it.upload(last[1], np.array(it.reports[1][-1]))
+        assert status_of(again) == 410 if model == "shuffle" else again is False
+        with shuffler.database.read() as connection:
+            found = connection.execute(sa.select(tokens.c.digest)).scalars().all()
+        assert set(found) <= {None, b""}
+        it.play_all()
+        it.settle()
+        fresh, _ = kept(it, 2)
+        assert len(fresh) == it.status["participants"]
+        assert b"" not in fresh
+        it.coordinator.database.close()
+        shuffler.database.close()
+        stored = b"".join(path.read_bytes() for path in tmp_path.glob("*.db*"))
+        assert not [nonce for nonce in nonces if nonce in stored]

@@ -135,6 +135,12 @@ def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int
     return connection.execute(late.values(expired=True)).rowcount
 
 
+def forget(connection: sa.Connection, study: str, phase: int) -> None:
+    """Erase what the tokens of a phase were made from: with them, guesses could be tested against the receipts."""
+    ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)
+    connection.execute(ours.values(nonce=b""))
+
+
 def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]:
     """At the end of a phase: count the participation of those who answered; their pseudonyms."""
     took_part = (

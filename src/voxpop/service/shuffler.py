@@ -157,11 +157,14 @@ class Shuffler:
     def taken(self, batch: str) -> None:
         """The total was acknowledged: rest, but keep it, for the acknowledgement or the coordinator's copy may be lost.
 
-        It holds nothing that the release does not say.
+        It holds nothing that the release does not say. The marks of the reports go: whoever has the tokens could test
+        guesses against them. Empty ones stay, which say who answered.
         """
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == "sealed")
             connection.execute(done.values(state="forwarded"))
+            marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
+            connection.execute(marked.values(digest=b""))
         self.note("forwarded")
 
     def _batch(self, connection: sa.Connection, batch: str) -> Any:
@@ -196,6 +199,8 @@ def _judge(
     if row.batch != batch.id:
         return Refusal(403, "this token is for another batch; upload where the check-in said")
     known = new[hashed][1] if hashed in new else row.digest
+    if known == b"":
+        return Refusal(410, "this batch is over and its total was forwarded; nothing more is counted")
     if known is not None:
         if same(known, digest):
             return False

@@ -188,6 +188,7 @@ def _close(self: Coordinator, connection: sa.Connection, row: Any, phase: Phase,
     for table in (inbox, totals):
         connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == plan.phase))
     connection.execute(sa.delete(plays).where(plays.c.study == study))
+    asking.forget(connection, study, plan.phase)
     self.shuffled.pop(study, None)
     self.note("closed", study=study, phase=plan.phase, people=tally.count)
     return True
