@@ -76,6 +76,7 @@ class Coordinator:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
         event = Event(0, CREATED, self.clock(), definition.as_dict())
         Record.begin(event)  # whatever is wrong with it shows now
+        asking.require_affordable(definition)
         code = None if enrolment is None else hash_key(enrolment)
         row = {"id": study, "seq": 0, "phase": 0, "stage": "new", "played": 0, "opened_at": event.at, "short": 0}
         try:
