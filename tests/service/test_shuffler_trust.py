@@ -16,6 +16,7 @@ from voxpop.privacy.shuffle import Shuffled
 from voxpop.service import serve
 from voxpop.service.guard import Buckets
 from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
+from voxpop.service.link import HttpShuffler
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
@@ -291,3 +292,25 @@ def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
         shuffler.database.close()
         stored = b"".join(path.read_bytes() for path in tmp_path.glob("*.db*"))
         assert not [nonce for nonce in nonces if nonce in stored]
+
+
+def test_a_batch_that_is_refused_is_noted_and_nobody_is_asked(tmp_path: Path) -> None:
+    notes: list[tuple[str, Any]] = []
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler:
+        shuffler.least_batch = 13
+        service = ShufflerService(shuffler, "http://127.0.0.1:1", KEY)
+        with (
+            served(service.guarded(Buckets(0, 1), 10**6)) as url,
+            httpx.Client() as client,
+            world(str(tmp_path / "c.db"), definition(private("shuffle")), 30, shuffler) as it,
+        ):
+            it.coordinator.shuffler = HttpShuffler(url, KEY, "https://shuffler.example", client)
+            it.coordinator.note = lambda kind, **values: notes.append((kind, values.get("status")))
+            it.settle()
+            it.play_all()
+            it.settle()
+            assert notes[-1] == ("not_announced", 422)
+            assert list(it.invited()) == []
+            shuffler.least_batch = 12
+            it.settle()
+            assert len(list(it.invited())) == 12
