@@ -206,7 +206,7 @@ def test_nobody_can_speak_for_the_shuffler(site: Site) -> None:
 def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
     service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
-    body = json.dumps({"coordinates": 1, "bits": 5, "size": 1, "tokens": [], "overdue": []}).encode()
+    body = json.dumps({"coordinates": 1, "bits": 5, "size": 2, "tokens": [], "overdue": []}).encode()
     path = f"/v1/batches/{BATCH}"
     with client_of(service.guarded(Buckets(0, 1), 4096)) as client:
         for key, status in ((b"another", 401), (SHUFFLER_KEY, 200)):

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from tests.service.world import STUDY, World, definition, own_shuffler, private, sealed, world
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler import Sealed, Shuffler
+from voxpop.service.shuffler import Shuffler
 
 
 def begun(it: World) -> None:
@@ -122,15 +122,15 @@ def test_other_tokens_and_other_batches(pair: tuple[World, Shuffler]) -> None:
     (_, one), (_, two) = list(it.invited())[:2]
     batch = one["upload"].rsplit("/", 1)[1]
     shuffler.announce("c" * 43, 1, 10, 2, [], [])
-    report = np.array([3.0]).tobytes()
+    report = np.array([3.0])
     attempts = [
-        Sealed(batch, new_key(), report),
-        Sealed("c" * 43, one["token"], report),
-        Sealed("d" * 43, two["token"], report),
+        sealed(batch, {**one, "token": new_key()}, report),
+        sealed("c" * 43, one, report),
+        sealed("d" * 43, two, report),
     ]
     verdicts = shuffler.store(attempts)
     assert [verdict.status for verdict in verdicts if isinstance(verdict, Refusal)] == [401, 403, 401]
-    again = [Sealed(batch, one["token"], report)] * 2 + [Sealed(batch, one["token"], np.array([4.0]).tobytes())]
+    again = [sealed(batch, one, report)] * 2 + [sealed(batch, one, np.array([4.0]))]
     first, second, third = shuffler.store(again)
     assert (first, second) == (True, False)
     assert isinstance(third, Refusal)

@@ -15,6 +15,7 @@ from voxpop.phases import Plan
 from voxpop.policies import make_policy
 from voxpop.populations.gp import GPUsers
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.problem import Problem
 from voxpop.service.coordinator import Batch, Coordinator
 from voxpop.service.definition import Definition, Rules
@@ -66,6 +67,15 @@ class DirectShuffler:
 
 
 def quiet(kind: str, **values: Any) -> None: ...
+
+
+def sealed(batch: str, invitation: dict[str, Any], report: Array, **others: int) -> Sealed:
+    """A report for the shuffler, with the batch that the device was told of."""
+    release = release_from_dict(invitation["phase"]["release"])
+    assert isinstance(release, Shuffled)
+    code, arms = release.encoding, len(invitation["phase"]["arms"])
+    made_for = {"users": code.users, "coordinates": arms, "bits": code.bits, **others}
+    return Sealed(batch, invitation["token"], report.tobytes(), **made_for)
 
 
 @dataclass
@@ -137,7 +147,7 @@ class World:
         if invitation["upload"].startswith("https://shuffler.example/"):
             assert self.shuffler is not None
             batch = invitation["upload"].rsplit("/", 1)[1]
-            return self.shuffler.store([Sealed(batch, invitation["token"], report.tobytes())])[0]
+            return self.shuffler.store([sealed(batch, invitation, report)])[0]
         return store(self.coordinator, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
 
     def forward(self) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from voxpop.cli.display import console
-from voxpop.errors import InputError
+from voxpop.errors import InputError, require_integer
 from voxpop.report.summary import describe
 
 Database = Annotated[str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")]
@@ -76,6 +76,9 @@ def shuffler(
     rate: Rate = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
+    least_batch: Annotated[
+        int, typer.Option(envvar="VOXPOP_LEAST_BATCH", help="The fewest people of whom a total is forwarded.")
+    ] = 2,
     log_level: Level = None,
     migrate: Migrate = False,
 ) -> None:
@@ -92,7 +95,10 @@ def shuffler(
     if not settings.database:
         settings.database = "voxpop-shuffler.db"
     logs.set_up(settings.log_level)
-    serve.run(serve.shuffler_of(settings, migrate), settings)
+    require_integer("least_batch", least_batch, least=2)
+    service = serve.shuffler_of(settings, migrate)
+    service.shuffler.least_batch = least_batch
+    serve.run(service, settings)
 
 
 FLAGS = (

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from voxpop.errors import InputError
 from voxpop.privacy import Ledger
+from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry, compose
+from voxpop.service.definition import Definition
 from voxpop.service.keys import hash_key, token_of
 from voxpop.stores.schema import inbox, invitations, people, receipts
 
@@ -34,6 +38,41 @@ def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
     return most
 
 
+def cost(definition: Definition) -> Entry | None:
+    """What any release of the study costs a person in it; None: nothing is promised."""
+    promised, model = definition.privacy.budget, definition.privacy.model
+    if promised is None:
+        return None
+    multiplier = None if model == "shuffle" else noise_multiplier(promised.epsilon, promised.delta)
+    return Entry(model, 0, promised.epsilon, promised.delta, multiplier)
+
+
+def require_affordable(definition: Definition) -> None:
+    """Refuse participations for which the budget can never pay: the study would wait for other people, silently."""
+    entry, budget, rules = cost(definition), definition.budget, definition.rules
+    if entry is None or budget is None:
+        return
+    wanted = min(2, rules.participations)
+    most = most_participations(Ledger(budget), entry, wanted)
+    if most == wanted:
+        return
+    if most == 0:
+        raise InputError(
+            f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
+        )
+    spent = compose([entry] * 2, budget.delta)
+    if math.isinf(spent):
+        raise InputError(
+            f"service.participations {rules.participations} cannot be paid for in the {entry.mechanism} model, where "
+            f"two releases pass delta {budget.delta:g} whatever the budget; leave it at 1"
+        )
+    least = math.ceil(100 * spent) / 100
+    raise InputError(
+        f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
+        f"which is what two releases come to, got {budget.epsilon:g}; raise it, or leave the participations at 1"
+    )
+
+
 def count(connection: sa.Connection, study: str, phase: int) -> Asked:
     """How many people answered and how many still can."""
     ours = (invitations.c.study == study) & (invitations.c.phase == phase)
@@ -50,6 +89,17 @@ def answered(connection: sa.Connection, study: str, phase: int) -> int:
     """How many reports of a phase are in the inbox."""
     ours = sa.select(sa.func.count()).select_from(inbox).where(inbox.c.study == study, inbox.c.phase == phase)
     return int(connection.execute(ours).scalar_one())
+
+
+def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[bytes]) -> int:
+    """How many of these tokens are those of invitations to this phase that have not ended."""
+    ours = (invitations.c.study == study) & (invitations.c.phase == phase) & ~invitations.c.expired
+    found = 0
+    for start in range(0, len(tokens), CHUNK):
+        wanted = sa.select(sa.func.count()).select_from(invitations)
+        wanted = wanted.where(ours, invitations.c.token_hash.in_(tokens[start : start + CHUNK]))
+        found += int(connection.execute(wanted).scalar_one())
+    return found
 
 
 def draw(
@@ -122,6 +172,12 @@ def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int
     """End the invitations whose time is over; how many there were."""
     late = sa.update(invitations).where(_late(study, phase, now))
     return connection.execute(late.values(expired=True)).rowcount
+
+
+def forget(connection: sa.Connection, study: str, phase: int) -> None:
+    """Erase what the tokens of a phase were made from: with them, guesses could be tested against the receipts."""
+    ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)
+    connection.execute(ours.values(nonce=b""))
 
 
 def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]:

@@ -76,6 +76,7 @@ class Coordinator:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
         event = Event(0, CREATED, self.clock(), definition.as_dict())
         Record.begin(event)  # whatever is wrong with it shows now
+        asking.require_affordable(definition)
         code = None if enrolment is None else hash_key(enrolment)
         row = {"id": study, "seq": 0, "phase": 0, "stage": "new", "played": 0, "opened_at": event.at, "short": 0}
         try:
@@ -221,6 +222,10 @@ class Coordinator:
                 if stored != text:
                     raise Refusal(409, "another total was forwarded for this batch before; nothing was changed")
                 return False
+            if asking.live(connection, found, row.phase, tokens) != count:
+                raise Refusal(
+                    422, "the total counts tokens that are not invited to this phase; forward the whole batch"
+                )
             connection.execute(sa.insert(totals).values(study=found, phase=row.phase, body=text))
             stepping.note_answered(connection, found, row.phase, tokens)
         self.note("total", study=found, phase=row.phase, people=count)
@@ -250,8 +255,10 @@ def _checked_total(body: Any, record: Record) -> tuple[int, list[int], list[byte
     except (LookupError, TypeError, ValueError, OverflowError):
         raise Refusal(422, "a total has a count, the ones of each coordinate, and the tokens counted") from None
     most = count * release.encoding.bits
-    if count != release.encoding.users or len(total) != len(release.ball.centre) or len(set(tokens)) != count:
+    if count != release.encoding.users or len(total) != len(release.ball.centre):
         raise Refusal(422, "the total is not that of the announced batch; forward the whole batch")
+    if not len(tokens) == len(set(tokens)) == count:
+        raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")
     if not all(0 <= value <= most for value in total):
         raise Refusal(422, "the total holds more ones than the batch has bits; count again")
     return count, total, tokens

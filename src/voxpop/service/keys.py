@@ -1,7 +1,8 @@
 """Keys and tokens: random, kept only as hashes, compared in constant time.
 
 A participation token is the keyed hash of a random nonce under the coordinator's secret, which is not in the
-database. So a check-in whose reply was lost gets the same token again, and a stolen database holds no token.
+database. So a check-in whose reply was lost gets the same token again, and a stolen database holds no token. The nonce
+is erased when the phase closes: from then on the secret does not help either.
 """
 
 from __future__ import annotations

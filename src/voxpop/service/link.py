@@ -12,6 +12,7 @@ import httpx
 from voxpop.errors import InputError
 from voxpop.service.coordinator import Batch
 from voxpop.service.keys import sign
+from voxpop.service.refusals import Refusal
 
 
 def require_url(name: str, url: str) -> str:
@@ -50,6 +51,8 @@ class HttpShuffler:
             "overdue": [token.hex() for token in overdue],
         }
         answer = send(self.client, self.key, self.url, f"/v1/batches/{batch}", document)
+        if answer.status_code in (409, 422):
+            raise Refusal(answer.status_code, "the shuffler does not take this batch; ask who runs it")
         answer.raise_for_status()
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))

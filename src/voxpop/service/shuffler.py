@@ -24,6 +24,7 @@ from voxpop.stores.database import Database
 from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
+LEAST_BATCH = 2  # people: the total of one is a report
 Verdict = bool | Refusal
 
 
@@ -34,6 +35,9 @@ class Sealed:
     batch: str
     token: str
     body: bytes
+    users: int  # the people for whom the device made its noise
+    coordinates: int
+    bits: int
 
 
 @dataclass
@@ -42,11 +46,14 @@ class Shuffler:
 
     database: Database
     note: Callable[..., None]
+    least_batch: int = LEAST_BATCH
 
     def announce(
         self, batch: str, coordinates: int, bits: int, size: int, fresh: list[bytes], overdue: list[bytes]
     ) -> dict[str, Any]:
         """Make a batch known, let tokens in, and shut out those whose time is over and who have not answered."""
+        if size < self.least_batch:
+            raise Refusal(422, f"a batch has at least {self.least_batch} people here, got {size}; ask more people")
         constants = {"coordinates": coordinates, "bits": bits, "size": size}
         with self.database.write() as connection:
             row = self._batch(connection, batch)
@@ -55,6 +62,10 @@ class Shuffler:
                 self.note("announced", size=size)
             elif any(getattr(row, name) != value for name, value in constants.items()):
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
+            elif row.state == "forwarded" and row.total is not None:
+                # Who still announces the batch has not got its total, whoever acknowledged it: forward it again.
+                connection.execute(sa.update(batches).where(batches.c.id == batch).values(state="sealed"))
+                self.note("forward_again")
             mine = dict(
                 connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == batch)).all()
             )
@@ -101,6 +112,7 @@ class Shuffler:
         tally = partial(count_ones, arms=batch.coordinates, bits=batch.bits)
         bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
         problems = dict(check(tally, batch.coordinates, bodies, names))
+        problems |= {index: _not_meant() for index, upload in enumerate(uploads) if not _meant_for(upload, batch)}
         room = batch.size - self._count(connection, batch.id) if batch.state == "collecting" else 0
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
@@ -122,7 +134,7 @@ class Shuffler:
         return verdicts
 
     def _seal(self, connection: sa.Connection, batch: Any) -> None:
-        """Count the ones of a whole batch, keep the total until it is taken, and delete the reports."""
+        """Count the ones of a whole batch, keep the total, and delete the reports."""
         wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
         bodies = connection.execute(wanted).scalars().partitions(CHUNK)
         parts = (count_ones(matrix(part, batch.coordinates), batch.coordinates, batch.bits) for part in bodies)
@@ -143,10 +155,16 @@ class Shuffler:
             return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
 
     def taken(self, batch: str) -> None:
-        """The coordinator has the total: forget it."""
+        """The total was acknowledged: rest, but keep it, for the acknowledgement or the coordinator's copy may be lost.
+
+        It holds nothing that the release does not say. The marks of the reports go: whoever has the tokens could test
+        guesses against them. Empty ones stay, which say who answered.
+        """
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == "sealed")
-            connection.execute(done.values(state="forwarded", total=None))
+            connection.execute(done.values(state="forwarded"))
+            marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
+            connection.execute(marked.values(digest=b""))
         self.note("forwarded")
 
     def _batch(self, connection: sa.Connection, batch: str) -> Any:
@@ -155,6 +173,15 @@ class Shuffler:
     def _count(self, connection: sa.Connection, batch: str) -> int:
         wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
         return int(connection.execute(wanted).scalar_one())
+
+
+def _meant_for(upload: Sealed, batch: Any) -> bool:
+    """Whether the device made its noise for this batch: with fewer people than it was told, it has too little."""
+    return (upload.users, upload.coordinates, upload.bits) == (batch.size, batch.coordinates, batch.bits)
+
+
+def _not_meant() -> Refusal:
+    return Refusal(422, "the noise of this report was made for another batch than the one announced; check in again")
 
 
 def _judge(
@@ -172,6 +199,8 @@ def _judge(
     if row.batch != batch.id:
         return Refusal(403, "this token is for another batch; upload where the check-in said")
     known = new[hashed][1] if hashed in new else row.digest
+    if known == b"":
+        return Refusal(410, "this batch is over and its total was forwarded; nothing more is counted")
     if known is not None:
         if same(known, digest):
             return False

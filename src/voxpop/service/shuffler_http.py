@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 import httpx
+import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,12 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service import link, logs
-from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
+from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, schema
 from voxpop.service.keys import signed
 from voxpop.service.refusals import Refusal, one
-from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
+from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
 from voxpop.service.writing import GroupWriter
 
@@ -44,6 +43,16 @@ class Announcement(BaseModel):
     size: int = Field(ge=1, le=10**7)
     tokens: list[Hash]
     overdue: list[Hash]
+
+
+class Report(BaseModel):
+    """A report, and the batch for which the device made its noise."""
+
+    model_config = ConfigDict(extra="forbid")
+    report: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(min_length=1)
+    users: int = Field(ge=1, le=10**7)
+    coordinates: int = Field(ge=1, le=100_000)
+    bits: int = Field(ge=1, le=10**9)
 
 
 class ShufflerService:
@@ -68,13 +77,14 @@ class ShufflerService:
         constants = text_of(request, "batch"), said.coordinates, said.bits, said.size
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, *constants, fresh, overdue))
 
-    async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
-        """Count a report; False if it was counted before."""
-        new = one([await self.writer.put(Sealed(require_text("batch", match["batch"]), token, report))])
+    async def upload(self, request: Request, token: str) -> Response:
+        batch, said = text_of(request, "batch"), await body_of(request, Report)
+        body = np.array(said.report, dtype="<f8").tobytes()
+        new = one([await self.writer.put(Sealed(batch, token, body, said.users, said.coordinates, said.bits))])
         if new:
             self.metrics.reports.inc()
             self._something.set()
-        return new
+        return JSONResponse({"status": "counted" if new else "counted before"}, 201 if new else 200)
 
     async def health(self, request: Request, _: str) -> Response:
         return JSONResponse({"status": "alive"})
@@ -111,7 +121,7 @@ class ShufflerService:
     def _forward(self) -> None:
         for batch, total in self.shuffler.sealed():
             answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
-            if answer.status_code in (200, 201, 410):  # 410: the phase was released with this total already
+            if answer.status_code in (200, 201, 410):  # 410: released already, or so it seems
                 self.shuffler.taken(batch)
             else:
                 self.shuffler.note("not_taken", status=answer.status_code)
@@ -139,11 +149,11 @@ class ShufflerService:
                 "PUT",
                 batch + "/report",
                 "token",
-                unreached,
-                "Upload the report of an invitation; the same again is fine, another one is refused.",
+                self.upload,
+                "Upload the report of an invitation, with the people, coordinates and bits its noise was made for.",
                 {201: RECEIPT, 200: RECEIPT},
                 (403, 404, 409, 410, 503),
-                REPORT,
+                Report.model_json_schema(),
             ),
         ]
 
@@ -164,5 +174,4 @@ class ShufflerService:
     def guarded(self, buckets: Buckets, most_bytes: int) -> Guard:
         """The application as it meets the world."""
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
-        uploads = next(route for route in self.routes() if route.role == "token")
-        return Guard(self.app(), self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))
+        return Guard(self.app(), self.metrics, buckets, most_bytes, larger)

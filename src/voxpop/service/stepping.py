@@ -20,6 +20,7 @@ from voxpop.privacy.shuffle import Shuffled
 from voxpop.service import asking, journal
 from voxpop.service.keys import new_key
 from voxpop.service.record import CLOSED, FINISHED, OPENED, Event, Phase, Record, closed_body, opened_body
+from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
 from voxpop.stores.schema import inbox, invitations, plays, receipts, studies, totals
 
@@ -144,7 +145,11 @@ def _collect_shuffled(self: Coordinator, study: str, phase: Phase, record: Recor
     new = [row.token_hash for row in rows if not row.ready]
     overdue = [row.token_hash for row in rows if row.ready and row.deadline < self.clock()]
     code, arms = release.encoding, len(phase.plan.arms)
-    reply = self.shuffler.announce(batch, arms, code.bits, phase.plan.participants, new, overdue)
+    try:
+        reply = self.shuffler.announce(batch, arms, code.bits, phase.plan.participants, new, overdue)
+    except Refusal as refusal:  # the batch is too small for it, say: the operators must agree on something else
+        self.note("not_announced", study=study, people=phase.plan.participants, status=refusal.status)
+        return False
     self.shuffled[study] = reply.count
     with self.database.write() as connection:
         row = journal.lock(connection, study)
@@ -188,6 +193,7 @@ def _close(self: Coordinator, connection: sa.Connection, row: Any, phase: Phase,
     for table in (inbox, totals):
         connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == plan.phase))
     connection.execute(sa.delete(plays).where(plays.c.study == study))
+    asking.forget(connection, study, plan.phase)
     self.shuffled.pop(study, None)
     self.note("closed", study=study, phase=plan.phase, people=tally.count)
     return True

@@ -60,7 +60,7 @@ invitations = sa.Table(
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("phase", sa.Integer, nullable=False),
     sa.Column("person", BigId, sa.ForeignKey("people.id"), nullable=False),
-    sa.Column("nonce", sa.LargeBinary, nullable=False),
+    sa.Column("nonce", sa.LargeBinary, nullable=False),  # makes the token; empty once the phase is closed
     sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("deadline", sa.Float, nullable=False),
     sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, if it must
@@ -107,7 +107,7 @@ batches = sa.Table(
     sa.Column("bits", sa.Integer, nullable=False),
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
-    sa.Column("total", sa.Text),  # what is forwarded, from sealing until it is acknowledged
+    sa.Column("total", sa.Text),  # what is forwarded, from sealing on
 )
 tokens = sa.Table(
     "tokens",
@@ -115,7 +115,7 @@ tokens = sa.Table(
     sa.Column("token_hash", sa.LargeBinary, primary_key=True),
     sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
     sa.Column("withdrawn", sa.Boolean, nullable=False),
-    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token; NULL: none yet
+    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token; NULL: none yet; empty: forwarded
     sa.Index("tokens_batch", "batch"),
 )
 reports = sa.Table(
