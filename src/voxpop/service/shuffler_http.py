@@ -109,6 +109,7 @@ class ShufflerService:
                 await asyncio.sleep(RETRY)
 
     def _forward(self) -> None:
+        self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
             answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
             if answer.status_code in (200, 201, 410):  # 410: the phase was released with this total already
