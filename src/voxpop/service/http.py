@@ -22,7 +22,7 @@ from voxpop.service.coordinator import MOST_ROUNDS, Coordinator
 from voxpop.service.definition import Definition
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.keys import signed
+from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import (
     Gate,
@@ -40,6 +40,7 @@ from voxpop.service.routes import (
 from voxpop.service.ticking import Ticker
 from voxpop.service.watch import page, watch
 from voxpop.service.writing import GroupWriter
+from voxpop.stores.schema import studies
 
 MOST_STUDY_BYTES = 32 * 2**20
 DESCRIPTION = (
@@ -117,12 +118,20 @@ class Service:
         return key
 
     async def shuffler(self, request: Request) -> str:
-        given = request.headers.get("x-voxpop-signature", "")
-        body = await request.body()
-        key = self.shuffler_key
-        if key is None or not signed(key, request.method, request.url.path, body, given):
-            raise Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
+        # Whatever can be refused is refused before the body is read: anybody may send a large one.
+        key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
+        stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
+        if key is None or not SIGNATURE.fullmatch(given):
+            raise stranger
+        if not await run_in_threadpool(self._awaits, text_of(request, "batch")):
+            raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+        if not signed(key, request.method, request.scope["path"], await request.body(), given):
+            raise stranger
         return ""
+
+    def _awaits(self, batch: str) -> bool:
+        with self.coordinator.database.read() as connection:
+            return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
 
     # -- operators
 
@@ -176,11 +185,23 @@ class Service:
     async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
         """Count a report; False if it was counted before."""
         place = require_text("study", match["study"]), require_phase(match["phase"])
-        new = one([await self.writer.put(inbox.Upload(place, token, report))])
+        new = one([await self.writer.put(inbox.Upload(place, token, report), len(report))])
         if new:
             self.metrics.reports.inc()
             self.ticker.count(place[0])
         return new
+
+    async def room(self, match: re.Match[str], again: bool) -> int:
+        """The most numbers that a report of this study has or had."""
+        study = require_text("study", match["study"])
+        record = self.coordinator.journal.known(study)
+        if record is None or again:
+            try:
+                record = await run_in_threadpool(self.coordinator.journal.record, study)
+            except Refusal:
+                return 0  # there is no such study, as the caller will be told
+        plans = [done.plan for done in record.done] + ([record.current.plan] if record.current else [])
+        return max((len(plan.arms) for plan in plans), default=0)
 
     # -- the shuffler
 
@@ -329,4 +350,4 @@ class Service:
         app = self.app()
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
         uploads = next(route for route in self.routes() if route.role == "token")
-        return Guard(app, self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))
+        return Guard(app, self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count, self.room))

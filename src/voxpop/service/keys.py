@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from voxpop.files import read_text
 
 LEAST = 32  # characters of a key: with fewer, a hash could be guessed back
 MOST = 128
+SIGNATURE = re.compile("v1=[0-9a-f]{64}")
 
 
 def new_key() -> str:

@@ -23,6 +23,11 @@ def no_study(study: str) -> Refusal:
     return Refusal(404, f"there is no study {study!r}; check the name")
 
 
+def too_large(most: int) -> Refusal:
+    """The body does not fit."""
+    return Refusal(413, f"the body is larger than {most} bytes; send less")
+
+
 def one(answers: Sequence[Answer | Refusal]) -> Answer:
     """The only answer of many, or its refusal."""
     (answer,) = answers

@@ -223,7 +223,7 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {route.media: {} if schema is None else {"schema": schema}}
         responses[str(status)] = {"description": "Done.", "content": content}
     usual = () if route.path in ("/healthz", "/readyz") else (429,)
-    limits = (400, 413, 415, 422) if route.body is not None else ()
+    limits = (400, 413, 415, 422, 503) if route.body is not None else ()
     keys = () if route.role == "anyone" else (401,)
     for status in sorted({*route.refusals, *usual, *limits, *keys}):
         responses[str(status)] = {"description": REASONS[status], "content": {"application/json": {"schema": ERROR}}}

@@ -14,6 +14,7 @@ from voxpop.service.coordinator import Coordinator
 from voxpop.service.guard import Buckets
 from voxpop.service.http import Service
 from voxpop.service.link import HttpShuffler, require_url
+from voxpop.service.patience import MOST_CONNECTIONS, Impatient
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
@@ -76,6 +77,8 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
         forwarded_allow_ips=settings.trusted_proxies or None,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
+        http=Impatient,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 * 1024,

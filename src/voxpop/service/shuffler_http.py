@@ -21,11 +21,12 @@ from voxpop.service import link, logs
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
 from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
-from voxpop.service.keys import signed
+from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
 from voxpop.service.writing import GroupWriter
+from voxpop.stores.schema import batches
 
 DESCRIPTION = (
     "A shuffler takes encoded reports, waits for a whole batch, and forwards how many ones each coordinate has. Every "
@@ -55,10 +56,12 @@ class ShufflerService:
         self.writer: GroupWriter[Sealed, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
         self._something = asyncio.Event()
+        self._coordinates: dict[str, int] = {}  # by batch
 
     async def coordinator(self, request: Request) -> str:
         given = request.headers.get("x-voxpop-signature", "")
-        if not signed(self.key, request.method, request.url.path, await request.body(), given):
+        path = request.scope["path"]
+        if not SIGNATURE.fullmatch(given) or not signed(self.key, request.method, path, await request.body(), given):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
@@ -70,11 +73,28 @@ class ShufflerService:
 
     async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
         """Count a report; False if it was counted before."""
-        new = one([await self.writer.put(Sealed(require_text("batch", match["batch"]), token, report))])
+        sealed = Sealed(require_text("batch", match["batch"]), token, report)
+        new = one([await self.writer.put(sealed, len(report))])
         if new:
             self.metrics.reports.inc()
             self._something.set()
         return new
+
+    async def room(self, match: re.Match[str], _: bool) -> int:
+        """The numbers that a report of this batch has."""
+        batch = require_text("batch", match["batch"])
+        if batch not in self._coordinates:
+            wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
+
+            def look() -> int | None:
+                with self.shuffler.database.read() as connection:
+                    return connection.execute(wanted).scalar_one_or_none()
+
+            found = await run_in_threadpool(look)
+            if found is None:
+                return 0  # there is no such batch, as the caller will be told
+            self._coordinates[batch] = found
+        return self._coordinates[batch]
 
     async def health(self, request: Request, _: str) -> Response:
         return JSONResponse({"status": "alive"})
@@ -166,4 +186,4 @@ class ShufflerService:
         """The application as it meets the world."""
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
         uploads = next(route for route in self.routes() if route.role == "token")
-        return Guard(self.app(), self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))
+        return Guard(self.app(), self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count, self.room))
