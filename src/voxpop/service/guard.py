@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxpop.service import logs
 from voxpop.service.direct import Direct, require_short
-from voxpop.service.refusals import Refusal, too_large
+from voxpop.service.refusals import AWAY, Refusal, no_database, too_large
 
 MOST_CALLERS = 100_000  # remembered by the rate limit
 UNLIMITED = ("/healthz", "/readyz")
@@ -135,6 +135,10 @@ class Guard:
                 await refuse(observed, refusal)
         except asyncio.CancelledError:
             raise
+        except AWAY as error:
+            if status == 0:
+                logs.fault("database", error, route=_route(scope))
+                await refuse(observed, no_database())
         except Exception as error:
             if status == 0:  # otherwise the application has noted and answered it
                 logs.fault("fault", error, route=_route(scope))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +10,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from fastapi import FastAPI
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -38,7 +36,8 @@ from voxpop.service.routes import (
     unreached,
 )
 from voxpop.service.ticking import Ticker
-from voxpop.service.watch import page, watch
+from voxpop.service.usual import schema, usual
+from voxpop.service.watch import PAGE_HEADERS, page, watch
 from voxpop.service.writing import GroupWriter
 from voxpop.stores.schema import studies
 
@@ -72,13 +71,6 @@ class Total(BaseModel):
     count: int = Field(ge=1)
     total: list[int]
     tokens: list[str]
-
-
-def schema(**properties: Any) -> dict[str, Any]:
-    """The JSON schema of an object with these properties, all of them there."""
-    kinds = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
-    parts = {name: {"type": kinds[kind]} if isinstance(kind, type) else kind or {} for name, kind in properties.items()}
-    return {"type": "object", "properties": parts, "required": list(parts)}
 
 
 REPORT = {
@@ -214,29 +206,10 @@ class Service:
     # -- anyone
 
     async def page(self, request: Request, _: str) -> Response:
-        return HTMLResponse(page(self.open_dashboard))
+        return HTMLResponse(page(self.open_dashboard), headers=PAGE_HEADERS)
 
-    async def health(self, request: Request, _: str) -> Response:
-        return JSONResponse({"status": "alive"})
-
-    async def ready(self, request: Request, _: str) -> Response:
-        def look() -> None:
-            with self.coordinator.database.read() as connection:
-                connection.execute(sa.select(1))
-
-        try:
-            await asyncio.wait_for(run_in_threadpool(look), 5)
-        except Exception:
-            raise Refusal(503, "the database does not answer; look at it first") from None
-        if not self.ticker.alive:
-            raise Refusal(503, "nothing moves the studies on; restart the service")
-        return JSONResponse({"status": "ready"})
-
-    async def measures(self, request: Request, _: str) -> Response:
-        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    async def openapi(self, request: Request, _: str) -> Response:
-        return JSONResponse(request.app.openapi())
+    def _unwell(self) -> str | None:
+        return None if self.ticker.alive else "nothing moves the studies on; restart the service"
 
     def routes(self) -> list[Route]:
         """Every address of the coordinator."""
@@ -249,10 +222,7 @@ class Service:
         studies = schema(studies={"type": "array", "items": {"type": "string"}})
         return [
             Route("GET", "/", "anyone", self.page, "The dashboard.", {200: None}, media="text/html"),
-            Route("GET", "/healthz", "anyone", self.health, "The process lives.", {200: alive}),
-            Route("GET", "/readyz", "anyone", self.ready, "The service can work.", {200: alive}, (503,)),
-            Route("GET", "/metrics", "anyone", self.measures, "Prometheus metrics.", {200: None}, media="text/plain"),
-            Route("GET", "/openapi.json", "anyone", self.openapi, "This description.", {200: schema(paths=dict)}),
+            *usual(lambda: self.coordinator.database, self.metrics, self._unwell),
             Route("GET", "/v1/studies", watcher, self.studies, "All studies.", {200: studies}),
             Route(
                 "PUT",

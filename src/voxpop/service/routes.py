@@ -18,7 +18,7 @@ from voxpop import __version__
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import LEAST, MOST
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import AWAY, Refusal, no_database
 
 Role = Literal["anyone", "operator", "participant", "token", "shuffler", "coordinator"]
 Handler = Callable[[Request, str], Awaitable[Response]]
@@ -80,6 +80,7 @@ class Route:
 def make_app(title: str, description: str, routes: list[Route], gates: Mapping[Role, Gate], **named: Any) -> FastAPI:
     """An application of these routes; whoever is not let in by the route's gate does not reach its handler."""
     app = FastAPI(title=title, description=description, version=__version__, docs_url=None, redoc_url=None, **named)
+    app.router.redirect_slashes = False  # an address is one thing only: signatures and metrics are about it
     app.openapi_version = "3.1.0"
     for route in routes:
         app.add_api_route(
@@ -98,6 +99,8 @@ def make_app(title: str, description: str, routes: list[Route], gates: Mapping[R
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(HTTPException, _unknown)
+    for kind in AWAY:
+        app.add_exception_handler(kind, _away)
     app.add_exception_handler(Exception, _fault)
     app.state.routes = routes
     return app
@@ -199,6 +202,11 @@ async def _unknown(request: Request, error: Exception) -> Response:
     sentence = {404: "there is nothing at this address", 405: "this address does not take this method"}
     body = {"error": sentence.get(error.status_code, "the request cannot be answered") + "; see /openapi.json"}
     return JSONResponse(body, error.status_code, headers=error.headers)
+
+
+async def _away(request: Request, error: Exception) -> Response:
+    logs.fault("database", error, route=getattr(request.scope.get("route"), "path", "unknown"))
+    return _answer(no_database())
 
 
 async def _fault(request: Request, error: Exception) -> Response:

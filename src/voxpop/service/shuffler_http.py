@@ -11,7 +11,6 @@ from typing import Annotated
 import httpx
 import sqlalchemy as sa
 from fastapi import FastAPI
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,11 +19,12 @@ from starlette.responses import JSONResponse, Response
 from voxpop.service import link, logs
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT, schema
+from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT
 from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
+from voxpop.service.usual import schema, usual
 from voxpop.service.writing import GroupWriter
 from voxpop.stores.schema import batches
 
@@ -96,26 +96,6 @@ class ShufflerService:
             self._coordinates[batch] = found
         return self._coordinates[batch]
 
-    async def health(self, request: Request, _: str) -> Response:
-        return JSONResponse({"status": "alive"})
-
-    async def ready(self, request: Request, _: str) -> Response:
-        def look() -> None:
-            with self.shuffler.database.read() as connection:
-                connection.execute(sa.select(1))
-
-        try:
-            await asyncio.wait_for(run_in_threadpool(look), 5)
-        except Exception:
-            raise Refusal(503, "the database does not answer; look at it first") from None
-        return JSONResponse({"status": "ready"})
-
-    async def measures(self, request: Request, _: str) -> Response:
-        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    async def openapi(self, request: Request, _: str) -> Response:
-        return JSONResponse(request.app.openapi())
-
     async def forward(self) -> None:
         """Forward totals until they are taken, for ever."""
         while True:
@@ -139,12 +119,9 @@ class ShufflerService:
 
     def routes(self) -> list[Route]:
         """Every address of the shuffler."""
-        alive, batch = schema(status=str), "/v1/batches/{batch}"
+        batch = "/v1/batches/{batch}"
         return [
-            Route("GET", "/healthz", "anyone", self.health, "The process lives.", {200: alive}),
-            Route("GET", "/readyz", "anyone", self.ready, "The service can work.", {200: alive}, (503,)),
-            Route("GET", "/metrics", "anyone", self.measures, "Prometheus metrics.", {200: None}, media="text/plain"),
-            Route("GET", "/openapi.json", "anyone", self.openapi, "This description.", {200: schema(paths=dict)}),
+            *usual(lambda: self.shuffler.database, self.metrics, lambda: None),
             Route(
                 "PUT",
                 batch,

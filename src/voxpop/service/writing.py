@@ -11,9 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from sqlalchemy.exc import OperationalError
-
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import AWAY, Refusal
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
@@ -66,7 +64,7 @@ class GroupWriter(Generic[Item, Verdict]):
         loop = asyncio.get_running_loop()
         try:
             verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _ in batch])
-        except OperationalError as error:  # the database is gone: each alone would only wait for it again
+        except AWAY as error:  # the database is gone: each alone would only wait for it again
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)
