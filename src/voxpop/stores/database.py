@@ -108,6 +108,12 @@ def open_database(address: str) -> Database:
     return Database(engine)
 
 
+def file_of(address: str) -> Path | None:
+    """The file of an SQLite database, or None if it is another kind."""
+    url = _url(address)
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
 def _url(address: str) -> URL:
     if "://" not in address:
         return URL.create("sqlite+pysqlite", database=str(Path(address)))
