@@ -6,17 +6,15 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service import inbox, participants
-from voxpop.service.coordinator import MOST_ROUNDS, Coordinator
+from voxpop.service.coordinator import Coordinator
 from voxpop.service.definition import Definition
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
@@ -35,51 +33,17 @@ from voxpop.service.routes import (
     text_of,
     unreached,
 )
+from voxpop.service.shapes import MOST_STUDY_BYTES, RECEIPT, REPORT, NewStudy, Rounds, Total
 from voxpop.service.ticking import Ticker
 from voxpop.service.usual import schema, usual
 from voxpop.service.watch import PAGE_HEADERS, page, watch
 from voxpop.service.writing import GroupWriter
 from voxpop.stores.schema import studies
 
-MOST_STUDY_BYTES = 32 * 2**20
 DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each. Every operation says in "
     'x-voxpop-role who may call it. Errors are {"error": one sentence}.'
 )
-
-
-class NewStudy(BaseModel):
-    """A study to create."""
-
-    model_config = ConfigDict(extra="forbid")
-    definition: dict[str, Any]
-    enrolment_code: str | None = Field(None, min_length=8, max_length=128)
-
-
-class Rounds(BaseModel):
-    """Rounds that an application played."""
-
-    model_config = ConfigDict(extra="forbid")
-    phase: int = Field(ge=1, le=1000)
-    rounds: int = Field(ge=1, le=MOST_ROUNDS)
-
-
-class Total(BaseModel):
-    """What a shuffler forwards."""
-
-    model_config = ConfigDict(extra="forbid")
-    count: int = Field(ge=1)
-    total: list[int]
-    tokens: list[str]
-
-
-REPORT = {
-    "type": "object",
-    "properties": {"report": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
-    "required": ["report"],
-    "additionalProperties": False,
-}
-RECEIPT = schema(status={"enum": ["counted", "counted before"]})
 
 
 class Service:

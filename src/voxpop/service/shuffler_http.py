@@ -19,10 +19,10 @@ from starlette.responses import JSONResponse, Response
 from voxpop.service import link, logs
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, REPORT
 from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, require_text, text_of, unreached
+from voxpop.service.shapes import MOST_STUDY_BYTES, RECEIPT, REPORT
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
 from voxpop.service.usual import schema, usual
 from voxpop.service.writing import GroupWriter
