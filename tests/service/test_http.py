@@ -187,8 +187,9 @@ def test_time_is_told_in_seconds_left(site: Site) -> None:
     assert site.invited()[0]["seconds_left"] == 30.0
 
 
-def test_nobody_can_speak_for_the_shuffler(site: Site) -> None:
+def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     path, body = f"/v1/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
+    monkeypatch.setattr(site.service, "_awaits", lambda batch: True)
     for signature in (
         "",
         "v1=" + "0" * 64,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +22,8 @@ from voxpop.errors import InputError, require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.scenarios import Options, make_scenario
+
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def demo(
@@ -45,32 +50,50 @@ def demo(
     privacy = Private("shuffle", epsilon)
     rules = Rules(deadline=10.0)
     definition = Definition(scenario.problem, make_policy("dpbe", **scenario.settings), privacy, rules, scenario.reward)
-    with tempfile.TemporaryDirectory(prefix="voxpop-demo-") as folder:
+    with (
+        _ended_by_signals(),
+        tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,
+        ExitStack() as stack,
+    ):
         with console.status("starting a coordinator, a shuffler and two processes of devices"):
-            stack = running(scenario, definition, devices, Path(folder), port)
-            world = stack.__enter__()
-        try:
-            console.print(f"dashboard: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
-            with Live(console=console, refresh_per_second=5) as live:
-                last: dict[str, Any] = {}
+            world = stack.enter_context(running(scenario, definition, devices, Path(folder), port))
+        console.print(f"dashboard: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
+        with Live(console=console, refresh_per_second=5) as live:
+            last: dict[str, Any] = {}
 
-                def watch(seen: dict[str, Any]) -> None:
-                    last.update(seen)
-                    live.update(_picture(seen, devices))
-                    if seen["status"]["short"] and world.registered >= devices:
-                        lacking = seen["status"]["short"]
-                        raise InputError(
-                            f"phase {seen['status']['phase']} lacks {lacking} people, and everyone took part once; "
-                            f"run it with more --devices than {devices}"
-                        )
+            def watch(seen: dict[str, Any]) -> None:
+                last.update(seen)
+                live.update(_picture(seen, devices))
+                if seen["status"]["short"] and world.registered >= devices:
+                    lacking = seen["status"]["short"]
+                    raise InputError(
+                        f"phase {seen['status']['phase']} lacks {lacking} people, and everyone took part once; "
+                        f"run it with more --devices than {devices}"
+                    )
 
-                world.play(watch)
-            problems = world.check()
-        finally:
-            stack.__exit__(None, None, None)
+            world.play(watch)
+        problems = world.check()
     _conclude(last, world.reports, problems, scenario.f, time.monotonic() - start)
     if problems:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end it as an exception would, so that every process and file is cleared away."""
+
+    def end(number: int, _: Any) -> None:
+        for ignored in ENDING:
+            signal.signal(ignored, signal.SIG_IGN)  # it is ending already
+        raise SystemExit(128 + number)
+
+    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+    before = {number: signal.signal(number, end) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _picture(seen: dict[str, Any], devices: int) -> Group:

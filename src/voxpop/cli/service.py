@@ -60,6 +60,7 @@ def serve(
 
     flags = {name: value for name, value in locals().items() if name in FLAGS}
     settings = settings_of(**flags)
+    settings.port = 8000 if settings.port is None else settings.port
     if not settings.database:
         settings.database = "voxpop.db"
     logs.set_up(settings.log_level)
@@ -91,7 +92,8 @@ def shuffler(
     from voxpop.service.settings import settings_of
 
     flags = {name: value for name, value in locals().items() if name in FLAGS}
-    settings = settings_of(**{"port": 8001, **{name: value for name, value in flags.items() if value is not None}})
+    settings = settings_of(**flags)
+    settings.port = 8001 if settings.port is None else settings.port
     if not settings.database:
         settings.database = "voxpop-shuffler.db"
     logs.set_up(settings.log_level)
@@ -127,8 +129,10 @@ def migrate(
     from voxpop.stores.database import open_database
     from voxpop.stores.migrate import migrate as upgrade
 
-    before, after = upgrade(open_database(database), "shuffler" if of_shuffler else "coordinator")
-    console.print(f"{database}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
+    opened = open_database(database)
+    before, after = upgrade(opened, "shuffler" if of_shuffler else "coordinator")
+    opened.close()
+    console.print(f"{opened.name}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
 
 
 keys = typer.Typer(no_args_is_help=True, help="Make keys.")

@@ -85,8 +85,11 @@ class Coordinator:
                 journal.append(connection, study, event)
         except IntegrityError:
             with self.database.read() as connection:
-                first = journal.read(connection, study)[0]
+                first, known = journal.read(connection, study)[0], self._row(connection, study).enrolment_hash
             if json.loads(first.text) == json.loads(event.text):
+                if (known is None) != (code is None) or (known and code and not same(known, code)):
+                    sentence = f"the study {study!r} exists with another enrolment code; nothing was changed"
+                    raise Refusal(409, sentence) from None
                 return False
             raise Refusal(409, f"there is another study {study!r} already; choose another name") from None
         self.note("created", study=study)
@@ -157,7 +160,11 @@ class Coordinator:
         """The decision in force now, and for how many more rounds."""
         with self.database.read() as connection:
             row = self._row(connection, study)
-        record = self.journal.latest(study, row.seq)
+            known = self.journal.known(study)
+            # In the same transaction, or the log could be a phase ahead of the row.
+            record = known if known is not None and known.seq == row.seq else self.journal.record(study, connection)
+        if record.seq != row.seq:  # another thread saw the next phase already: so will this one
+            return self.decision(study)
         index, left = record.best, 0
         if record.current is not None and row.stage in ("open", "playing"):
             plan, done = record.current.plan, stepping.played(record, row, self.clock())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from voxpop.service.replay import disagreements
 
 STUDY = "pricing"
 PATIENCE = 300.0  # seconds for the whole demonstration
+START = 60.0  # seconds for a service to start
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -103,32 +106,28 @@ class Demo:
 @contextmanager
 def running(scenario: Scenario, definition: Definition, devices: int, folder: Path, port: int = 0) -> Iterator[Demo]:
     """Start every process; all of them are gone afterwards."""
-    ports = [port or _free_port(), _free_port()]
-    coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in ports)
     key_file = folder / "shuffler.key"
     key_file.write_text(new_key())
-    environment = {**os.environ, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
+    environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
     database = str(folder / "coordinator.db")
     key = _voxpop(environment, "keys", "operator", "demo", "--database", database)
     with ExitStack() as stack:
-        serve = [
-            "serve",
-            "--database",
-            database,
-            "--port",
-            str(ports[0]),
-            "--shuffler-url",
-            shuffler,
-            "--open-dashboard",
-        ]
-        shuffle = ["shuffler", "--database", str(folder / "shuffler.db"), "--port", str(ports[1])]
-        shuffle += ["--coordinator-url", coordinator]
-        for name, arguments in (("coordinator", serve), ("shuffler", shuffle)):
-            log = stack.enter_context((folder / f"{name}.log").open("w"))
+
+        def start(name: str, *arguments: str) -> _Service:
+            path = folder / f"{name}.log"
+            log = stack.enter_context(path.open("w"))
             command = [sys.executable, "-m", "voxpop", *arguments]
-            stack.enter_context(_process(command, env=environment, stderr=log, stdin=subprocess.DEVNULL))
-        for url in (coordinator, shuffler):
-            _wait_for(url)
+            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": _end_with_parent()}
+            return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
+
+        # Each must know the other's address: the coordinator's is the user's choice or whatever is free.
+        own, other = port or _free_port(), _free_port()
+        coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, other))
+        serve = ["--database", database, "--port", str(own), "--shuffler-url", shuffler, "--open-dashboard"]
+        shuffle = ["--database", str(folder / "shuffler.db"), "--port", str(other), "--coordinator-url", coordinator]
+        for service in [start("coordinator", "serve", *serve), start("shuffler", "shuffler", *shuffle)]:
+            service.wait()
         demo = Demo(coordinator, key, definition, [])
         demo.create()
         for number in range(2):
@@ -142,7 +141,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             }
             command = [sys.executable, "-m", "voxpop.service.fleet"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            fleet = stack.enter_context(_process(command, env=environment, **pipes))
+            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=_end_with_parent(), **pipes))
             assert fleet.stdin is not None
             assert fleet.stdout is not None
             fleet.stdin.write(json.dumps(settings) + "\n")
@@ -178,14 +177,53 @@ def _voxpop(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _wait_for(url: str) -> None:
-    with httpx.Client() as http:
-        for _ in range(300):
-            with suppress(httpx.TransportError):
-                if http.get(url + "/readyz").status_code == 200:
-                    return
-            time.sleep(0.1)
-    raise InputError(f"the service at {url} did not start; is the port free?")
+@dataclass(frozen=True)
+class _Service:
+    """A process that says on which address it listens."""
+
+    name: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def wait(self) -> None:
+        """Until it can work: by its own word first, for someone else may have the port."""
+        end = time.monotonic() + START
+        url = None
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                said = self.log.read_text().strip().splitlines() or ["it said nothing"]
+                raise InputError(f"the {self.name} did not start: {said[-1].removeprefix('error: ')}")
+            url = url or self._listening()
+            if url is not None:
+                with suppress(httpx.TransportError):
+                    if httpx.get(url + "/readyz", timeout=5).status_code == 200:
+                        return
+            time.sleep(0.05)
+        raise InputError(f"the {self.name} did not start in {START:g} s; is the machine very busy?")
+
+    def _listening(self) -> str | None:
+        for line in self.log.read_text().splitlines():
+            with suppress(ValueError):
+                said = json.loads(line)
+                if said.get("event") == "listening":
+                    return str(said["url"])
+        return None
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Run in a child before it begins: however this process ends, the child ends too (on Linux)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended meanwhile
+            os._exit(1)
+
+    return ask
 
 
 def _free_port() -> int:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 from fastapi import FastAPI
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service import inbox, participants
-from voxpop.service.coordinator import MOST_ROUNDS, Coordinator
+from voxpop.service.coordinator import Coordinator
 from voxpop.service.definition import Definition
 from voxpop.service.direct import Direct
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.keys import signed
+from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one
 from voxpop.service.routes import (
     Gate,
@@ -37,56 +33,17 @@ from voxpop.service.routes import (
     text_of,
     unreached,
 )
+from voxpop.service.shapes import MOST_STUDY_BYTES, RECEIPT, REPORT, NewStudy, Rounds, Total
 from voxpop.service.ticking import Ticker
-from voxpop.service.watch import page, watch
+from voxpop.service.usual import schema, usual
+from voxpop.service.watch import PAGE_HEADERS, page, watch
 from voxpop.service.writing import GroupWriter
+from voxpop.stores.schema import studies
 
-MOST_STUDY_BYTES = 32 * 2**20
 DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each. Every operation says in "
     'x-voxpop-role who may call it. Errors are {"error": one sentence}.'
 )
-
-
-class NewStudy(BaseModel):
-    """A study to create."""
-
-    model_config = ConfigDict(extra="forbid")
-    definition: dict[str, Any]
-    enrolment_code: str | None = Field(None, min_length=8, max_length=128)
-
-
-class Rounds(BaseModel):
-    """Rounds that an application played."""
-
-    model_config = ConfigDict(extra="forbid")
-    phase: int = Field(ge=1, le=1000)
-    rounds: int = Field(ge=1, le=MOST_ROUNDS)
-
-
-class Total(BaseModel):
-    """What a shuffler forwards."""
-
-    model_config = ConfigDict(extra="forbid")
-    count: int = Field(ge=1)
-    total: list[int]
-    tokens: list[str]
-
-
-def schema(**properties: Any) -> dict[str, Any]:
-    """The JSON schema of an object with these properties, all of them there."""
-    kinds = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
-    parts = {name: {"type": kinds[kind]} if isinstance(kind, type) else kind or {} for name, kind in properties.items()}
-    return {"type": "object", "properties": parts, "required": list(parts)}
-
-
-REPORT = {
-    "type": "object",
-    "properties": {"report": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
-    "required": ["report"],
-    "additionalProperties": False,
-}
-RECEIPT = schema(status={"enum": ["counted", "counted before"]})
 
 
 class Service:
@@ -117,12 +74,20 @@ class Service:
         return key
 
     async def shuffler(self, request: Request) -> str:
-        given = request.headers.get("x-voxpop-signature", "")
-        body = await request.body()
-        key = self.shuffler_key
-        if key is None or not signed(key, request.method, request.url.path, body, given):
-            raise Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
+        # Whatever can be refused is refused before the body is read: anybody may send a large one.
+        key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
+        stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
+        if key is None or not SIGNATURE.fullmatch(given):
+            raise stranger
+        if not await run_in_threadpool(self._awaits, text_of(request, "batch")):
+            raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+        if not signed(key, request.method, request.scope["path"], await request.body(), given):
+            raise stranger
         return ""
+
+    def _awaits(self, batch: str) -> bool:
+        with self.coordinator.database.read() as connection:
+            return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
 
     # -- operators
 
@@ -176,11 +141,23 @@ class Service:
     async def count(self, match: re.Match[str], token: str, report: bytes) -> bool:
         """Count a report; False if it was counted before."""
         place = require_text("study", match["study"]), require_phase(match["phase"])
-        new = one([await self.writer.put(inbox.Upload(place, token, report))])
+        new = one([await self.writer.put(inbox.Upload(place, token, report), len(report))])
         if new:
             self.metrics.reports.inc()
             self.ticker.count(place[0])
         return new
+
+    async def room(self, match: re.Match[str], again: bool) -> int:
+        """The most numbers that a report of this study has or had."""
+        study = require_text("study", match["study"])
+        record = self.coordinator.journal.known(study)
+        if record is None or again:
+            try:
+                record = await run_in_threadpool(self.coordinator.journal.record, study)
+            except Refusal:
+                return 0  # there is no such study, as the caller will be told
+        plans = [done.plan for done in record.done] + ([record.current.plan] if record.current else [])
+        return max((len(plan.arms) for plan in plans), default=0)
 
     # -- the shuffler
 
@@ -193,29 +170,10 @@ class Service:
     # -- anyone
 
     async def page(self, request: Request, _: str) -> Response:
-        return HTMLResponse(page(self.open_dashboard))
+        return HTMLResponse(page(self.open_dashboard), headers=PAGE_HEADERS)
 
-    async def health(self, request: Request, _: str) -> Response:
-        return JSONResponse({"status": "alive"})
-
-    async def ready(self, request: Request, _: str) -> Response:
-        def look() -> None:
-            with self.coordinator.database.read() as connection:
-                connection.execute(sa.select(1))
-
-        try:
-            await asyncio.wait_for(run_in_threadpool(look), 5)
-        except Exception:
-            raise Refusal(503, "the database does not answer; look at it first") from None
-        if not self.ticker.alive:
-            raise Refusal(503, "nothing moves the studies on; restart the service")
-        return JSONResponse({"status": "ready"})
-
-    async def measures(self, request: Request, _: str) -> Response:
-        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    async def openapi(self, request: Request, _: str) -> Response:
-        return JSONResponse(request.app.openapi())
+    def _unwell(self) -> str | None:
+        return None if self.ticker.alive else "nothing moves the studies on; restart the service"
 
     def routes(self) -> list[Route]:
         """Every address of the coordinator."""
@@ -228,10 +186,7 @@ class Service:
         studies = schema(studies={"type": "array", "items": {"type": "string"}})
         return [
             Route("GET", "/", "anyone", self.page, "The dashboard.", {200: None}, media="text/html"),
-            Route("GET", "/healthz", "anyone", self.health, "The process lives.", {200: alive}),
-            Route("GET", "/readyz", "anyone", self.ready, "The service can work.", {200: alive}, (503,)),
-            Route("GET", "/metrics", "anyone", self.measures, "Prometheus metrics.", {200: None}, media="text/plain"),
-            Route("GET", "/openapi.json", "anyone", self.openapi, "This description.", {200: schema(paths=dict)}),
+            *usual(lambda: self.coordinator.database, self.metrics, self._unwell),
             Route("GET", "/v1/studies", watcher, self.studies, "All studies.", {200: studies}),
             Route(
                 "PUT",
@@ -329,4 +284,4 @@ class Service:
         app = self.app()
         larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
         uploads = next(route for route in self.routes() if route.role == "token")
-        return Guard(app, self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count))
+        return Guard(app, self.metrics, buckets, most_bytes, larger, Direct(uploads, self.count, self.room))

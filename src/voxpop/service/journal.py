@@ -53,6 +53,10 @@ class Journal:
             self._records[study] = record
             return record
 
+    def known(self, study: str) -> Record | None:
+        """The record at hand, without a look at the database; it may be behind."""
+        return self._records.get(study)
+
     def latest(self, study: str, seq: int) -> Record:
         """The record if it is already at that event, or else brought up to date: saves a look at the log."""
         record = self._records.get(study)

@@ -11,7 +11,9 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from voxpop.errors import InputError
@@ -19,6 +21,7 @@ from voxpop.files import read_text
 
 LEAST = 32  # characters of a key: with fewer, a hash could be guessed back
 MOST = 128
+SIGNATURE = re.compile("v1=[0-9a-f]{64}")
 
 
 def new_key() -> str:
@@ -75,12 +78,23 @@ def key_of_file(name: str, path: Path) -> str:
 
 def own_secret(path: Path) -> str:
     """The secret beside an embedded database, made on first use and readable by its owner only."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return key_of_file("secret", path)
-    with os.fdopen(handle, "w") as file:
-        file.write(new_key())
-        file.flush()
-        os.fsync(file.fileno())
+    if not path.exists() or path.stat().st_size == 0:  # an empty one was left by a process that was killed
+        made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(new_key())
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists() and path.stat().st_size == 0:
+                path.unlink()
+            with suppress(FileExistsError):  # whoever is second takes the first one's
+                os.link(made, path)
+        finally:
+            made.unlink()
     return key_of_file("secret", path)
+
+
+def check_of(secret: bytes) -> bytes:
+    """A mark by which the same secret is known again, and which tells nothing about it."""
+    return hmac.digest(secret, b"voxpop: the secret of this database", "sha256")

@@ -113,7 +113,7 @@ def _answer(self: Coordinator, row: Any, person: Any, invitation: Any) -> str:
     if invitation is None or row.stage != "collecting" or not invitation.ready:
         return waiting
     record = self.journal.latest(row.id, row.seq)
-    if record.current is None:  # closed a moment ago
+    if record.seq != row.seq or record.current is None:  # closed a moment ago, and perhaps the next one is open
         return waiting
     address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
     if isinstance(record.current.release, Shuffled):

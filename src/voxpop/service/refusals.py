@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
+
 Answer = TypeVar("Answer")
+AWAY = (OperationalError, InterfaceError, NoConnectionError)  # the database is not there, or too busy
 
 
 class Refusal(Exception):  # noqa: N818
@@ -21,6 +25,16 @@ class Refusal(Exception):  # noqa: N818
 def no_study(study: str) -> Refusal:
     """There is no study of that name."""
     return Refusal(404, f"there is no study {study!r}; check the name")
+
+
+def no_database() -> Refusal:
+    """The database does not answer; it may soon."""
+    return Refusal(503, "the database does not answer; nothing was counted, try again in a moment", retry_after=2)
+
+
+def too_large(most: int) -> Refusal:
+    """The body does not fit."""
+    return Refusal(413, f"the body is larger than {most} bytes; send less")
 
 
 def one(answers: Sequence[Answer | Refusal]) -> Answer:

@@ -18,7 +18,7 @@ from voxpop import __version__
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import LEAST, MOST
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import AWAY, Refusal, no_database
 
 Role = Literal["anyone", "operator", "participant", "token", "shuffler", "coordinator"]
 Handler = Callable[[Request, str], Awaitable[Response]]
@@ -80,6 +80,7 @@ class Route:
 def make_app(title: str, description: str, routes: list[Route], gates: Mapping[Role, Gate], **named: Any) -> FastAPI:
     """An application of these routes; whoever is not let in by the route's gate does not reach its handler."""
     app = FastAPI(title=title, description=description, version=__version__, docs_url=None, redoc_url=None, **named)
+    app.router.redirect_slashes = False  # an address is one thing only: signatures and metrics are about it
     app.openapi_version = "3.1.0"
     for route in routes:
         app.add_api_route(
@@ -98,6 +99,8 @@ def make_app(title: str, description: str, routes: list[Route], gates: Mapping[R
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(HTTPException, _unknown)
+    for kind in AWAY:
+        app.add_exception_handler(kind, _away)
     app.add_exception_handler(Exception, _fault)
     app.state.routes = routes
     return app
@@ -201,6 +204,11 @@ async def _unknown(request: Request, error: Exception) -> Response:
     return JSONResponse(body, error.status_code, headers=error.headers)
 
 
+async def _away(request: Request, error: Exception) -> Response:
+    logs.fault("database", error, route=getattr(request.scope.get("route"), "path", "unknown"))
+    return _answer(no_database())
+
+
 async def _fault(request: Request, error: Exception) -> Response:
     logs.fault("fault", error, route=getattr(request.scope.get("route"), "path", "unknown"))
     return _answer(Refusal(500, "something went wrong here; nothing was counted, try again"))
@@ -223,7 +231,7 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {route.media: {} if schema is None else {"schema": schema}}
         responses[str(status)] = {"description": "Done.", "content": content}
     usual = () if route.path in ("/healthz", "/readyz") else (429,)
-    limits = (400, 413, 415, 422) if route.body is not None else ()
+    limits = (400, 413, 415, 422, 503) if route.body is not None else ()
     keys = () if route.role == "anyone" else (401,)
     for status in sorted({*route.refusals, *usual, *limits, *keys}):
         responses[str(status)] = {"description": REASONS[status], "content": {"application/json": {"schema": ERROR}}}

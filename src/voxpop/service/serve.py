@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
+from pathlib import Path
 
+import sqlalchemy as sa
 import uvicorn
+from sqlalchemy.dialects import postgresql, sqlite
 from starlette.types import ASGIApp
 
 from voxpop.errors import InputError, require_integer, require_number
@@ -13,11 +17,15 @@ from voxpop.service import logs
 from voxpop.service.coordinator import Coordinator
 from voxpop.service.guard import Buckets
 from voxpop.service.http import Service
+from voxpop.service.keys import check_of, same
 from voxpop.service.link import HttpShuffler, require_url
+from voxpop.service.patience import MOST_CONNECTIONS, Impatient
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler import Shuffler
 from voxpop.service.shuffler_http import ShufflerService
+from voxpop.stores.database import Database
 from voxpop.stores.migrate import open_store
+from voxpop.stores.schema import marks
 
 
 def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
@@ -30,7 +38,9 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
         public = require_url("shuffler_public_url", settings.shuffler_public_url or url)
         shuffler = HttpShuffler(url, key, public)
     database = open_store(settings.database, "coordinator", migrate)
-    coordinator = Coordinator(database, settings.own_secret(), shuffler)
+    secret = settings.own_secret()
+    _require_same(database, secret)
+    coordinator = Coordinator(database, secret, shuffler)
     service = Service(coordinator, key, settings.open_dashboard)
     note = logs.noter("coordinator")
 
@@ -40,6 +50,21 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
 
     coordinator.note = noted
     return service
+
+
+def _require_same(database: Database, secret: bytes) -> None:
+    """With another secret the tokens of open invitations would be others, and every report refused."""
+    mark = check_of(secret)
+    with database.write() as connection:
+        insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
+        connection.execute(insert.values(name="secret", mark=mark).on_conflict_do_nothing())
+        known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret")).scalar_one()
+    if not same(known, mark):
+        database.close()
+        raise InputError(
+            f"the secret is not the one that the database {database.name} was used with before; give that one "
+            "(VOXPOP_SECRET_FILE, or the .secret file beside an SQLite database)"
+        )
 
 
 def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerService:
@@ -59,14 +84,16 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
     require_integer("max_body", settings.max_body, least=1024)
-    require_integer("port", settings.port, least=0, most=65535)
+    port = require_integer("port", settings.port, least=0, most=65535)
     app: ASGIApp = service.guarded(Buckets(settings.rate, settings.burst), settings.max_body)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
     for file in (settings.tls_cert, settings.tls_key):
         if file is not None and not file.is_file():
             raise InputError(f"there is no file {str(file)!r}; check --tls-cert and --tls-key")
-    listener = _listen(settings.host, settings.port)
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        _try_tls(settings.tls_cert, settings.tls_key)
+    listener = _listen(settings.host, port)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -76,6 +103,8 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
         forwarded_allow_ips=settings.trusted_proxies or None,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
+        http=Impatient,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 * 1024,
@@ -85,6 +114,19 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
     scheme = "http" if settings.tls_cert is None else "https"
     logs.noter("service")("listening", url=f"{scheme}://{host}:{port}")
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _try_tls(certificate: Path, key: Path) -> None:
+    def no_password() -> str:
+        raise InputError(f"the key {str(key)!r} has a password; give a --tls-key without one")
+
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, no_password)
+    except OSError as error:  # an SSLError is one
+        reason = getattr(error, "reason", None) or error.strerror or "they are not PEM files"
+        raise InputError(
+            f"{str(certificate)!r} and {str(key)!r} are not a certificate and its key: {reason}; check them"
+        ) from None
 
 
 def _listen(host: str, port: int) -> socket.socket:

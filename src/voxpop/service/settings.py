@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from voxpop.errors import InputError
 from voxpop.service.keys import key_of_file, own_secret, require_key
+from voxpop.stores.database import file_of
 
 
 class Settings(BaseSettings):
@@ -19,7 +20,7 @@ class Settings(BaseSettings):
 
     database: str = ""
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: int | None = None  # 8000 for a coordinator, 8001 for a shuffler
     secret: SecretStr | None = None
     secret_file: Path | None = None
     shuffler_key: SecretStr | None = None
@@ -39,12 +40,16 @@ class Settings(BaseSettings):
     def own_secret(self) -> bytes:
         """The secret from which tokens are made; an embedded database has a file of its own for it."""
         given = _key("secret", self.secret, self.secret_file)
-        if given is None and "://" in self.database:
+        file = file_of(self.database)
+        if given is None and file is None:
             raise InputError(
                 "coordinators on one PostgreSQL share a secret; set VOXPOP_SECRET_FILE to a file with one, "
                 "made with: voxpop keys random"
             )
-        return (given or own_secret(Path(self.database + ".secret"))).encode()
+        if given is None:
+            assert file is not None
+            given = own_secret(file.with_name(file.name + ".secret"))
+        return given.encode()
 
     def own_shuffler_key(self) -> bytes | None:
         """The key that coordinator and shuffler share, if there is one."""

@@ -20,7 +20,7 @@ from voxpop.privacy.shuffle import count_ones
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import check, matrix
-from voxpop.stores.database import Database
+from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
@@ -146,6 +146,7 @@ class Shuffler:
         total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
         connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state="sealed", total=total))
         connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
+        scrub_after(connection)
         self.note("sealed", size=batch.size)
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:

@@ -11,20 +11,22 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service import link, logs
+from voxpop.service.direct import NUMBER, REST
 from voxpop.service.guard import Buckets, Guard, Metrics
-from voxpop.service.http import MOST_STUDY_BYTES, RECEIPT, schema
-from voxpop.service.keys import signed
-from voxpop.service.refusals import Refusal, one
+from voxpop.service.keys import SIGNATURE, signed
+from voxpop.service.refusals import Refusal, one, too_large
 from voxpop.service.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
+from voxpop.service.shapes import MOST_STUDY_BYTES, RECEIPT
 from voxpop.service.shuffler import Sealed, Shuffler, Verdict
+from voxpop.service.usual import schema, usual
 from voxpop.service.writing import GroupWriter
+from voxpop.stores.schema import batches
 
 DESCRIPTION = (
     "A shuffler takes encoded reports, waits for a whole batch, and forwards how many ones each coordinate has. Every "
@@ -64,10 +66,12 @@ class ShufflerService:
         self.writer: GroupWriter[Sealed, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
         self._something = asyncio.Event()
+        self._coordinates: dict[str, int] = {}  # by batch
 
     async def coordinator(self, request: Request) -> str:
         given = request.headers.get("x-voxpop-signature", "")
-        if not signed(self.key, request.method, request.url.path, await request.body(), given):
+        path = request.scope["path"]
+        if not SIGNATURE.fullmatch(given) or not signed(self.key, request.method, path, await request.body(), given):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
@@ -78,33 +82,33 @@ class ShufflerService:
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, *constants, fresh, overdue))
 
     async def upload(self, request: Request, token: str) -> Response:
-        batch, said = text_of(request, "batch"), await body_of(request, Report)
+        batch = text_of(request, "batch")
+        most = NUMBER * await self._room(batch) + REST
+        if len(await request.body()) > most:  # before it is decoded
+            raise too_large(most)
+        said = await body_of(request, Report)
         body = np.array(said.report, dtype="<f8").tobytes()
-        new = one([await self.writer.put(Sealed(batch, token, body, said.users, said.coordinates, said.bits))])
+        sealed = Sealed(batch, token, body, said.users, said.coordinates, said.bits)
+        new = one([await self.writer.put(sealed, len(body))])
         if new:
             self.metrics.reports.inc()
             self._something.set()
         return JSONResponse({"status": "counted" if new else "counted before"}, 201 if new else 200)
 
-    async def health(self, request: Request, _: str) -> Response:
-        return JSONResponse({"status": "alive"})
+    async def _room(self, batch: str) -> int:
+        """The numbers that a report of this batch has."""
+        if batch not in self._coordinates:
+            wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
 
-    async def ready(self, request: Request, _: str) -> Response:
-        def look() -> None:
-            with self.shuffler.database.read() as connection:
-                connection.execute(sa.select(1))
+            def look() -> int | None:
+                with self.shuffler.database.read() as connection:
+                    return connection.execute(wanted).scalar_one_or_none()
 
-        try:
-            await asyncio.wait_for(run_in_threadpool(look), 5)
-        except Exception:
-            raise Refusal(503, "the database does not answer; look at it first") from None
-        return JSONResponse({"status": "ready"})
-
-    async def measures(self, request: Request, _: str) -> Response:
-        return Response(generate_latest(self.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    async def openapi(self, request: Request, _: str) -> Response:
-        return JSONResponse(request.app.openapi())
+            found = await run_in_threadpool(look)
+            if found is None:
+                return 0  # there is no such batch, as the caller will be told
+            self._coordinates[batch] = found
+        return self._coordinates[batch]
 
     async def forward(self) -> None:
         """Forward totals until they are taken, for ever."""
@@ -119,6 +123,7 @@ class ShufflerService:
                 await asyncio.sleep(RETRY)
 
     def _forward(self) -> None:
+        self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
             answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
             if answer.status_code in (200, 201, 410):  # 410: released already, or so it seems
@@ -128,12 +133,9 @@ class ShufflerService:
 
     def routes(self) -> list[Route]:
         """Every address of the shuffler."""
-        alive, batch = schema(status=str), "/v1/batches/{batch}"
+        batch = "/v1/batches/{batch}"
         return [
-            Route("GET", "/healthz", "anyone", self.health, "The process lives.", {200: alive}),
-            Route("GET", "/readyz", "anyone", self.ready, "The service can work.", {200: alive}, (503,)),
-            Route("GET", "/metrics", "anyone", self.measures, "Prometheus metrics.", {200: None}, media="text/plain"),
-            Route("GET", "/openapi.json", "anyone", self.openapi, "This description.", {200: schema(paths=dict)}),
+            *usual(lambda: self.shuffler.database, self.metrics, lambda: None),
             Route(
                 "PUT",
                 batch,

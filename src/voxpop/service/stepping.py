@@ -22,6 +22,7 @@ from voxpop.service.keys import new_key
 from voxpop.service.record import CLOSED, FINISHED, OPENED, Event, Phase, Record, closed_body, opened_body
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
+from voxpop.stores.database import scrub_after
 from voxpop.stores.schema import inbox, invitations, plays, receipts, studies, totals
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def _close(self: Coordinator, connection: sa.Connection, row: Any, phase: Phase,
         connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == plan.phase))
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     asking.forget(connection, study, plan.phase)
+    scrub_after(connection)
     self.shuffled.pop(study, None)
     self.note("closed", study=study, phase=plan.phase, people=tally.count)
     return True

@@ -9,6 +9,17 @@ from typing import Any
 from voxpop.report.summary import describe
 from voxpop.service.coordinator import Coordinator
 
+# The page's own style and script are in it; it talks to its own coordinator and to nobody else.
+PAGE_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' "
+        "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+}
+
 
 def watch(coordinator: Coordinator, study: str) -> dict[str, Any]:
     """What there is to see of a study: from the log, and how far the current phase is."""

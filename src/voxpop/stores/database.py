@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +20,7 @@ from voxpop.errors import InputError
 
 BUSY_SECONDS = 30
 IDLE_SECONDS = 1.0
+SCRUB_SECONDS = 1.0  # uploads wait as long as this for those who still read
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,10 @@ class Database:
     """Transactions on one database."""
 
     engine: sa.Engine
+    _unclean: Event = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        self._unclean.set()  # the last process may have been killed before it scrubbed
 
     @property
     def embedded(self) -> bool:
@@ -40,8 +47,34 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that may change things; on SQLite it holds the one write lock from its beginning."""
-        with self.engine.connect().execution_options(voxpop_write=True) as connection, connection.begin():
-            yield connection
+        with self.engine.connect().execution_options(voxpop_write=True) as connection:
+            with connection.begin():
+                yield connection
+            deleted = connection.info.pop("deleted", False)
+        if deleted:
+            self._unclean.set()
+            self.scrub()
+
+    def scrub(self) -> bool:
+        """Empty SQLite's write-ahead log, where deleted reports would stay readable; False if it must be repeated."""
+        if not self.embedded or not self._unclean.is_set():
+            return True
+        self._unclean.clear()
+        connection = self.engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout = {round(SCRUB_SECONDS * 1000)}")
+            try:
+                busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        except self.engine.dialect.loaded_dbapi.Error:
+            busy = True
+        finally:
+            connection.close()
+        if busy:
+            self._unclean.set()
+        return not busy
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -52,6 +85,11 @@ class Database:
     def close(self) -> None:
         """Let go of every connection."""
         self.engine.dispose()
+
+
+def scrub_after(connection: sa.Connection) -> None:
+    """Reports are deleted in this transaction: nothing of them is to stay on disk after it."""
+    connection.info["deleted"] = True
 
 
 def open_database(address: str) -> Database:
@@ -68,6 +106,12 @@ def open_database(address: str) -> Database:
         reason = str(error.orig).strip().splitlines()[0]
         raise InputError(f"cannot reach the database {place}: {reason}; check the address and the server") from None
     return Database(engine)
+
+
+def file_of(address: str) -> Path | None:
+    """The file of an SQLite database, or None if it is another kind."""
+    url = _url(address)
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
 
 
 def _url(address: str) -> URL:
@@ -109,6 +153,10 @@ def _sqlite(url: URL) -> sa.Engine:
     folder = Path(url.database).resolve().parent
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r} for the database; create it first")
+    try:  # nobody else on the machine may read it; its log gets the same rights
+        os.close(os.open(url.database, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise InputError(f"cannot open the database {url.database!r}: {error.strerror}; check its rights") from None
     engine = sa.create_engine(url, pool_size=20, max_overflow=20, connect_args={"check_same_thread": False})
 
     @sa.event.listens_for(engine, "connect")

@@ -98,6 +98,12 @@ operators = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
 )
+marks = sa.Table(  # by which what is not in the database is known to be the right one
+    "marks",
+    coordinator,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("mark", sa.LargeBinary, nullable=False),
+)
 
 batches = sa.Table(
     "batches",

@@ -85,3 +85,8 @@ def upgrade() -> None:
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
     )
+    op.create_table(
+        "marks",
+        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("mark", sa.LargeBinary, nullable=False),
+    )

@@ -1,0 +1,116 @@
+"""How the service answers when something around it is wrong."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.service.test_http import KEY, Site, as_, sentence
+from tests.service.world import STUDY, definition
+from voxpop.service import participants
+from voxpop.service.keys import new_key
+from voxpop.service.record import Record
+from voxpop.service.ticking import Ticker
+from voxpop.stores.schema import receipts
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_database_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.collect()
+    with site.coordinator.database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE people RENAME TO persons")
+    answer = site.client.get(f"/v1/studies/{STUDY}/checkin", headers=as_(new_key()))
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    sentence(answer)
+    site.close()
+
+
+def test_the_dashboard_lets_nobody_frame_or_extend_it(site: Site) -> None:
+    headers = site.client.get("/").headers
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_an_address_has_no_second_spelling(site: Site) -> None:
+    assert site.client.get("/healthz/").status_code == 404
+
+
+def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
+    body = {"definition": definition().as_dict(), "enrolment_code": "open-sesame"}
+    place = f"/v1/studies/{STUDY}"
+    assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 201
+    assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 200
+    for code in ("open-barley", None):
+        other = site.client.put(place, json={**body, "enrolment_code": code}, headers=as_(KEY))
+        assert other.status_code == 409
+        assert "another enrolment code" in sentence(other)
+
+
+def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The phase closes and the next one opens between the look at the study's row and the look at its log."""
+    site.collect()
+    (one, *others) = site.invited()
+    key = next(key for key in site.people if json.loads(site.coordinator.checkin(STUDY, key))["invited"])
+    journal = site.coordinator.journal
+    stale = journal.known(STUDY)
+    assert stale is not None
+    for other in (one, *others):
+        assert site.put(other["token"], {"report": [0.5]}).status_code == 201
+
+    def overtaken(study: str, seq: int) -> Record:
+        return journal.record(study)
+
+    real = participants._studies
+
+    def early(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
+        rows = real(connection, names)
+        return {
+            name: SimpleNamespace(**{**row._mapping, "seq": stale.seq, "phase": 1, "stage": "collecting"})
+            for name, row in rows.items()
+        }
+
+    site.step()
+    assert site.coordinator.status(STUDY)["phase"] == 2
+    monkeypatch.setattr(participants, "_studies", early)
+    monkeypatch.setattr(journal, "latest", overtaken)
+    with site.coordinator.database.write() as connection:  # as it was when the row was read
+        connection.execute(sa.delete(receipts))
+    assert json.loads(site.coordinator.checkin(STUDY, key))["status"] == "waiting"
+
+
+def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.coordinator.create("first", definition())
+    site.coordinator.create("second", definition())
+    hang, stepped = Event(), Event()
+
+    def step(study: str) -> bool:
+        if study == "first":
+            hang.wait(20)
+        else:
+            stepped.set()
+        return False
+
+    monkeypatch.setattr(site.coordinator, "step", step)
+
+    async def run() -> bool:
+        async with Ticker(site.coordinator):
+            done = await asyncio.to_thread(stepped.wait, 10)
+            hang.set()
+        return done
+
+    assert asyncio.run(run())
