@@ -92,11 +92,11 @@ def test_the_shuffler_is_killed(tmp_path: Path) -> None:
     assert disagreements(coordinator.log(STUDY), crowd.reports) == []  # these very reports, each of them once
     store = open_store(own, "shuffler")
     with store.read() as connection:
-        states = connection.execute(sa.select(batches.c.state, batches.c.total)).all()
+        states = connection.execute(sa.select(batches.c.state)).all()
         left = connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
         used = sa.select(sa.func.count()).select_from(tokens).where(tokens.c.digest.is_not(None))
         assert connection.execute(used).scalar_one() == crowd.counted
-    assert states == [("forwarded", None)] * PHASES
+    assert [row.state for row in states] == ["forwarded"] * PHASES
     assert left == 0
     store.close()
     coordinator.database.close()
