@@ -161,7 +161,7 @@ def test_the_pricing_study_finds_a_price_that_earns_almost_the_most(seed: int) -
 
 @cache
 def acceptance(policy: str) -> list[dict[str, Any]]:
-    """Issue 2: seeds 0 to 19 of the synthetic study at the paper's settings."""
+    """Seeds 0 to 19 of the synthetic study at the paper's settings."""
     return [run_of("synthetic", seed, policy).as_dict() for seed in range(20)]
 
 
