@@ -152,6 +152,19 @@ def test_stopping_early_is_silent_and_does_no_harm() -> None:
     assert "tasks" not in ended.stderr  # joblib's advice is not for our users
 
 
+BLOCKED = """
+import functools, signal
+mask = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK)
+print([signal.SIGINT in done.result for done in sweep(mask, [(), ()], Backend(jobs=2))])
+print(signal.SIGINT in mask(()))
+"""
+
+
+def test_workers_leave_ctrl_c_to_the_command() -> None:
+    ended = alone(BLOCKED)
+    assert (ended.returncode, ended.stdout) == (0, "[True, True]\nFalse\n"), ended.stderr
+
+
 # Backends that cannot be
 
 

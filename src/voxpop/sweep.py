@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any, Generic, TypeVar
 from warnings import catch_warnings, simplefilter
 
@@ -58,25 +59,17 @@ def sweep(
     [1, 2]
     """
     backend = backend or Backend()
-    if not items:
-        return
-    if backend.name == "dask":
-        yield from _on_dask(function, items, str(backend.address))
-        return
-    from joblib import Parallel, delayed, parallel_config
+    if items:
+        yield from {"local": _here, "dask": _on_dask, "ray": _on_ray}[backend.name](function, items, backend)
+
+
+def _here(function: Callable[[Item], Result], items: Sequence[Item], backend: Backend) -> Iterator[Done[Item, Result]]:
+    """On the cores of this machine."""
+    from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     jobs = -1 if backend.jobs is None else backend.jobs
-    if backend.name == "ray":  # its joblib backend returns lists only, so results come a block at a time
-        _start_ray(backend.address)
-        for start in range(0, len(items), BLOCK):
-            with parallel_config(backend="ray"):
-                found = Parallel(n_jobs=jobs)(
-                    delayed(_attempt)(function, item) for item in items[start : start + BLOCK]
-                )
-            yield from found
-        return
-    with _uninterrupted():  # the workers that start here leave Ctrl-C to us
+    with _uninterrupted() if jobs != 1 else nullcontext():  # the workers that start here leave Ctrl-C to us
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         running = parallel(delayed(_attempt)(function, item) for item in items)
     try:
@@ -93,9 +86,26 @@ def sweep(
             running.close()
 
 
-def _on_dask(function: Callable[[Item], Result], items: Sequence[Item], address: str) -> Iterator[Done[Item, Result]]:
+def _on_ray(
+    function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
+) -> Iterator[Done[Item, Result]]:
+    """A block at a time: Ray's joblib backend returns lists only."""
+    from joblib import Parallel, delayed, parallel_config
+
+    _start_ray(backend.address)
+    jobs = -1 if backend.jobs is None else backend.jobs
+    for start in range(0, len(items), BLOCK):
+        block = items[start : start + BLOCK]
+        with parallel_config(backend="ray"):
+            found = Parallel(n_jobs=jobs)(delayed(_attempt)(function, item) for item in block)
+        yield from found
+
+
+def _on_dask(
+    function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
+) -> Iterator[Done[Item, Result]]:
     """Through Dask's own client: joblib's waits for ever when a worker dies or cannot load the function."""
-    with closing(_dask_client(address)) as client:
+    with closing(_dask_client(str(backend.address))) as client:
         from distributed import as_completed
 
         futures = {client.submit(_attempt, function, item, pure=False): item for item in items}
@@ -119,7 +129,11 @@ def _attempt(function: Callable[[Item], Result], item: Item) -> Done[Item, Resul
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A context in which Ctrl-C waits, for this thread and for the processes that it starts for good."""
+    """A context in which Ctrl-C waits, for this thread and for the processes that it starts for good.
+
+    The standard library's resource tracker lets signals through again when it starts, so it must be there before.
+    """
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
