@@ -7,13 +7,16 @@ import os
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from voxpop.cli.display import console
 from voxpop.errors import InputError, require_integer
 from voxpop.report.summary import describe
+
+if TYPE_CHECKING:
+    from voxpop.service.settings import Settings
 
 Database = Annotated[str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")]
 Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")]
@@ -32,6 +35,19 @@ def need_service() -> None:
     for name in ("alembic", "fastapi", "httpx", "prometheus_client", "pydantic_settings", "structlog", "uvicorn"):
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
+
+
+def _settings(given: dict[str, Any], port: int, database: str) -> Settings:
+    """The settings of a service: its flags, else the environment, else these; its log is set up, too."""
+    need_service()
+    from voxpop.service import logs
+    from voxpop.service.settings import settings_of
+
+    settings = settings_of(**{name: value for name, value in given.items() if name in FLAGS})
+    settings.port = port if settings.port is None else settings.port
+    settings.database = settings.database or database
+    logs.set_up(settings.log_level)
+    return settings
 
 
 def serve(
@@ -54,16 +70,9 @@ def serve(
     Every flag can be set in the environment, as VOXPOP_DATABASE and so on. Secrets are read from there or from files:
     VOXPOP_SECRET_FILE (made by itself beside an SQLite database) and VOXPOP_SHUFFLER_KEY_FILE.
     """
-    need_service()
-    from voxpop.service import logs, serve
-    from voxpop.service.settings import settings_of
+    settings = _settings(locals(), 8000, "voxpop.db")
+    from voxpop.service import serve
 
-    flags = {name: value for name, value in locals().items() if name in FLAGS}
-    settings = settings_of(**flags)
-    settings.port = 8000 if settings.port is None else settings.port
-    if not settings.database:
-        settings.database = "voxpop.db"
-    logs.set_up(settings.log_level)
     serve.run(serve.coordinator_of(settings, migrate), settings)
 
 
@@ -87,16 +96,9 @@ def shuffler(
 
     It reads the key that it shares with the coordinator from VOXPOP_SHUFFLER_KEY_FILE.
     """
-    need_service()
-    from voxpop.service import logs, serve
-    from voxpop.service.settings import settings_of
+    settings = _settings(locals(), 8001, "voxpop-shuffler.db")
+    from voxpop.service import serve
 
-    flags = {name: value for name, value in locals().items() if name in FLAGS}
-    settings = settings_of(**flags)
-    settings.port = 8001 if settings.port is None else settings.port
-    if not settings.database:
-        settings.database = "voxpop-shuffler.db"
-    logs.set_up(settings.log_level)
     require_integer("least_batch", least_batch, least=2)
     service = serve.shuffler_of(settings, migrate)
     service.shuffler.least_batch = least_batch
