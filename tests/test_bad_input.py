@@ -124,7 +124,10 @@ def test_the_memory_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "memory_limit", lambda: 4 * 10**9)
     said = memory.statement(10**6)
-    assert said == "1,000,000 actions: 8 MB of memory for each batch of a phase; the limit of 4 GB holds 500 of them"
+    assert said == (
+        "1,000,000 actions: at most 8 MB of memory for each batch of a phase; "
+        "the limit of 4 GB holds at least 500 of them"
+    )
     done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])
     assert done.exit_code == 0
     assert "3,000 actions" in done.stderr

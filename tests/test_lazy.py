@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import everything, random_problem
 from tests.helpers_cli import refusal
-from voxpop import lazy, memory
+from voxpop import factor, lazy, memory
 from voxpop.errors import InputError
 from voxpop.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from voxpop.lazy import LazyPosterior
@@ -35,8 +35,15 @@ def same(one: Selection, other: Selection) -> None:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles, several panels and a small frontier even for small problems."""
-    for name, value in {"FRONTIER": 16, "LEAST_FRONTIER": 3, "TILE": 37, "PANEL": 8, "CACHED": 50}.items():
-        monkeypatch.setattr(lazy, name, value)
+    for module, name, value in (
+        (lazy, "FRONTIER", 16),
+        (lazy, "LEAST_FRONTIER", 3),
+        (lazy, "PANEL", 8),
+        (factor, "PANEL", 8),
+        (factor, "TILE", 37),
+        (factor, "CACHED", 50),
+    ):
+        monkeypatch.setattr(module, name, value)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.floating[Any]]  # in single or in double precision
 
 
 class InputError(ValueError):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from voxpop.errors import Array, InputError, require_array, require_number
 
 WORTH_COMPILING = 4096  # numbers of a kernel matrix from which compiled distances, the same to the bit, are faster
+SHORTEST = 1e-300  # length-scales below this act like it
 
 LengthScale = float | tuple[float, ...]
 
@@ -97,28 +98,27 @@ class _Stationary(_Scaling):
         if compiled is None or out.size < WORTH_COMPILING or not out.flags.c_contiguous:
             out[:] = self._plainly(x, y)
             return
-        scales = np.array(self._scales(x))
-        compiled.squared_distances(np.ascontiguousarray(x), np.asfortranarray(y), scales, out)
+        compiled.squared_distances(np.ascontiguousarray(x), np.asfortranarray(y), self._rates(x), out)
         found = self._of_squared_distance(out)
         if found is not out:
             out[:] = found
 
-    def _scales(self, x: Array) -> tuple[float, ...]:
-        return self.length_scale if isinstance(self.length_scale, tuple) else (self.length_scale,) * x.shape[1]
+    def _rates(self, x: Array) -> Array:
+        """1 / length_scale for each dimension."""
+        return np.broadcast_to(1 / np.maximum(self.length_scale, SHORTEST), x.shape[1:])
 
     def _plainly(self, x: Array, y: Array) -> Array:
-        scales = self._scales(x)
         # One dimension at a time: exact differences (no |x|^2 + |y|^2 - 2 x'y, which cancels) in (m, n) memory.
-        squares = (self._squared_step(*pair) for pair in zip(x.T, y.T, scales, strict=True))
+        squares = (self._squared_step(*pair) for pair in zip(x.T, y.T, self._rates(x), strict=True))
         r2 = next(squares)
         for square in squares:
             r2 += square
         return self._of_squared_distance(r2)
 
     @staticmethod
-    def _squared_step(left: Array, right: Array, scale: float) -> Array:
+    def _squared_step(left: Array, right: Array, rate: float) -> Array:
         step: Array = np.subtract.outer(left, np.ascontiguousarray(right))
-        step /= scale
+        step *= rate
         step *= step
         return step
 

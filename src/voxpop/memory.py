@@ -41,6 +41,6 @@ def statement(actions: int) -> str:
     """What selecting among so many actions takes, before it is done."""
     each, limit = 8 * actions, memory_limit()
     return (
-        f"{actions:,} actions: {each / 1e6:.3g} MB of memory for each batch of a phase; "
-        f"the limit of {limit / 1e9:.3g} GB holds {limit // each:,} of them"
+        f"{actions:,} actions: at most {each / 1e6:.3g} MB of memory for each batch of a phase; "
+        f"the limit of {limit / 1e9:.3g} GB holds at least {limit // each:,} of them"
     )

@@ -43,7 +43,6 @@ class Batches:
         self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
         self.batches = 0
         self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
-        self.bytes = 0  # of the factor
 
     def record(self, position: int, rounds: int, variance: float) -> None:
         """A batch of an action that had this variance."""
@@ -62,19 +61,19 @@ class Posterior(Batches):
         small = problem.size <= GRAM_LIMIT
         self._gram = problem.covariance(candidates, candidates) if small else None
         self.variance = self.prior.copy()  # Sigma^2_h
-        self._factor = np.empty((len(candidates), 32))  # (candidates, capacity)
+        self._factor = np.empty((32, len(candidates)))  # V', (capacity, candidates)
         self._used = 0
         self._complete = True
 
     @property
     def factor(self) -> Array:
-        """V with cov = K - V V', (candidates, batches or fewer)."""
-        return self._factor[:, : self._used]
+        """V' with cov = K - V V', (batches or fewer, candidates)."""
+        return self._factor[: self._used]
 
     def resume(self, variance: Array, factor: Array) -> None:
         """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
-        self.variance, self._used, self._complete = variance, factor.shape[1], False
-        self._factor = np.hstack([factor, np.empty((len(factor), 32))])
+        self.variance, self._used, self._complete = variance, len(factor), False
+        self._factor = factor
 
     def most_uncertain(self) -> int:
         """The first position of largest variance; rounding, which differs between machines, does not decide."""
@@ -86,13 +85,12 @@ class Posterior(Batches):
 
     def observe(self, position: int, rounds: int) -> None:
         """Condition on a batch of rounds of the candidate at this position."""
-        if self._used == self._factor.shape[1]:
+        if self._used == len(self._factor):
             self._make_room()
         variance, noise = self.variance[position], self.problem.ridge / rounds
-        past = self._factor[:, : self._used]
-        column = self._column(position) - past @ past[position]
+        past = self._factor[: self._used]
+        column = np.subtract(self._column(position), past[:, position] @ past, out=self._factor[self._used])
         column /= math.sqrt(variance + noise)
-        self._factor[:, self._used] = column
         self._used += 1
         self.variance -= column * column
         np.maximum(self.variance, 0.0, out=self.variance)
@@ -116,13 +114,12 @@ class Posterior(Batches):
             except LinAlgError:
                 pass  # too close to singular for a factorisation from scratch: keep the sequential one
             else:
-                cross = self.problem.covariance(self.candidates, arms)
-                factor = solve_triangular(root, cross.T, lower=True).T
-                self._factor[:, :distinct] = factor
+                factor = solve_triangular(root, self.problem.covariance(arms, self.candidates), lower=True)
+                self._factor[:distinct] = factor
                 self._used = distinct
-                self.variance = np.maximum(self.prior - np.einsum("ij,ij->i", factor, factor), 0.0)
+                self.variance = np.maximum(self.prior - np.einsum("ij,ij->j", factor, factor), 0.0)
                 return
-        self._factor = np.hstack([self._factor, np.empty_like(self._factor)])
+        self._factor = np.vstack([self._factor, np.empty((max(32, self._used), len(self.candidates)))])
 
 
 @dataclass(frozen=True, eq=False)

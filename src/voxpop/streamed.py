@@ -22,7 +22,7 @@ from voxpop.problem import GRAM_LIMIT, Indices
 from voxpop.threads import load_compiled, pool
 from voxpop.widths import EPS, AffineEstimator, Path
 
-CACHED = 2**16  # numbers a block: what it needs stays in a core's cache
+CACHED = 2**18  # numbers a block: few calls, and not much more than a core keeps in its cache
 SHARP = 1e-6  # a width may be larger by this share for fear of rounding
 
 Bounds = tuple[Array, Array]  # estimates and widths

@@ -1,0 +1,182 @@
+"""The factor V of many actions, with cov = K - V V': kept in tiles, extended by matrix products, halved where safe.
+
+With L the factor of the arms' regularised kernel matrix, the columns of the batches d..h are
+
+    V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
+
+In single precision this takes half the memory and half the time, and the variances that come of it are wrong by at most
+`slack_of(L)`, which docs/mathematics.md derives. Whoever reads them as bounds adds it, and decides if that is sharp.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs, solve_triangular
+
+from voxpop.errors import Array, Numbers
+from voxpop.memory import require_room
+from voxpop.problem import Indices, Problem
+from voxpop.threads import load_compiled, pool
+
+CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
+TILE = 4096  # actions that are brought up to date together
+PANEL = 64  # columns of the factor that are allocated together
+UNIT = 2.0**-24  # the relative rounding of single precision
+FLUSH = 1e-16  # what is smaller is zero in single precision, or products would be denormal, which is very slow
+NARROW = (1e-4, 1e4)  # prior variances for which single precision has room
+
+
+class Factor:
+    """V, and the posterior variances, of many candidate actions."""
+
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
+        self._compiled = load_compiled() or Reference  # loaded now, for the kernel too
+        self.problem, self.size = problem, len(candidates)
+        self._tile = min(TILE, self.size)
+        self._tiles = -(-self.size // self._tile)
+        # The last tile is filled up with its last action, so that all tiles are whole.
+        filled = np.minimum(np.arange(self._tiles * self._tile), self.size - 1)
+        points = problem.decisions.points[candidates[filled]].reshape(self._tiles, self._tile, -1)
+        self._points = np.ascontiguousarray(points.transpose(0, 2, 1))  # (tiles, dimensions, actions of a tile)
+        self._prior = problem.prior_variance[candidates[filled]]
+        self._scale = float(self._prior.max())
+        self._panels: list[Numbers] = []  # V', (tiles, PANEL, actions of a tile) each
+        self.clear()
+
+    def clear(self) -> None:
+        """Condition on nothing, in double precision."""
+        self.columns, self.single = 0, False
+        self._panels.clear()
+        self._variance = self._prior.copy()
+
+    @property
+    def variance(self) -> Array:
+        """The variance of every candidate; in single precision within the slack."""
+        return self._variance[: self.size]
+
+    @property
+    def bytes(self) -> int:
+        """The memory that V takes."""
+        return sum(panel.nbytes for panel in self._panels)
+
+    def extend(self, root: Array, arms: list[int]) -> None:
+        """Condition on the batches that are missing, given all arms by position and L."""
+        while self.columns < len(arms):
+            low, start = self.columns, self.columns % PANEL
+            if start == 0:
+                self._panels.append(self._panel())
+            high = min(low - start + PANEL, len(arms))
+            advance = partial(self._advance, self._rounded(root[low:high, :high]), self._points_of(arms[low:high]), low)
+            with pool() as workers:
+                workers.map(advance, range(self._tiles))
+            self.columns = high
+
+    def narrow(self) -> None:
+        """Go on in single precision."""
+        if not self.single:
+            self.single = True
+            self._panels = [self._rounded(panel) for panel in self._panels]
+
+    def slack_of(self, root: Array) -> float:
+        """How far a variance can be from its value in double precision, if V were in single precision, given L.
+
+        Infinite where single precision is no use.
+        """
+        size, scale, largest = len(root), math.sqrt(self._scale), float(np.abs(root).max(initial=0.0))
+        if not NARROW[0] <= self._scale <= NARROW[1] or largest > NARROW[1]:
+            return math.inf
+        inverse = np.abs(solve_triangular(root, np.eye(size), lower=True))
+        roundings = PANEL + -(-size // PANEL) + 4
+        forward = norm_bound(inverse, np.abs(root))
+        grow = roundings * UNIT / (1 - roundings * UNIT) * forward  # of the error, for V as computed
+        flushed = norm_bound(inverse) * math.sqrt(size) * FLUSH * (1 + (size + 1) * largest)
+        fixed = UNIT * forward * scale + flushed
+        if grow >= 0.5:
+            return math.inf
+        error = (grow * scale + fixed) / (1 - grow)
+        return error * (2 * scale + error)
+
+    def _advance(self, rows: Numbers, arms: Array, low: int, tile: int) -> None:
+        """Condition one tile on some batches, whose columns are in the last panel."""
+        multiply, start = get_blas_funcs("gemm", (rows,)), low % PANEL
+        variance = self._variance[tile * self._tile : (tile + 1) * self._tile]
+        new = self._panels[-1][tile, start : start + len(arms)]  # (batches, actions)
+        self._kernel(new, arms, self._points[tile].T)
+        for first, panel in zip(range(0, low, PANEL), self._panels, strict=False):
+            last = min(first + PANEL, low)
+            # In place: BLAS counts by columns, so to it these are the transposes.
+            multiply(-1.0, panel[tile, : last - first].T, rows[:, first:last].T, 1.0, new.T, overwrite_c=1)
+        self._compiled.condition(rows[:, low:], new, variance, FLUSH if self.single else 0.0)
+
+    def _kernel(self, out: Numbers, arms: Array, points: Array) -> None:
+        """Fill in K(arms, points), a few rows at a time."""
+        step = max(1, CACHED // self._tile)
+        room = np.empty((step, len(points))) if self.single else None
+        for top in range(0, len(arms), step):
+            part = out[top : top + step]
+            exact: Any = part if room is None else room[: len(part)]
+            self.problem.kernel.fill(exact, arms[top : top + step], points)
+            if self.single:
+                self._compiled.narrow(exact, part, FLUSH)
+
+    def _rounded(self, numbers: Numbers) -> Numbers:
+        """The numbers as V is kept."""
+        if not self.single or numbers.dtype == np.float32:
+            return numbers
+        wide = np.ascontiguousarray(numbers).reshape(-1, numbers.shape[-1])
+        out = np.empty(wide.shape, np.float32)
+        self._compiled.narrow(wide, out, FLUSH)
+        return out.reshape(numbers.shape)
+
+    def _points_of(self, positions: list[int]) -> Array:
+        """The points at some positions, (positions, dimensions)."""
+        tiles, inside = np.divmod(positions, self._tile)
+        return np.asarray(self._points[tiles, :, inside])
+
+    def _panel(self) -> Numbers:
+        shape, kind = (self._tiles, PANEL, self._tile), np.float32 if self.single else np.float64
+        needed = self.bytes + math.prod(shape) * np.dtype(kind).itemsize
+        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches a phase")
+        return np.empty(shape, kind)
+
+
+def norm_bound(*factors: Array) -> float:
+    """A bound on the spectral norm of a product of matrices whose numbers are not negative.
+
+    For M of this kind and any positive x, |M|^2 is at most the largest (M'M x)_i / x_i (Collatz, Wielandt), and a few
+    steps of x <- M'M x make that sharp.
+
+    >>> round(norm_bound(np.array([[1.0, 0.0], [1.0, 1.0]])), 3)
+    1.618
+    """
+    x, least = np.ones(factors[-1].shape[1]), math.inf
+    for _ in range(12):
+        y = x
+        for factor in (*reversed(factors), *(factor.T for factor in factors)):
+            y = factor @ y
+        least = min(least, float((y / x).max(initial=0.0)))
+        x = y / y.max(initial=1.0)
+    return math.sqrt(least) * (1 + 1e-9)
+
+
+class Reference:
+    """What compiled code does, readable."""
+
+    @staticmethod
+    def narrow(wide: Numbers, out: Numbers, flush: float) -> None:
+        """Round to the precision of out, and what is smaller than flush to zero."""
+        out[:] = np.where(np.abs(wide) < flush, 0.0, wide)
+
+    @staticmethod
+    def condition(root: Numbers, columns: Numbers, variance: Array, flush: float) -> None:
+        """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances."""
+        # In place: BLAS counts by columns, so to it these are the transposes.
+        solve = get_blas_funcs("trsm", (columns,))
+        solve(1.0, root, columns.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        columns[np.abs(columns) < flush] = 0.0
+        variance -= np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
+        np.maximum(variance, 0.0, out=variance)
