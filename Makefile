@@ -5,7 +5,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test lint format bench postgres reproduce clean
+.PHONY: run test lint format bench baseline postgres reproduce clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -32,6 +32,11 @@ bench: $(SETUP)
 	$(BIN)/python benchmarks/shuffle_table.py
 	$(BIN)/python benchmarks/privacy_table.py
 	$(BIN)/python benchmarks/service_load.py
+
+# The ratios that `voxpop bench` compares with: run this where nothing else runs, and commit the file.
+baseline: $(SETUP)
+	$(BIN)/voxpop bench --keep src/voxpop/bench/baseline.json
+	$(BIN)/voxpop bench --quick --keep src/voxpop/bench/baseline.json
 
 # Every figure and table of the paper, with a report in voxpop-paper/; `make reproduce ARGS=--quick` takes minutes.
 reproduce: $(SETUP)

@@ -1,18 +1,24 @@
 """The benchmark's bookkeeping: targets, regressions, files and exit codes; no time is asserted."""
 
 import json
-from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from voxpop.bench import figures, report
-from voxpop.bench.clock import exponent, machine_limits
-from voxpop.bench.figures import Curve, Figure, Results
+from tests.helpers_cli import refusal
+from voxpop.bench import figures, peers, report
+from voxpop.bench.clock import exponent, machine_limits, together
+from voxpop.bench.effort import counted
+from voxpop.bench.large import problem_of, selection
 from voxpop.bench.plain import plain_program, plain_select, same_plans, timed
+from voxpop.bench.results import Curve, Figure, Results
 from voxpop.cli import app
+from voxpop.errors import InputError
+from voxpop.kernels import SquaredExponential
 from voxpop.posterior import select
 
 
@@ -45,22 +51,36 @@ def test_exponents_are_those_of_power_laws() -> None:
     assert all(limit > 0 for limit in machine_limits().values())
 
 
+def test_works_are_timed_in_turns() -> None:
+    order: list[str] = []
+    found = together([lambda: order.append("a"), lambda: order.append("b")], 3)
+    assert order == ["a", "b"] * 3
+    assert min(found) > 0
+
+
 @pytest.mark.parametrize("quick", [True, False])
-def test_the_baseline_knows_every_figure_with_a_target(quick: bool) -> None:
-    assert len(report.baseline(quick)) >= 10
+def test_the_baseline_has_ratios_of_every_kind(quick: bool) -> None:
+    names = " ".join(report.baseline(quick))
+    for part in ("plain program", "plain loop", "matrix product", "flops", "memory", "widths", "gp-ucb", "people"):
+        assert part in names
 
 
-def fake(missed: bool) -> Iterator[tuple[str, Results]]:
+def fake(missed: bool) -> dict[str, Any]:
     curves = [Curve(axis, [1.0, 10.0], [0.1, 1.0], 1.0, 1.1) for axis in ("n", "H", "T", "U")]
-    yield "all", Results([Figure("some ratio", 5.0, at_least=10.0 if missed else 2.0)], curves, ["botorch"])
+    figure = Figure("some ratio", 5.0, at_least=10.0 if missed else 2.0)
+    return {"all": lambda: Results([figure, Figure("for interest", 1.0)], curves, ["botorch"])}
+
+
+def bench(*options: str) -> Result:
+    return CliRunner().invoke(app, ["bench", "--quick", *options])
 
 
 @pytest.mark.parametrize("missed", [False, True])
 def test_the_command_writes_its_files_and_says_whether_targets_are_met(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missed: bool
 ) -> None:
-    monkeypatch.setattr(figures, "measure", lambda quick: fake(missed))
-    done = CliRunner().invoke(app, ["bench", "--quick", "--out", str(tmp_path)])
+    monkeypatch.setattr(figures, "pieces", lambda quick: fake(missed))
+    done = bench("--out", str(tmp_path))
     assert done.exit_code == int(missed)
     assert "some ratio" in done.stdout
     assert "botorch: not installed" in done.stdout
@@ -69,12 +89,59 @@ def test_the_command_writes_its_files_and_says_whether_targets_are_met(
     assert {path.name for path in tmp_path.iterdir()} == {"speed.json", "speed.png", "speed.svg"}
 
 
+def test_a_kept_baseline_shows_a_regression(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(figures, "pieces", lambda quick: fake(False))
+    kept, out = tmp_path / "kept.json", ("--out", str(tmp_path))
+    kept.write_text(json.dumps({"full": {"another": 1.0}}))
+    assert bench(*out, "--keep", str(kept)).exit_code == 0
+    assert json.loads(kept.read_text()) == {"quick": {"some ratio": 5.0}, "full": {"another": 1.0}}
+    assert bench(*out, "--baseline", str(kept)).exit_code == 0
+    kept.write_text(json.dumps({"quick": {"some ratio": 8.0}}))
+    again = bench(*out, "--baseline", str(kept))
+    assert again.exit_code == 1
+    assert "worse" in again.stdout
+
+
+@pytest.mark.parametrize("text", [None, "[1]", "no json", '{"quick": 3}', '{"quick": {"a": "b"}}'])
+def test_what_is_no_baseline_is_refused(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "kept.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match="write one with --keep") as caught:
+        report.baseline(True, path)
+    refusal(caught)
+
+
+def test_effort_is_counted_exactly() -> None:
+    """In a problem that is caught up with at every batch, all actions have every column computed."""
+    problem = problem_of(3000)
+    with counted() as one:
+        chosen = selection(problem, 40)
+    with counted() as other:
+        selection(problem, 40)
+    assert (one.flops, one.kernel_values) == (other.flops, other.kernel_values)
+    columns = chosen.batches
+    assert 0.5 * 3000 * columns < one.kernel_values < 3 * 3000 * columns
+
+
+@pytest.mark.parametrize("name", [name for name in ("sklearn", "botorch") if find_spec(name)])
+def test_peers_bound_what_they_should(name: str) -> None:
+    """The upper bounds of a Gaussian process, from the equations."""
+    rng = np.random.default_rng(0)
+    played, answers, points = rng.random((12, 3)), rng.standard_normal(12), rng.random((30, 3))
+    kernel = SquaredExponential(peers.LENGTH)
+    solve = np.linalg.solve(kernel(played, played) + peers.NOISE * np.eye(12), kernel(played, points))
+    std = np.sqrt(1 - np.einsum("ij,ij->j", kernel(played, points), solve))
+    bounds = getattr(peers, f"{name}_bounds")(played, answers, points)
+    np.testing.assert_allclose(bounds, answers @ solve + peers.WIDTH * std, rtol=1e-6)
+
+
 def test_the_plain_program_has_the_same_plans() -> None:
     assert same_plans(timed(0)[1], timed(0, plain_program)[1])
 
 
 def test_the_plain_loop_has_the_same_arms() -> None:
-    problem = figures.problem_of(400)
+    problem = problem_of(400)
     ours = select(problem, np.arange(400), 60, 1.6)
     plain = plain_select(problem, np.arange(400), 60, 1.6)
     np.testing.assert_array_equal(ours.arms, plain.arms)

@@ -10,22 +10,40 @@ from typing import Any
 
 from rich.table import Table
 
-from voxpop.bench.figures import Curve, Figure, Results
+from voxpop.bench.results import Curve, Figure, Results
+from voxpop.errors import InputError
+from voxpop.files import write_atomically
 
 FALL = 1.5  # a ratio that is worse than the baseline by this factor is a regression
 
 
-def baseline(quick: bool) -> dict[str, float]:
-    """The ratios of an earlier run, shipped with the software."""
-    text = files("voxpop.bench").joinpath("baseline.json").read_text(encoding="utf-8")
-    known: dict[str, dict[str, float]] = json.loads(text)
-    return known.get("quick" if quick else "full", {})
+def baseline(quick: bool, path: Path | None = None) -> dict[str, float]:
+    """The ratios of an earlier run: of this file, or those shipped with the software."""
+    shipped = files("voxpop.bench").joinpath("baseline.json")
+    if path is not None and not path.is_file():
+        raise InputError(f"there is no baseline {str(path)!r}; write one with --keep {path}")
+    try:
+        known = json.loads((shipped if path is None else path).read_text(encoding="utf-8"))
+        return {str(name): float(value) for name, value in known.get(_kind(quick), {}).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise InputError(f"{str(path)!r} is not a baseline; write one with --keep {path}") from None
+
+
+def keep(results: Results, quick: bool, path: Path) -> None:
+    """Write the ratios that have a target into a baseline; the other kind of run keeps its own."""
+    known = {_kind(kind): baseline(kind, path) for kind in (True, False)} if path.is_file() else {}
+    ratios = {figure.name: float(f"{figure.value:.3g}") for figure in results.figures if figure.targeted}
+    write_atomically(path, json.dumps({**known, _kind(quick): ratios}, indent=1) + "\n")
+
+
+def _kind(quick: bool) -> str:
+    return "quick" if quick else "full"
 
 
 def regressed(figure: Figure, before: dict[str, float]) -> bool:
     """Whether a figure with a target has fallen by a third since the baseline."""
     old = before.get(figure.name)
-    if old is None or (figure.at_least is None and figure.at_most is None):
+    if old is None or not figure.targeted:
         return False
     return figure.value < old / FALL if figure.at_least is not None else figure.value > max(old, 0.1) * FALL
 
@@ -36,7 +54,13 @@ def verdict(figure: Figure, before: dict[str, float]) -> str:
         return "missed"
     if regressed(figure, before):
         return "worse"
-    return "reached" if figure.at_least is not None or figure.at_most is not None else ""
+    return "reached" if figure.targeted else ""
+
+
+def machine(limits: dict[str, float]) -> str:
+    """The machine's own limits, in a line."""
+    double, single, copy = limits["gigaflops"], limits["gigaflops_single"], limits["gigabytes_per_second"]
+    return f"one thread: matrix products {double:.0f} gigaflops, {single:.0f} in single precision; copy {copy:.0f} GB/s"
 
 
 def table(results: Results, before: dict[str, float]) -> Table:

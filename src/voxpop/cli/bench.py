@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.display import console, errors
+from voxpop.cli.display import console, errors, progress
 
 
 def bench(
@@ -16,40 +16,43 @@ def bench(
     out: Annotated[Path, typer.Option(help="The folder for speed.json, speed.png and speed.svg.")] = Path(
         "voxpop-bench"
     ),
+    baseline: Annotated[
+        Path | None, typer.Option(help="The ratios to compare with; those shipped with voxpop unless given.")
+    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep this run's ratios as a baseline in this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
     """Measure how fast voxpop is, in ratios; exit 1 when a target is missed or a ratio has fallen by a third."""
+    from voxpop.bench import report
     from voxpop.bench.clock import machine_limits
-    from voxpop.bench.figures import Results, measure
-    from voxpop.bench.report import as_dict, baseline, draw, table, verdict
+    from voxpop.bench.figures import pieces
+    from voxpop.bench.results import Results
     from voxpop.files import write_atomically
     from voxpop.threads import one_thread
 
-    results, before = Results(), baseline(quick)
-    with one_thread():  # ratios then do not depend on the number of cores
+    results, before, parts = Results(), report.baseline(quick, baseline), pieces(quick)
+    with one_thread(), progress(len(parts), "parts") as (bar, task):  # ratios then do not depend on the number of cores
         limits = machine_limits()
-        for name, part in measure(quick):
-            errors.print(f"measured: {name}", style="dim", highlight=False)
-            results.figures += part.figures
-            results.curves += part.curves
-            results.absent += part.absent
-    data = as_dict(results, limits, before)
+        for name, measure in parts.items():
+            bar.update(task, description=name)
+            results.add(measure())
+            bar.advance(task)
+    data = report.as_dict(results, limits, before)
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "speed.json", json.dumps(data, indent=1))
     try:
-        draw(results.curves, out)
+        report.draw(results.curves, out)
     except ImportError:
         errors.print("no picture: it needs matplotlib; install it with: pip install 'voxpop[report]'")
+    if keep is not None:
+        report.keep(results, quick, keep)
     if as_json:
         typer.echo(json.dumps(data))
     else:
-        flops, bandwidth = limits["gigaflops"], limits["gigabytes_per_second"]
-        console.print(
-            f"one thread: {flops:.0f} gigaflops (matrix product), {bandwidth:.0f} GB/s (copy)", highlight=False
-        )
-        console.print(table(results, before))
+        console.print(report.machine(limits), highlight=False)
+        console.print(report.table(results, before))
         for peer in results.absent:
             console.print(f"{peer}: not installed", highlight=False)
         console.print(f"written to {out}/", highlight=False)
-    if any(verdict(figure, before) in ("missed", "worse") for figure in results.figures):
+    if any(report.verdict(figure, before) in ("missed", "worse") for figure in results.figures):
         raise typer.Exit(1)

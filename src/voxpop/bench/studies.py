@@ -1,0 +1,62 @@
+"""Whole studies: small ones, and ones that ask very many people."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+from voxpop.bench.clock import seconds, together
+from voxpop.bench.plain import plain_program, same_plans, timed
+from voxpop.bench.results import Curve, Figure, Results
+from voxpop.phases import Plan
+from voxpop.policies import make_policy
+from voxpop.privacy import NoPrivacy, Private
+from voxpop.scenarios import Options, make_scenario
+from voxpop.simulate import collect, simulate
+from voxpop.state import State
+
+SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--runs", "20", "--json"]
+
+
+def small_studies(seeds: int) -> Results:
+    """The synthetic study against the plain program, and a sweep of 20 seeds as a command."""
+    timed(0)  # warm up
+    ratios, times, same = [], [], True
+    for seed in range(seeds):
+        ours, fast = min((timed(seed) for _ in range(3)), key=lambda pair: pair[0])
+        plain, slow = timed(seed, plain_program)
+        ratios.append(plain / ours)
+        times.append(ours)
+        same &= same_plans(fast, slow)
+    note = f"a dpbe run of {1e3 * min(times):.0f} ms; " + ("same plans" if same else "THE PLANS DIFFER")
+    sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli"])], 3)
+    return Results(
+        [
+            Figure("plain program / dpbe, n = 100", float(np.median(ratios)) if same else 0.0, 20.0, note=note),
+            Figure("a command of 20 synthetic studies / its start", sweep / start, at_most=3.0, note=f"{sweep:.2g} s"),
+        ]
+    )
+
+
+def _python(arguments: list[str]) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def crowds() -> Results:
+    """One phase of ever more people, with central privacy; a billion against one."""
+    scenario = make_scenario("synthetic", Options())
+    problem, arms = scenario.problem, np.arange(20)
+    state, users = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
+    times = []
+    for count in users:
+        plan = Plan(1, arms, np.full(len(arms), 5), count)
+        release = Private("central", 1.0, floor=0).calibrate(problem, state, plan)
+        times.append(seconds(lambda: collect(plan, scenario.population, release, 0), 5))  # noqa: B023
+    billion = make_policy("dpbe", users=10**9)
+    private = seconds(lambda: simulate(scenario, billion, 0, Private("central", 1.0)), 1)
+    plain = seconds(lambda: simulate(scenario, billion, 0, NoPrivacy()), 1)
+    note = f"20 arms; a study of 10^9 people a phase: {private:.2f} s private, {plain:.3f} s not"
+    figure = Figure("a billion people / one person, a phase", times[-1] / times[0], at_most=10.0, note=note)
+    return Results([figure], [Curve.of("people U (central)", users, times)])
