@@ -90,20 +90,26 @@ def as_dict(results: Results, limits: dict[str, float], before: dict[str, float]
 def draw(curves: list[Curve], folder: Path) -> list[Path]:
     """Cost against each size, with the fitted exponent, as PNG and SVG."""
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    canvas = Canvas(figsize=(11, 3.2), layout="constrained")
+    canvas = Canvas(figsize=(12, 3.4), layout="constrained")
     for axes, curve in zip(canvas.subplots(1, len(curves)), curves, strict=True):
         axes.loglog(curve.sizes, curve.times, "o-", color="#2563eb")
         if curve.limit is not None:
             allowed = [curve.times[0] * (size / curve.sizes[0]) ** curve.limit for size in curve.sizes]
             axes.loglog(curve.sizes, allowed, "--", color="#9ca3af", label=f"allowed: exponent {curve.limit:g}")
-            axes.legend(frameon=False, fontsize=8)
-        axes.set_title(f"exponent {curve.exponent:.2f}", fontsize=10)
-        axes.set_xticks(curve.sizes, [f"{size:.0e}".replace("e+0", "e") for size in curve.sizes], fontsize=8)
-        axes.minorticks_off()
+            axes.legend(frameon=False, fontsize=8, loc="upper left")
+        axes.set_title(curve.note or f"exponent {curve.exponent:.2f}", fontsize=10)
+        axes.set_xticks(curve.sizes)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(curve.times) < 100 * min(curve.times) else (1,)))
+        axes.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(labelsize=8)
         axes.set_xlabel(curve.axis)
         axes.grid(visible=True, which="major", alpha=0.3)
-    canvas.axes[0].set_ylabel("seconds")
+    canvas.axes[0].set_ylabel("time")
     paths = [folder / f"speed.{ending}" for ending in ("png", "svg")]
     for path in paths:
         canvas.savefig(path, dpi=130)

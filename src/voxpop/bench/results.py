@@ -40,11 +40,14 @@ class Curve:
     times: list[float]
     exponent: float
     limit: float | None = None
+    note: str = ""  # instead of the exponent, where the cost is no power
 
     @classmethod
-    def of(cls, axis: str, sizes: Sequence[int], times: Sequence[float], limit: float | None = None) -> Curve:
+    def of(
+        cls, axis: str, sizes: Sequence[int], times: Sequence[float], limit: float | None = None, note: str = ""
+    ) -> Curve:
         """With the exponent that fits."""
-        return cls(axis, [float(size) for size in sizes], list(times), exponent(sizes, times), limit)
+        return cls(axis, [float(size) for size in sizes], list(times), exponent(sizes, times), limit, note)
 
     @property
     def figure(self) -> Figure:

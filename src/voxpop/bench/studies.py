@@ -14,7 +14,7 @@ from voxpop.phases import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.scenarios import Options, make_scenario
-from voxpop.simulate import collect, simulate
+from voxpop.simulate import CROWD, collect, simulate
 from voxpop.state import State
 
 SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--runs", "20", "--json"]
@@ -59,4 +59,4 @@ def crowds() -> Results:
     plain = seconds(lambda: simulate(scenario, billion, 0, NoPrivacy()), 1)
     note = f"20 arms; a study of 10^9 people a phase: {private:.2f} s private, {plain:.3f} s not"
     figure = Figure("a billion people / one person, a phase", times[-1] / times[0], at_most=10.0, note=note)
-    return Results([figure], [Curve.of("people U (central)", users, times)])
+    return Results([figure], [Curve.of("people U (central)", users, times, note=f"drawn at once beyond {CROWD:,}")])
