@@ -1,5 +1,6 @@
 """The factor of many actions: exact in double precision, and within a proven slack in single precision."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from tests.helpers import everything, random_problem
 from voxpop import factor as module
 from voxpop import lazy
 from voxpop.errors import Array
-from voxpop.factor import FLUSH, Factor, Reference, norm_bound
+from voxpop.factor import Factor, Reference
 from voxpop.kernels import Kernel, Matern, SquaredExponential
 from voxpop.lazy import LazyPosterior
 from voxpop.posterior import Posterior, Selection, fill
 from voxpop.problem import Problem
+from voxpop.rounding import FLUSH, Slack, norm_bound
 
 KERNELS: dict[str, Kernel] = {
     "smooth": SquaredExponential(0.3),
@@ -57,6 +59,10 @@ def variances(problem: Problem, arms: list[int], root: Array, narrow_at: int | N
     return found
 
 
+def slack_of(problem: Problem, root: Array) -> float:
+    return Slack(float(problem.prior_variance.max()), 8).of(root)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_double_precision_is_the_posterior(kernel: str) -> None:
     problem = random_problem(1, n=120, d=2, kernel=KERNELS[kernel], ridge=0.1)
@@ -78,8 +84,8 @@ def test_single_precision_is_within_its_slack(seed: int, kernel: str, ridge: flo
     problem = random_problem(seed, n=100, d=2, kernel=KERNELS[kernel], ridge=ridge)
     chosen, root = played(problem, arms, seed)
     exact, single = (variances(problem, chosen, root, at).variance for at in (None, narrow_at))
-    slack = variances(problem, chosen, root, None).slack_of(root)
-    assert slack > 0
+    slack = slack_of(problem, root)
+    assert slack > Slack(float(problem.prior_variance.max()), 8).at_least(arms)
     assert np.abs(exact - single).max() <= slack
 
 
@@ -88,9 +94,38 @@ def test_the_slack_is_not_idle() -> None:
     problem = random_problem(2, n=200, d=2, kernel=SquaredExponential(0.2), ridge=0.1)
     arms, root = played(problem, 40, 2)
     exact, single = (variances(problem, arms, root, at).variance for at in (None, 0))
-    error, slack = np.abs(exact - single).max(), Factor(problem, everything(problem)).slack_of(root)
+    error, slack = np.abs(exact - single).max(), slack_of(problem, root)
     assert 0 < error < slack < 500 * error
     assert slack < 1e-3 * exact.max()
+
+
+def test_the_slack_of_a_growing_factor_is_that_of_the_whole() -> None:
+    problem = random_problem(3, n=200, d=2, ridge=0.1)
+    _, root = played(problem, 40, 3)
+    growing = Slack(float(problem.prior_variance.max()), 8)
+    for size in (3, 4, 20, 40):
+        assert growing.of(root[:size, :size]) == pytest.approx(slack_of(problem, root[:size, :size]), rel=1e-9)
+
+
+def test_narrowing_takes_little_room_beside_the_factor() -> None:
+    problem = random_problem(2, n=3000, d=2, kernel=SquaredExponential(0.2), ridge=0.1)
+    arms, root = played(problem, 96, 2)
+    found = variances(problem, arms, root, None, step=96)
+    tracemalloc.start()
+    found.narrow()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.15 * found.bytes  # single-precision numbers that replace others twice as large, panel by panel
+
+
+def test_narrowing_does_not_look_at_what_is_not_there_yet() -> None:
+    """Memory that was never written may hold anything."""
+    problem = random_problem(2, n=60, d=2)
+    arms, root = played(problem, 11, 2)
+    found = variances(problem, arms, root, None)
+    found._panels[-1][:, 3:] = 1e300
+    found._compiled = Reference
+    found.narrow()
 
 
 def test_single_precision_takes_half_the_memory() -> None:
@@ -103,7 +138,7 @@ def test_single_precision_takes_half_the_memory() -> None:
 def test_scales_without_room_are_left_to_double_precision(scale: float) -> None:
     problem = random_problem(2, n=50, d=2, kernel=scale * SquaredExponential(0.2), ridge=0.1)
     _, root = played(problem, 10, 2)
-    assert Factor(problem, everything(problem)).slack_of(root) == np.inf
+    assert slack_of(problem, root) == np.inf
 
 
 def test_nothing_denormal_is_kept() -> None:
@@ -153,6 +188,10 @@ def test_the_norm_is_bounded_closely(seed: int, rows: int, columns: int) -> None
     true = float(np.linalg.norm(matrix, 2))
     assert true <= norm_bound(matrix) <= 1.01 * true
     assert np.linalg.norm(matrix @ matrix.T, 2) <= norm_bound(matrix, matrix.T) * (1 + 1e-12)
+
+
+def test_the_norm_of_numbers_of_very_different_size() -> None:
+    assert norm_bound(np.diag([1e9, 1e-8])) == pytest.approx(1e9)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

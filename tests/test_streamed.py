@@ -16,7 +16,7 @@ from voxpop.problem import Problem
 from voxpop.scenarios import Options, make_scenario
 from voxpop.simulate import simulate
 from voxpop.streamed import Reference, Streamed
-from voxpop.widths import AffineEstimator
+from voxpop.widths import AffineEstimator, Path
 
 SEARCHES = ["reference", "compiled"]
 
@@ -73,6 +73,21 @@ def test_the_compiled_search_is_as_good_as_the_reference(seed: int, arms: int, w
         _, gain, length, inner = found.evaluate(theta, g, c, theta)
         widths.append(np.sqrt(length) + weight * np.sqrt(np.maximum(square - 2 * gain + inner, 0.0)))
     np.testing.assert_allclose(widths[0], widths[1], rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), arms=st.integers(1, 12), spread=st.floats(0, 6))
+def test_one_function_does_not_mislead_the_search_for_the_next(seed: int, arms: int, spread: float) -> None:
+    """Functions that the arms say nothing about stand beside others: each has its own minimum."""
+    rng = np.random.default_rng(seed)
+    theta = np.sort(10 ** rng.uniform(-spread / 2, spread / 2, size=arms))
+    g = np.sqrt(theta) * rng.standard_normal((8, arms)) * 10 ** rng.uniform(-2, 0, size=(8, 1))
+    square = (g * g / theta).sum(axis=1) * (1 + 10 ** rng.uniform(-6, 4, size=8))
+    last = -1
+    weight = float(np.linalg.norm(g[last]) / theta[-1] / np.sqrt(square[last]) * np.exp(rng.normal()))
+    together, alone = search("compiled"), search("reference")
+    widths = [Path(theta, g * g, square).at(found.minimise(theta, g, square, weight)) for found in (together, alone)]
+    ours, best = (s + weight * b for s, b, _ in widths)
+    np.testing.assert_allclose(ours, best, rtol=1e-6)
 
 
 def test_sums_of_both_searches_agree() -> None:

@@ -56,15 +56,15 @@ def _sums(theta: Array, g: Array, c: float) -> tuple[float, float, float]:
 def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
     """The c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2.
 
-    The search begins where the one for the function before ended, and a short step of Newton's method, which gains half
-    of slope times step, is taken on trust when it gains too little to matter.
+    As in the reference, but a short step of Newton's method, which gains half of slope times step, is taken on trust
+    when it gains too little to matter.
     """
     top = math.log(max(theta[-1], TINY))
     found = np.empty(len(g))
-    best = top - 2.0
     for i in range(len(g)):
         rounding = 4 * len(theta) * EPS * square[i]
-        low, high, log_c, least = top - SPAN, top + SPAN, best, np.inf
+        low, high, log_c = top - SPAN, top + SPAN, top - 2.0
+        best, least = log_c, np.inf
         for _ in range(STEPS):
             c = math.exp(log_c)
             s2, inner, cube = _sums(theta, g[i], c)

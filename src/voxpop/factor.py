@@ -5,29 +5,28 @@ With L the factor of the arms' regularised kernel matrix, the columns of the bat
     V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
 
 In single precision this takes half the memory and half the time, and the variances that come of it are wrong by at most
-`slack_of(L)`, which docs/mathematics.md derives. Whoever reads them as bounds adds it, and decides if that is sharp.
+`rounding.Slack`, which docs/mathematics.md derives. Whoever reads them as bounds adds it, and decides if that is sharp.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs, solve_triangular
+from scipy.linalg import get_blas_funcs
 
 from voxpop.errors import Array, Numbers
 from voxpop.memory import require_room
 from voxpop.problem import Indices, Problem
+from voxpop.rounding import FLUSH
 from voxpop.threads import load_compiled, pool
 
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
 TILE = 4096  # actions that are brought up to date together
 PANEL = 64  # columns of the factor that are allocated together
-UNIT = 2.0**-24  # the relative rounding of single precision
-FLUSH = 1e-16  # what is smaller is zero in single precision, or products would be denormal, which is very slow
-NARROW = (1e-4, 1e4)  # prior variances for which single precision has room
 
 
 class Factor:
@@ -43,7 +42,6 @@ class Factor:
         points = problem.decisions.points[candidates[filled]].reshape(self._tiles, self._tile, -1)
         self._points = np.ascontiguousarray(points.transpose(0, 2, 1))  # (tiles, dimensions, actions of a tile)
         self._prior = problem.prior_variance[candidates[filled]]
-        self._scale = float(self._prior.max())
         self._panels: list[Numbers] = []  # V', (tiles, PANEL, actions of a tile) each
         self.clear()
 
@@ -75,30 +73,24 @@ class Factor:
                 workers.map(advance, range(self._tiles))
             self.columns = high
 
+    def of(self, positions: Indices) -> Array:
+        """The columns of V' of some positions, in order, (batches, positions)."""
+        found = np.empty((self.columns, len(positions)))
+        edges = np.searchsorted(positions, self._tile * np.arange(self._tiles + 1))
+        for tile, (low, high) in enumerate(pairwise(edges)):
+            for start, panel in zip(range(0, self.columns, PANEL), self._panels, strict=False):
+                rows = panel[tile, : self.columns - start]
+                found[start : start + len(rows), low:high] = rows[:, positions[low:high] - tile * self._tile]
+        return found
+
     def narrow(self) -> None:
         """Go on in single precision."""
-        if not self.single:
-            self.single = True
-            self._panels = [self._rounded(panel) for panel in self._panels]
-
-    def slack_of(self, root: Array) -> float:
-        """How far a variance can be from its value in double precision, if V were in single precision, given L.
-
-        Infinite where single precision is no use.
-        """
-        size, scale, largest = len(root), math.sqrt(self._scale), float(np.abs(root).max(initial=0.0))
-        if not NARROW[0] <= self._scale <= NARROW[1] or largest > NARROW[1]:
-            return math.inf
-        inverse = np.abs(solve_triangular(root, np.eye(size), lower=True))
-        roundings = PANEL + -(-size // PANEL) + 4
-        forward = norm_bound(inverse, np.abs(root))
-        grow = roundings * UNIT / (1 - roundings * UNIT) * forward  # of the error, for V as computed
-        flushed = norm_bound(inverse) * math.sqrt(size) * FLUSH * (1 + (size + 1) * largest)
-        fixed = UNIT * forward * scale + flushed
-        if grow >= 0.5:
-            return math.inf
-        error = (grow * scale + fixed) / (1 - grow)
-        return error * (2 * scale + error)
+        self.single = True
+        for number, panel in enumerate(self._panels):
+            used, narrow = min(PANEL, self.columns - number * PANEL), np.empty(panel.shape, np.float32)
+            for wide, out in zip(panel, narrow, strict=True):
+                self._compiled.narrow(wide[:used], out[:used], FLUSH)
+            self._panels[number] = narrow
 
     def _advance(self, rows: Numbers, arms: Array, low: int, tile: int) -> None:
         """Condition one tile on some batches, whose columns are in the last panel."""
@@ -123,14 +115,13 @@ class Factor:
             if self.single:
                 self._compiled.narrow(exact, part, FLUSH)
 
-    def _rounded(self, numbers: Numbers) -> Numbers:
-        """The numbers as V is kept."""
-        if not self.single or numbers.dtype == np.float32:
-            return numbers
-        wide = np.ascontiguousarray(numbers).reshape(-1, numbers.shape[-1])
-        out = np.empty(wide.shape, np.float32)
-        self._compiled.narrow(wide, out, FLUSH)
-        return out.reshape(numbers.shape)
+    def _rounded(self, rows: Array) -> Numbers:
+        """Rows of L, in the precision of V."""
+        if not self.single:
+            return rows
+        out = np.empty(rows.shape, np.float32)
+        self._compiled.narrow(np.ascontiguousarray(rows), out, FLUSH)
+        return out
 
     def _points_of(self, positions: list[int]) -> Array:
         """The points at some positions, (positions, dimensions)."""
@@ -142,25 +133,6 @@ class Factor:
         needed = self.bytes + math.prod(shape) * np.dtype(kind).itemsize
         require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches a phase")
         return np.empty(shape, kind)
-
-
-def norm_bound(*factors: Array) -> float:
-    """A bound on the spectral norm of a product of matrices whose numbers are not negative.
-
-    For M of this kind and any positive x, |M|^2 is at most the largest (M'M x)_i / x_i (Collatz, Wielandt), and a few
-    steps of x <- M'M x make that sharp.
-
-    >>> round(norm_bound(np.array([[1.0, 0.0], [1.0, 1.0]])), 3)
-    1.618
-    """
-    x, least = np.ones(factors[-1].shape[1]), math.inf
-    for _ in range(12):
-        y = x
-        for factor in (*reversed(factors), *(factor.T for factor in factors)):
-            y = factor @ y
-        least = min(least, float((y / x).max(initial=0.0)))
-        x = y / y.max(initial=1.0)
-    return math.sqrt(least) * (1 + 1e-9)
 
 
 class Reference:

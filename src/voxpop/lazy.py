@@ -18,6 +18,7 @@ from voxpop.errors import Array
 from voxpop.factor import PANEL, Factor
 from voxpop.posterior import TIE, Batches, Posterior
 from voxpop.problem import Indices, Problem
+from voxpop.rounding import Slack
 
 FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
 WORTH_NARROWING, WORTH_WIDENING = 0.25, 0.5  # the slack as a share of the gap between the frontier and the rest
@@ -32,7 +33,7 @@ class LazyPosterior(Batches):
         super().__init__(problem)
         self.candidates, self.prior = candidates, problem.prior_variance[candidates]
         self._factor = Factor(problem, candidates)
-        self._may_narrow = True
+        self._slack, self._next_try = self._new_slack(), float(PANEL)  # columns at which to try single precision
         self._root = np.zeros((PANEL, PANEL))  # L; its row for a batch is the arm's row of V and a root of a variance
         self._arms: list[int] = []  # the position of every row of L
         self._limit = PANEL  # rows of L at which merging repeated arms is considered
@@ -67,6 +68,9 @@ class LazyPosterior(Batches):
         self._front.observe(place, rounds)
         self.record(position, rounds, variance)
 
+    def _new_slack(self) -> Slack:
+        return Slack(float(self.prior.max()), PANEL)
+
     def _decided(self) -> bool:
         """Whether the frontier has the largest variance of all, and no tie with the rest."""
         return (1 - TIE) * self._largest() > self._outside
@@ -86,19 +90,26 @@ class LazyPosterior(Batches):
         """Bring every action up to date, draw a new frontier, and choose the precision to go on with."""
         self._factor.extend(self._root, self._arms)
         self._draw_frontier()
-        if not self._may_narrow or len(self._arms) < PANEL:
-            return
-        slack, gap = self._factor.slack_of(self._seen()), self._largest() - self._outside
+        gap = self._largest() - self._outside
         if self._factor.single:
+            slack = self._slack.of(self._seen())
             self._outside += slack
             if slack > WORTH_WIDENING * gap:
                 self._widen()
-        elif slack < WORTH_NARROWING * gap:
+        elif self._worth_narrowing(WORTH_NARROWING * gap):
             self._factor.narrow()
+
+    def _worth_narrowing(self, most: float) -> bool:
+        """Whether the slack of single precision would be less than this; seldom asked, as finding out takes time."""
+        size = len(self._arms)
+        if size < self._next_try or self._slack.at_least(size) >= most:
+            return False
+        self._next_try = size + size // 4
+        return self._slack.of(self._seen()) < most
 
     def _widen(self) -> None:
         """Begin again, in double precision for good."""
-        self._may_narrow = False
+        self._next_try = math.inf
         self._factor.clear()
         self._catch_up()
 
@@ -115,13 +126,14 @@ class LazyPosterior(Batches):
 
     def _exactly(self, positions: Indices) -> tuple[Array, Array]:
         """The variances of some positions, and their columns of V', in double precision."""
+        if not self._factor.single:
+            return self._factor.variance[positions], self._factor.of(positions)
         root, arms = self._seen(), self.candidates[self._arms[: self._factor.columns]]
         factor = np.empty((len(arms), len(positions)))
-        if len(arms):
-            for start in range(0, len(positions), EXACTLY):
-                block = self.candidates[positions[start : start + EXACTLY]]
-                solved = solve_triangular(root, self.problem.covariance(arms, block), lower=True, check_finite=False)
-                factor[:, start : start + EXACTLY] = solved
+        for start in range(0, len(positions), EXACTLY):
+            block = self.candidates[positions[start : start + EXACTLY]]
+            solved = solve_triangular(root, self.problem.covariance(arms, block), lower=True, check_finite=False)
+            factor[:, start : start + EXACTLY] = solved
         variance = self.prior[positions] - np.einsum("ij,ij->j", factor, factor)
         return np.maximum(variance, 0.0), factor
 
@@ -138,6 +150,6 @@ class LazyPosterior(Batches):
         except LinAlgError:  # too close to singular for a factorisation from scratch: keep the sequential one
             return
         self._root[:distinct, :distinct] = root
-        self._arms, self._limit = positions.tolist(), max(PANEL, 2 * distinct)
+        self._arms, self._limit, self._slack = positions.tolist(), max(PANEL, 2 * distinct), self._new_slack()
         self._factor.clear()
         self._catch_up()

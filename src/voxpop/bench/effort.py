@@ -44,7 +44,7 @@ def counted() -> Iterator[Effort]:
         extend(self, root, arms)
 
     def exact(self: LazyPosterior, positions: Indices) -> Any:
-        effort.columns(len(positions), 0, self._factor.columns)
+        effort.columns(len(positions), 0, self._factor.columns if self._factor.single else 0)
         return exactly(self, positions)
 
     def observed(self: Posterior, position: int, rounds: int) -> None:
