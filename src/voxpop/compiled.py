@@ -28,7 +28,12 @@ def compiled(function: Function) -> Function:
 
     Sums may be reordered, so that they run on vector registers; infinities and NaN keep their meaning.
     """
-    options: Any = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}}
+    options: Any = {
+        "cache": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    }
     return cast(Function, njit(**options)(function))
 
 
@@ -74,8 +79,6 @@ def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
             change = abs(width - least)
             if width < least:
                 best, least = log_c, width
-            if change <= CLOSE * width:
-                break
             excess = log_c + math.log(max(weight * s, TINY)) - math.log(b)
             if excess < 0:
                 low = log_c
@@ -83,10 +86,12 @@ def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
                 high = log_c
             step = log_c - excess / max(1 - fall / (s * s) - c * fall / b2, 1e-3)
             step = step if low <= step <= high else (low + high) / 2
-            gain = fall * abs(weight * c / b - 1 / s) * abs(step - log_c)
-            if gain <= CLOSE * width and abs(step - log_c) <= SHORT and best == log_c:
-                best = step
-                break
+            if fall * abs((weight * c / b - 1 / s) * (step - log_c)) <= CLOSE * width:  # the next step gains nothing
+                if best == log_c and abs(step - log_c) <= SHORT:
+                    best = step
+                    break
+                if change <= CLOSE * width:
+                    break
             log_c = step
         found[i] = math.exp(best)
     return found

@@ -143,22 +143,23 @@ class Path:
         self.theta, self.g2, self.square = theta, g2, square
         self.rounding = 4 * len(theta) * EPS * square
 
-    def at(self, c: Array) -> tuple[Array, Array, Array]:
-        """s = sqrt(a'N a), b = sqrt(bias^2) and the slope of log(c s / b) in log c, which is never negative."""
+    def at(self, c: Array) -> tuple[Array, Array, Array, Array]:
+        """s = sqrt(a'N a), b = sqrt(bias^2), and the slopes in log c of log(c s / b), at least 0, and of -s^2 / 2."""
         inverse = 1 / (self.theta + c[:, None])  # (functions, arms)
         share = self.g2 * inverse
         share *= inverse
         s2 = share.sum(axis=1)
         b2 = np.maximum(self.square - share @ self.theta - 2 * c * s2, 0.0) + self.rounding
-        fall = c * np.einsum("ij,ij->i", share, inverse)  # -d(s^2)/2 / d(log c)
+        fall = c * np.einsum("ij,ij->i", share, inverse)
         slope = 1 - fall / np.maximum(s2, TINY) - c * fall / np.maximum(b2, TINY)
-        return np.sqrt(s2), np.sqrt(b2), slope
+        return np.sqrt(s2), np.sqrt(b2), slope, fall
 
     def minimise(self, weight: float) -> Array:
         """The c of least s + weight b, where weight c s(c) = b(c).
 
-        Newton's method on the logarithms, kept inside a shrinking bracket, until no width changes any more: a
-        function that the arms determine has its minimum at c = 0 and is followed there only as far as matters.
+        Newton's method on the logarithms, kept inside a shrinking bracket, until neither the last step nor the next
+        changes a width: a function that the arms determine has its minimum at c = 0 and is followed there only as far
+        as matters. (The last step alone can be misleading, from one side of the minimum to the other.)
         """
         top = math.log(max(float(self.theta[-1]), TINY))
         low = np.full(len(self.square), top - SPAN)
@@ -166,14 +167,17 @@ class Path:
         log_c = best = np.full(len(self.square), top - 2.0)
         least = np.full(len(self.square), np.inf)
         for _ in range(STEPS):
-            s, b, slope = self.at(np.exp(log_c))
+            s, b, slope, fall = self.at(np.exp(log_c))
             width = s + weight * b
             best, change = np.where(width < least, log_c, best), np.abs(width - least)
             least = np.minimum(width, least)
-            if (change <= CLOSE * width).all():
-                break
             excess = log_c + np.log(np.maximum(weight * s, TINY)) - np.log(np.maximum(b, TINY))
             low, high = np.where(excess < 0, log_c, low), np.where(excess < 0, high, log_c)
             step = log_c - excess / np.maximum(slope, 1e-3)
-            log_c = np.where((step >= low) & (step <= high), step, (low + high) / 2)
+            step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
+            if (change <= CLOSE * width).all():
+                gain = fall / np.maximum(s, TINY) * np.abs(np.expm1(np.minimum(excess, 300.0)) * (step - log_c))
+                if (gain <= CLOSE * width).all():
+                    break
+            log_c = step
         return np.asarray(np.exp(best))
