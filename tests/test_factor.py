@@ -14,7 +14,7 @@ from voxpop import lazy
 from voxpop.errors import Array
 from voxpop.factor import Factor, Reference
 from voxpop.kernels import Kernel, Matern, SquaredExponential
-from voxpop.lazy import LazyPosterior
+from voxpop.lazy import Layer, LazyPosterior
 from voxpop.posterior import Posterior, Selection, fill
 from voxpop.problem import Problem
 from voxpop.rounding import FLUSH, Slack, norm_bound
@@ -37,6 +37,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         (lazy, "PANEL", 8),
         (lazy, "FRONTIER", 16),
         (lazy, "LEAST_FRONTIER", 3),
+        (lazy, "NESTED", 12),
     ):
         monkeypatch.setattr(place, name, value)
 
@@ -97,6 +98,20 @@ def test_the_slack_is_not_idle() -> None:
     error, slack = np.abs(exact - single).max(), slack_of(problem, root)
     assert 0 < error < slack < 500 * error
     assert slack < 1e-3 * exact.max()
+
+
+@pytest.mark.parametrize("batches", [0, 5, 8, 20])
+def test_a_factor_can_be_handed_over(batches: int) -> None:
+    problem = random_problem(5, n=150, d=2, ridge=0.1)
+    arms, root = played(problem, 30, 5)
+    known = variances(problem, arms[:batches], root[:batches, :batches], None)
+    some = np.arange(3, 140, 4)
+    heir = Factor(problem, some)
+    heir.adopt(known.of(some), known.variance[some])
+    np.testing.assert_array_equal(heir.of(np.arange(len(some))), known.of(some))
+    for each in (known, heir):
+        each.extend(root, arms)
+    np.testing.assert_allclose(heir.variance, known.variance[some], atol=1e-14)
 
 
 def test_the_slack_of_a_growing_factor_is_that_of_the_whole() -> None:
@@ -163,7 +178,7 @@ def test_the_arms_do_not_depend_on_the_precision(monkeypatch: pytest.MonkeyPatch
     if narrowing != "whenever useful":
         monkeypatch.setattr(lazy, "WORTH_NARROWING", np.inf)
         monkeypatch.setattr(lazy, "WORTH_WIDENING", np.inf if narrowing == "always" else 0.0)
-    monkeypatch.setattr(LazyPosterior, "_widen", counted(LazyPosterior._widen, widened))
+    monkeypatch.setattr(Layer, "_widen", counted(Layer._widen, widened))
     monkeypatch.setattr(Factor, "narrow", counted(Factor.narrow, narrowed))
     problem = random_problem(1, n=300, d=2, kernel=KERNELS[kernel], ridge=0.05)
     for rounds, scale in ((150, 0.0), (3000, 0.05)):

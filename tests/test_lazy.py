@@ -12,7 +12,7 @@ from tests.helpers_cli import refusal
 from voxpop import factor, lazy, memory
 from voxpop.errors import InputError
 from voxpop.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
-from voxpop.lazy import LazyPosterior
+from voxpop.lazy import Layer, LazyPosterior
 from voxpop.posterior import BatchRule, Posterior, Selection, fill, select
 from voxpop.problem import Indices, Problem
 
@@ -34,10 +34,11 @@ def same(one: Selection, other: Selection) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles, several panels and a small frontier even for small problems."""
+    """Several tiles, several panels and a small frontier, with one of its own, even for small problems."""
     for module, name, value in (
         (lazy, "FRONTIER", 16),
         (lazy, "LEAST_FRONTIER", 3),
+        (lazy, "NESTED", 8),
         (lazy, "PANEL", 8),
         (factor, "PANEL", 8),
         (factor, "TILE", 37),
@@ -88,13 +89,13 @@ def test_equal_actions_are_taken_in_order() -> None:
 def test_the_frontier_spares_most_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     caught_up: list[int] = []
-    catch_up = LazyPosterior._catch_up
+    catch_up = Layer._catch_up
 
-    def counted(self: LazyPosterior) -> None:
-        caught_up.append(len(self._arms))
+    def counted(self: Layer) -> None:
+        caught_up.append(len(self._root.arms))
         catch_up(self)
 
-    monkeypatch.setattr(LazyPosterior, "_catch_up", counted)
+    monkeypatch.setattr(Layer, "_catch_up", counted)
     problem = random_problem(3, n=3000, d=2, kernel=SquaredExponential(0.15), ridge=0.01)
     lazily(problem, everything(problem), 150, 0.0)
     assert len(caught_up) < 50

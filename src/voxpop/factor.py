@@ -62,13 +62,14 @@ class Factor:
         return sum(panel.nbytes for panel in self._panels)
 
     def extend(self, root: Array, arms: list[int]) -> None:
-        """Condition on the batches that are missing, given all arms by position and L."""
+        """Condition on the batches that are missing, given all arms and L."""
         while self.columns < len(arms):
             low, start = self.columns, self.columns % PANEL
             if start == 0:
                 self._panels.append(self._panel())
             high = min(low - start + PANEL, len(arms))
-            advance = partial(self._advance, self._rounded(root[low:high, :high]), self._points_of(arms[low:high]), low)
+            points = self.problem.decisions.points[arms[low:high]]
+            advance = partial(self._advance, self._rounded(root[low:high, :high]), points, low)
             with pool() as workers:
                 workers.map(advance, range(self._tiles))
             self.columns = high
@@ -82,6 +83,15 @@ class Factor:
                 rows = panel[tile, : self.columns - start]
                 found[start : start + len(rows), low:high] = rows[:, positions[low:high] - tile * self._tile]
         return found
+
+    def adopt(self, columns: Array, variance: Array) -> None:
+        """Take over V', (batches, candidates), and the variances that come of it."""
+        self.columns, self._variance[: self.size] = len(columns), variance
+        padded = np.pad(columns, ((0, 0), (0, len(self._variance) - self.size)), mode="edge")
+        for start in range(0, len(columns), PANEL):
+            part = padded[start : start + PANEL].reshape(-1, self._tiles, self._tile)
+            self._panels.append(self._panel())
+            self._panels[-1][:, : len(part)] = part.transpose(1, 0, 2)
 
     def narrow(self) -> None:
         """Go on in single precision."""
@@ -122,11 +132,6 @@ class Factor:
         out = np.empty(rows.shape, np.float32)
         self._compiled.narrow(np.ascontiguousarray(rows), out, FLUSH)
         return out
-
-    def _points_of(self, positions: list[int]) -> Array:
-        """The points at some positions, (positions, dimensions)."""
-        tiles, inside = np.divmod(positions, self._tile)
-        return np.asarray(self._points[tiles, :, inside])
 
     def _panel(self) -> Numbers:
         shape, kind = (self._tiles, PANEL, self._tile), np.float32 if self.single else np.float64

@@ -70,10 +70,15 @@ class Posterior(Batches):
         """V' with cov = K - V V', (batches or fewer, candidates)."""
         return self._factor[: self._used]
 
-    def resume(self, variance: Array, factor: Array) -> None:
+    def row_of(self, position: int) -> Array:
+        """The row of V of the candidate at this position."""
+        return self._factor[: self._used, position]
+
+    def resume(self, variance: Array, factor: Array) -> Posterior:
         """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
         self.variance, self._used, self._complete = variance, len(factor), False
         self._factor = factor
+        return self
 
     def most_uncertain(self) -> int:
         """The first position of largest variance; rounding, which differs between machines, does not decide."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from unittest.mock import patch
 
 from voxpop.errors import Array
 from voxpop.factor import Factor
-from voxpop.lazy import LazyPosterior
 from voxpop.posterior import Posterior
-from voxpop.problem import Indices
 
 
 @dataclass
@@ -37,23 +34,15 @@ class Effort:
 def counted() -> Iterator[Effort]:
     """A context in which what lazy selection computes is counted, action by action and column by column."""
     effort = Effort()
-    extend, exactly, observe = Factor.extend, LazyPosterior._exactly, Posterior.observe
+    extend, observe = Factor.extend, Posterior.observe
 
     def extended(self: Factor, root: Array, arms: list[int]) -> None:
         effort.columns(self.size, self.columns, len(arms))
         extend(self, root, arms)
 
-    def exact(self: LazyPosterior, positions: Indices) -> Any:
-        effort.columns(len(positions), 0, self._factor.columns if self._factor.single else 0)
-        return exactly(self, positions)
-
     def observed(self: Posterior, position: int, rounds: int) -> None:
         effort.column(len(self.candidates), len(self.factor))
         observe(self, position, rounds)
 
-    with (
-        patch.object(Factor, "extend", extended),
-        patch.object(LazyPosterior, "_exactly", exact),
-        patch.object(Posterior, "observe", observed),
-    ):
+    with patch.object(Factor, "extend", extended), patch.object(Posterior, "observe", observed):
         yield effort
