@@ -75,7 +75,7 @@ def widths(size: int, rounds: int) -> Results:
         affine_values(AffineEstimator(problem, chosen.arms, noise), np.arange(size), problem.norm_bound)
 
     fit()  # compile
-    fitting, selecting = together([fit, lambda: selection(problem, rounds)], 5)
+    fitting, selecting = together([fit, lambda: selection(problem, rounds)], 8)
     name, note = f"affine widths / selection, n = {size:,}", f"{len(chosen.arms)} arms, {fitting:.2g} s"
     return Results([Figure(name, fitting / selecting, at_most=1.0, note=note)])
 
