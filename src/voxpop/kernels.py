@@ -105,7 +105,7 @@ class _Stationary(_Scaling):
 
     def _rates(self, x: Array) -> Array:
         """1 / length_scale for each dimension."""
-        return np.broadcast_to(1 / np.maximum(self.length_scale, SHORTEST), x.shape[1:])
+        return np.full(x.shape[1], 1 / np.maximum(self.length_scale, SHORTEST))
 
     def _plainly(self, x: Array, y: Array) -> Array:
         # One dimension at a time: exact differences (no |x|^2 + |y|^2 - 2 x'y, which cancels) in (m, n) memory.
