@@ -63,6 +63,27 @@ def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> N
         assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
 
 
+SHORT, LONG = 150, 10**12
+MANY: dict[str, tuple[Any, Kernel, int]] = {
+    "all actions equal": (0.5 + 1e-13 * np.arange(2500), SquaredExponential(1.0), LONG),
+    "rank one": (np.linspace(0.1, 1, 2500), Linear(), LONG),
+    "length-scale of a million": (np.linspace(0, 1, 2500), SquaredExponential(1e6), LONG),
+    "length-scale of a millionth": (np.linspace(0, 1, 2500), SquaredExponential(1e-6), SHORT),
+    "length-scale of nothing": (np.linspace(0, 1, 2500), SquaredExponential(5e-324), SHORT),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
+    points, kernel, most = MANY[name]
+    problem = Problem(points, kernel, 0.1, 0.1, 1.0, LONG, ridge=0.1)
+    for rounds in (1, SHORT, most):
+        chosen = select(problem, everything(problem), rounds, 1.6)
+        assert chosen.pulls.sum() == rounds
+        assert np.isfinite(chosen.information_gain)
+        assert len(set(chosen.arms.tolist())) == len(chosen.arms) <= chosen.batches
+
+
 @pytest.mark.parametrize("policy", sorted(set(POLICIES) - set(PATIENT)))
 def test_a_policy_that_plays_round_by_round_refuses_an_endless_horizon(policy: str) -> None:
     with pytest.raises(InputError, match=r"one round at a time.*at most 10,000,000.*use dpbe") as caught:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from voxpop.errors import Array, InputError, require_array, require_number
 
 WORTH_COMPILING = 4096  # numbers of a kernel matrix from which compiled distances, the same to the bit, are faster
-SHORTEST = 1e-300  # length-scales below this act like it
+SHORTEST = 1e-150  # shorter length-scales act like it: their squares would overflow
 
 LengthScale = float | tuple[float, ...]
 

@@ -37,7 +37,14 @@ def lives(pid: int) -> bool:
 def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "voxpop", "demo", "--devices", "300"]
     environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # whatever ignores it here (nohup)
+    )
     end = time.monotonic() + 90
     while len(children(process.pid)) < 4:  # coordinator, shuffler, two fleets
         assert process.poll() is None
