@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
+from voxpop import factor, lazy
 from voxpop.errors import Array
 from voxpop.kernels import Kernel, SquaredExponential
 from voxpop.phases import Feedback, Info, Plan
@@ -21,6 +23,17 @@ def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = N
 
 def everything(problem: Problem) -> Indices:
     return np.arange(problem.size)
+
+
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles, several panels and a small frontier, with one of its own, even for small problems."""
+    monkeypatch.setattr(lazy, "FRONTIER", 16)
+    monkeypatch.setattr(lazy, "LEAST_FRONTIER", 3)
+    monkeypatch.setattr(lazy, "NESTED", 8)
+    monkeypatch.setattr(lazy, "PANEL", 8)
+    monkeypatch.setattr(factor, "PANEL", 8)
+    monkeypatch.setattr(factor, "TILE", 37)
+    monkeypatch.setattr(factor, "CACHED", 100)
 
 
 def gram(problem: Problem) -> Array:

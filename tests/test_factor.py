@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import everything, random_problem
-from voxpop import factor as module
+from tests.helpers import everything, random_problem, small_pieces
 from voxpop import lazy
 from voxpop.errors import Array
 from voxpop.factor import Factor, Reference
@@ -30,16 +29,7 @@ KERNELS: dict[str, Kernel] = {
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place, name, value in (
-        (module, "TILE", 37),
-        (module, "PANEL", 8),
-        (module, "CACHED", 100),
-        (lazy, "PANEL", 8),
-        (lazy, "FRONTIER", 16),
-        (lazy, "LEAST_FRONTIER", 3),
-        (lazy, "NESTED", 12),
-    ):
-        monkeypatch.setattr(place, name, value)
+    small_pieces(monkeypatch)
 
 
 def played(problem: Problem, arms: int, seed: int) -> tuple[list[int], Array]:

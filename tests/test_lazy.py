@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import everything, random_problem
+from tests.helpers import everything, random_problem, small_pieces
 from tests.helpers_cli import refusal
-from voxpop import factor, lazy, memory
+from voxpop import memory
 from voxpop.errors import InputError
 from voxpop.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from voxpop.lazy import Layer, LazyPosterior
@@ -34,17 +34,7 @@ def same(one: Selection, other: Selection) -> None:
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles, several panels and a small frontier, with one of its own, even for small problems."""
-    for module, name, value in (
-        (lazy, "FRONTIER", 16),
-        (lazy, "LEAST_FRONTIER", 3),
-        (lazy, "NESTED", 8),
-        (lazy, "PANEL", 8),
-        (factor, "PANEL", 8),
-        (factor, "TILE", 37),
-        (factor, "CACHED", 50),
-    ):
-        monkeypatch.setattr(module, name, value)
+    small_pieces(monkeypatch)
 
 
 KERNELS: dict[str, Kernel] = {
