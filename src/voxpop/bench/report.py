@@ -66,14 +66,16 @@ def machine(limits: dict[str, float]) -> str:
 def table(results: Results, before: dict[str, float]) -> Table:
     """The figures for people."""
     made = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("figure", "value", "target", "baseline", "", "note"):
-        made.add_column(name, justify="right" if name in ("value", "target", "baseline") else "left")
+    made.add_column("figure")
+    for name in ("value", "target", "baseline"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("", no_wrap=True)
     for figure in results.figures:
         target = f"≥ {figure.at_least:g}" if figure.at_least is not None else ""
         target = f"≤ {figure.at_most:g}" if figure.at_most is not None else target
         old = before.get(figure.name)
         cells = (f"{figure.value:.3g}", target, "" if old is None else f"{old:.3g}", verdict(figure, before))
-        made.add_row(figure.name, *cells, figure.note)
+        made.add_row(f"{figure.name}\n  [dim]{figure.note}[/dim]" if figure.note else figure.name, *cells)
     return made
 
 
