@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.helpers_cli import refusal
-from voxpop.bench import figures, peers, report
+from voxpop.bench import figures, peers, report, studies
 from voxpop.bench.clock import exponent, machine_limits, together
 from voxpop.bench.effort import counted
 from voxpop.bench.large import problem_of, selection
@@ -110,6 +110,13 @@ def test_what_is_no_baseline_is_refused(tmp_path: Path, text: str | None) -> Non
     with pytest.raises(InputError, match="write one with --keep") as caught:
         report.baseline(True, path)
     refusal(caught)
+
+
+def test_what_is_not_installed_is_named_and_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studies, "find_spec", lambda name: None)
+    found = studies.crowds()
+    assert found.absent == ["dp_accounting", "opendp"]
+    assert not found.figures
 
 
 def test_effort_is_counted_exactly() -> None:

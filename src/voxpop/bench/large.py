@@ -14,6 +14,7 @@ from voxpop.kernels import SquaredExponential
 from voxpop.posterior import Selection, select
 from voxpop.problem import Problem
 from voxpop.streamed import affine_values
+from voxpop.threads import load_compiled
 from voxpop.widths import AffineEstimator
 
 RATIO = 1.6
@@ -38,7 +39,8 @@ def plain_loop(size: int, rounds: int) -> Results:
     plain = seconds(lambda: plainly.append(plain_select(problem, np.arange(size), rounds, RATIO)), 1)
     same = np.array_equal(chosen.arms, plainly[0].arms) and np.array_equal(chosen.pulls, plainly[0].pulls)
     note = f"{len(chosen.arms)} arms; " + ("same arms" if same else "THE ARMS DIFFER")
-    return Results([Figure(f"plain loop / selection, n = {size:,}", plain / ours if same else 0.0, 100.0, note=note)])
+    figure = Figure(f"plain loop / selection, n = {size:,}", plain / ours if same else 0.0, 100.0, note=note)
+    return Results([figure], absent=[] if load_compiled() else ["numba"])
 
 
 def large_set(size: int, rounds: int) -> Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -46,6 +47,9 @@ def _python(arguments: list[str]) -> None:
 
 def crowds() -> Results:
     """One phase of ever more people, with central privacy; a billion against one."""
+    absent = [name for name in ("dp_accounting", "opendp") if find_spec(name) is None]
+    if absent:
+        return Results(absent=absent)
     scenario = make_scenario("synthetic", Options())
     problem, arms = scenario.problem, np.arange(20)
     state, users = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
