@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
 
 from voxpop.errors import Array
 from voxpop.factor import PANEL, Factor
@@ -31,25 +30,21 @@ class Root:
 
     def __init__(self) -> None:
         self.arms: list[int] = []
-        self._matrix = np.zeros((PANEL, PANEL))
-
-    def first(self, size: int) -> Array:
-        """L of the first batches."""
-        return self._matrix[:size, :size]
+        self.matrix = np.zeros((PANEL, PANEL))  # with room for more batches
 
     def append(self, arm: int, row: Array, total: float) -> None:
         """One more batch: the arm's own row of V, and the variance of what was observed."""
         used = len(self.arms)
-        if used == len(self._matrix):
-            self._matrix = np.pad(self._matrix, (0, used))
-        self._matrix[used, :used] = row
-        self._matrix[used, used] = math.sqrt(total)
+        if used == len(self.matrix):
+            self.matrix = np.pad(self.matrix, (0, used))
+        self.matrix[used, :used] = row
+        self.matrix[used, used] = math.sqrt(total)
         self.arms.append(arm)
 
     def replace(self, arms: list[int], matrix: Array) -> None:
         """Another L, of the same posterior."""
         self.arms = arms
-        self._matrix[: len(arms), : len(arms)] = matrix
+        self.matrix[: len(arms), : len(arms)] = matrix
 
 
 class Layer:
@@ -63,14 +58,11 @@ class Layer:
 
     def most_uncertain(self) -> int:
         """The first position of largest variance; rounding, which differs between machines, does not decide."""
-        while not (1 - TIE) * self._largest() > self._outside:  # a tie with the rest is not decided
-            if self._factor.columns < len(self._root.arms):
-                self._catch_up()
-            elif self._factor.single:
-                self._widen()
-            else:
-                break  # everything is exact: the frontier has the first of the largest
-        return int(self._frontier[self._front.most_uncertain()])
+        while True:
+            place = self._front.most_uncertain()
+            decided = (1 - TIE) * self._front.variance_of(place) > self._outside  # and no tie with the rest
+            if decided or not self._sharpen():
+                return int(self._frontier[place])
 
     def variance_of(self, position: int) -> float:
         """The variance of the candidate that was just found most uncertain."""
@@ -84,22 +76,29 @@ class Layer:
         """Condition on a batch of rounds of the candidate that was just found most uncertain."""
         self._front.observe(self._place(position), rounds)
 
-    def _largest(self) -> float:
-        return self._front.variance_of(self._front.most_uncertain())
-
     def _place(self, position: int) -> int:
         """Where a position is in the frontier."""
         return int(np.searchsorted(self._frontier, position))
 
     def _seen(self) -> Array:
         """L of the batches that all actions are conditioned on."""
-        return self._root.first(self._factor.columns)
+        return self._root.matrix[: self._factor.columns, : self._factor.columns]
+
+    def _sharpen(self) -> bool:
+        """Make the bounds sharper; False if all are exact, and the frontier has the first of the largest."""
+        if self._factor.columns < len(self._root.arms):
+            self._catch_up()
+        elif self._factor.single:
+            self._widen()
+        else:
+            return False
+        return True
 
     def _catch_up(self) -> None:
         """Bring every action up to date, draw a new frontier, and choose the precision to go on with."""
-        self._factor.extend(self._root.first(len(self._root.arms)), self._root.arms)
+        self._factor.extend(self._root.matrix, self._root.arms)
         self._draw_frontier()
-        gap = self._largest() - self._outside
+        gap = self._front.variance_of(self._front.most_uncertain()) - self._outside
         if self._factor.single:
             slack = self._slack.of(self._seen())
             self._outside += slack
@@ -134,27 +133,22 @@ class Layer:
 
     def _exactly(self, positions: Indices) -> Layer | Posterior:
         """Some positions, up to date in double precision."""
-        chosen, nested = self.candidates[positions], len(positions) > NESTED
+        chosen = self.candidates[positions]
+        factor = Factor(self.problem, chosen)
         if self._factor.single:
-            factor = Factor(self.problem, chosen)
-            factor.extend(self._seen(), self._root.arms[: self._factor.columns])
-            if not nested:
-                return Posterior(self.problem, chosen).resume(factor.variance, factor.of(np.arange(len(chosen))))
+            factor.extend(self._root.matrix, self._root.arms[: self._factor.columns])
         else:
-            columns, variance = self._factor.of(positions), self._factor.variance[positions]
-            if not nested:
-                return Posterior(self.problem, chosen).resume(variance, columns)
-            factor = Factor(self.problem, chosen)
-            factor.adopt(columns, variance)
-        return Layer(self.problem, chosen, self._root, factor, may_narrow=False)
+            factor.adopt(self._factor.of(positions), self._factor.variance[positions])
+        if len(chosen) > NESTED:
+            return Layer(self.problem, chosen, self._root, factor, may_narrow=False)
+        return Posterior(self.problem, chosen).resume(factor.variance, factor.of(np.arange(len(chosen))))
 
 
 class LazyPosterior(Batches):
     """The posterior variance of many candidate actions, as far as it must be known."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
-        super().__init__(problem)
-        self.candidates, self.prior = candidates, problem.prior_variance[candidates]
+        super().__init__(problem, candidates)
         self._root, self._limit = Root(), PANEL  # rows of L at which merging repeated arms is considered
         self._layer = self._begin()
 
@@ -178,21 +172,16 @@ class LazyPosterior(Batches):
 
     def _begin(self) -> Layer:
         factor = Factor(self.problem, self.candidates)
-        factor.extend(self._root.first(len(self._root.arms)), self._root.arms)
+        factor.extend(self._root.matrix, self._root.arms)
         return Layer(self.problem, self.candidates, self._root, factor, may_narrow=True)
 
     def _merge(self) -> None:
         """Begin again with the factor of the merged arms, if that is at most half as wide."""
         self._limit *= 2
-        distinct = len(self.pulls)
-        if 2 * distinct > len(self._root.arms):
+        merged = self.merged(len(self._root.arms))
+        if merged is None:
             return
-        arms = self.candidates[np.fromiter(self.pulls, dtype=np.intp)]
-        pulls = np.fromiter(self.pulls.values(), dtype=float)
-        try:
-            root = cholesky(self.problem.regularised(arms, pulls), lower=True)
-        except LinAlgError:  # too close to singular for a factorisation from scratch: keep the sequential one
-            return
+        arms, root = merged
         self._root.replace(arms.tolist(), root)
-        self._limit = max(PANEL, 2 * distinct)
+        self._limit = max(PANEL, 2 * len(arms))
         self._layer = self._begin()

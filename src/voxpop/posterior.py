@@ -38,8 +38,9 @@ RESOLVED = 1e-14  # a posterior variance below this share of the prior's is roun
 class Batches:
     """The batches that were played, merged by action, and what they told."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
+        self.problem, self.candidates = problem, candidates
+        self.prior = problem.prior_variance[candidates]
         self.pulls: dict[int, int] = {}  # position among the candidates -> rounds, in order of first play
         self.batches = 0
         self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
@@ -50,14 +51,23 @@ class Batches:
         self.batches += 1
         self.information_gain += 0.5 * math.log1p(variance * rounds / self.problem.ridge)
 
+    def merged(self, rows: int) -> tuple[Indices, Array] | None:
+        """The distinct arms and the factor L of their pulls, if it has at most half of so many rows."""
+        if 2 * len(self.pulls) > rows:
+            return None
+        arms = self.candidates[np.fromiter(self.pulls, dtype=np.intp)]
+        pulls = np.fromiter(self.pulls.values(), dtype=float)
+        try:
+            return arms, cholesky(self.problem.regularised(arms, pulls), lower=True)
+        except LinAlgError:  # too close to singular for a factorisation from scratch: keep the sequential one
+            return None
+
 
 class Posterior(Batches):
     """The posterior variance of some candidate actions while batches are being played."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
-        super().__init__(problem)
-        self.candidates = candidates
-        self.prior = problem.prior_variance[candidates]
+        super().__init__(problem, candidates)
         small = problem.size <= GRAM_LIMIT
         self._gram = problem.covariance(candidates, candidates) if small else None
         self.variance = self.prior.copy()  # Sigma^2_h
@@ -72,7 +82,7 @@ class Posterior(Batches):
 
     def row_of(self, position: int) -> Array:
         """The row of V of the candidate at this position."""
-        return self._factor[: self._used, position]
+        return self.factor[:, position]
 
     def resume(self, variance: Array, factor: Array) -> Posterior:
         """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
@@ -93,7 +103,7 @@ class Posterior(Batches):
         if self._used == len(self._factor):
             self._make_room()
         variance, noise = self.variance[position], self.problem.ridge / rounds
-        past = self._factor[: self._used]
+        past = self.factor
         column = np.subtract(self._column(position), past[:, position] @ past, out=self._factor[self._used])
         column /= math.sqrt(variance + noise)
         self._used += 1
@@ -109,21 +119,14 @@ class Posterior(Batches):
 
     def _make_room(self) -> None:
         """Rebuild the factor from the merged arms if that is smaller, else double its capacity."""
-        distinct = len(self.pulls)
-        if self._complete and 2 * distinct <= self._used:
-            positions = np.fromiter(self.pulls, dtype=np.intp)
-            pulls = np.fromiter(self.pulls.values(), dtype=float)
-            arms = self.candidates[positions]
-            try:
-                root = cholesky(self.problem.regularised(arms, pulls), lower=True)
-            except LinAlgError:
-                pass  # too close to singular for a factorisation from scratch: keep the sequential one
-            else:
-                factor = solve_triangular(root, self.problem.covariance(arms, self.candidates), lower=True)
-                self._factor[:distinct] = factor
-                self._used = distinct
-                self.variance = np.maximum(self.prior - np.einsum("ij,ij->j", factor, factor), 0.0)
-                return
+        merged = self.merged(self._used) if self._complete else None
+        if merged is not None:
+            arms, root = merged
+            factor = solve_triangular(root, self.problem.covariance(arms, self.candidates), lower=True)
+            self._factor[: len(arms)] = factor
+            self._used = len(arms)
+            self.variance = np.maximum(self.prior - np.einsum("ij,ij->j", factor, factor), 0.0)
+            return
         self._factor = np.vstack([self._factor, np.empty((max(32, self._used), len(self.candidates)))])
 
 
