@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def widths(size: int, rounds: int) -> Results:
 def growth(sizes: list[int], arms: list[int]) -> Results:
     """Selection against the number of actions and of arms."""
     problems, middle = [problem_of(size) for size in sizes], problem_of(30_000)
-    by_size = together([lambda problem=problem: selection(problem, 100) for problem in problems])  # type: ignore[misc]
-    by_arms = together([lambda rounds=rounds: selection(middle, rounds) for rounds in arms])  # type: ignore[misc]
+    by_size = together([partial(selection, problem, 100) for problem in problems])
+    by_arms = together([partial(selection, middle, rounds) for rounds in arms])
     curves = [Curve.of("actions n", sizes, by_size, 1.1), Curve.of("arms H", arms, by_arms, 2.2)]
     return Results([curve.figure for curve in curves], curves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -22,10 +23,7 @@ ROUNDS = 300
 def round_by_round(horizons: list[int]) -> Results:
     """GP-UCB against libraries that fit their Gaussian process to all rounds so far, and its growth with T."""
     scenarios = [make_scenario("synthetic", Options(horizon=horizon)) for horizon in (ROUNDS, *horizons)]
-    ours, *times = together(
-        [lambda scenario=scenario: simulate(scenario, make_policy("gp-ucb"), 0) for scenario in scenarios],  # type: ignore[misc]
-        2,
-    )
+    ours, *times = together([partial(simulate, scenario, make_policy("gp-ucb"), 0) for scenario in scenarios], 2)
     curve = Curve.of("rounds T (gp-ucb)", horizons, times, 1.1)
     results = Results([curve.figure], [curve])
     peers: dict[str, tuple[str, Bounds]] = {
@@ -36,7 +34,7 @@ def round_by_round(horizons: list[int]) -> Results:
         if find_spec(module) is None:
             results.absent.append(module)
             continue
-        refit = seconds(lambda: refitted(bounds, ROUNDS), 1)  # noqa: B023
+        refit = seconds(partial(refitted, bounds, ROUNDS), 1)
         results.figures.append(Figure(f"{name} / gp-ucb, {ROUNDS} rounds", refit / ours, 5.0, note=f"{refit:.2g} s"))
     return results
 
@@ -84,9 +82,6 @@ def other_policies(horizon: int) -> Results:
     """The time of other policies as a multiple of dpbe's on the same study."""
     scenario = make_scenario("synthetic", Options(horizon=horizon))
     names = ("dpbe", "dpbe-paper", "gp-ucb", "bpe", "bbkb", "mini-gp-opt")
-    ours, *others = together(
-        [lambda name=name: simulate(scenario, make_policy(name), 0) for name in names],  # type: ignore[misc]
-        2,
-    )
+    ours, *others = together([partial(simulate, scenario, make_policy(name), 0) for name in names], 2)
     pairs = zip(names[1:], others, strict=True)
     return Results([Figure(f"{name} / dpbe, T = {horizon:,}", other / ours) for name, other in pairs])
