@@ -35,8 +35,8 @@ bench: $(SETUP)
 
 # The ratios that `voxpop bench` compares with: run this where nothing else runs, and commit the file.
 baseline: $(SETUP)
-	$(BIN)/voxpop bench --keep src/voxpop/bench/baseline.json
-	$(BIN)/voxpop bench --quick --keep src/voxpop/bench/baseline.json
+	$(BIN)/voxpop bench --keep src/voxpop/lab/bench/baseline.json
+	$(BIN)/voxpop bench --quick --keep src/voxpop/lab/bench/baseline.json
 
 # Every figure and table of the paper, with a report in voxpop-paper/; `make reproduce ARGS=--quick` takes minutes.
 reproduce: $(SETUP)

@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 
+from voxpop.drivers.simulate import Run, simulate
+from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private
-from voxpop.scenarios import Options, make_scenario
-from voxpop.simulate import Run, simulate
 
 HORIZON, DELTA = 10**6, 1e-6
 

@@ -26,17 +26,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.service.postgres import server
 
-from voxpop.kernels import SquaredExponential
-from voxpop.phases import Plan
+from voxpop.core.kernels import SquaredExponential
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.problem import Problem
-from voxpop.service import asking, journal
-from voxpop.service.coordinator import Coordinator
-from voxpop.service.definition import Definition
-from voxpop.service.inbox import Upload, store
 from voxpop.service.keys import hash_key, new_key, token_of
-from voxpop.service.record import OPENED, Event, opened_body
+from voxpop.service.study import invitations as asking
+from voxpop.service.study import log as journal
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.definition import Definition
+from voxpop.service.study.inbox import Upload, store
+from voxpop.service.study.snapshot import OPENED, Event, opened_body
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people, studies
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voxpop import factor, lazy
-from voxpop.errors import Array
-from voxpop.kernels import Kernel, SquaredExponential
-from voxpop.phases import Feedback, Info, Plan
+from voxpop.core.errors import Array
+from voxpop.core.kernels import Kernel, SquaredExponential
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
 from voxpop.policies import Policy
-from voxpop.problem import Indices, Problem
-from voxpop.state import State
+from voxpop.selection import factor, lazy
 
 
 def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = None, **changes: Any) -> Problem:

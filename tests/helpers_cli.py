@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from voxpop.calibration.pilot import Pilot
 from voxpop.cli import main
-from voxpop.errors import Array, InputError
-from voxpop.kernels import Kernel, SquaredExponential
-from voxpop.pilot import Pilot
-from voxpop.spaces import Decisions
+from voxpop.core.errors import Array, InputError
+from voxpop.core.kernels import Kernel, SquaredExponential
+from voxpop.core.spaces import Decisions
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

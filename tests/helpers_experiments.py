@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tests.helpers_cli import SHARED
-from voxpop.errors import Array
-from voxpop.experiments.exhibits import Cell
-from voxpop.experiments.records import Record, grid
-from voxpop.trials import Trial
+from voxpop.core.errors import Array
+from voxpop.lab.experiments.exhibits import Cell
+from voxpop.lab.experiments.records import Record, grid
+from voxpop.lab.trials import Trial
 
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 

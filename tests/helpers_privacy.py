@@ -9,17 +9,17 @@ import numpy as np
 from scipy.stats import binom
 
 from tests.helpers import function_of_norm, random_problem
-from voxpop.errors import Array
-from voxpop.phases import Feedback, Plan
+from voxpop.core.errors import Array
+from voxpop.core.phases import Feedback, Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
+from voxpop.drivers.simulate import run_phases
+from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies.dpbe import DPBE
-from voxpop.populations.gp import GPUsers
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
-from voxpop.problem import Problem
-from voxpop.simulate import run_phases
-from voxpop.state import State
 
 MODELS = ("central", "local", "shuffle")
 DELTA = 1e-6

@@ -21,11 +21,11 @@ from tests.helpers_cli import ENVIRONMENT
 from tests.service.world import STUDY
 from voxpop.cli import main
 from voxpop.client import Device, Memory, Outcome, Promise
-from voxpop.service.fleet import Noting
+from voxpop.service.demo.fleet import Noting
 
 # Every start is a fork of one process that has imported all: seconds cheaper than a new interpreter.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.service.chaos", "voxpop.service.serve", "voxpop.service.http"])
+FORKS.set_forkserver_preload(["tests.service.chaos", "voxpop.service.serve", "voxpop.service.web.coordinator_app"])
 
 
 def _voxpop(arguments: list[str], environment: dict[str, str], log: str) -> None:

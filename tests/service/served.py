@@ -10,7 +10,7 @@ from typing import Literal
 import uvicorn
 from starlette.types import ASGIApp
 
-from voxpop.service.patience import Impatient
+from voxpop.service.web.head_timeout import Impatient
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, definition, own_shuffler, private
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 from voxpop.privacy import Private
-from voxpop.service import asking
-from voxpop.service.coordinator import Coordinator
+from voxpop.service.study import invitations as asking
+from voxpop.service.study.coordinator import Coordinator
 from voxpop.stores.migrate import open_store
 
 

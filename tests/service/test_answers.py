@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
-from voxpop.service import participants
 from voxpop.service.keys import new_key
-from voxpop.service.record import Record
-from voxpop.service.ticking import Ticker
+from voxpop.service.study import participants
+from voxpop.service.study.scheduler import Ticker
+from voxpop.service.study.snapshot import Record
 from voxpop.stores.schema import receipts
 
 

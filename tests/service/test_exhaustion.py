@@ -11,12 +11,14 @@ import pytest
 
 from tests.service.test_http import BATCH, SHUFFLER_KEY, Site, sentence
 from tests.service.world import STUDY
-from voxpop.service import guard, patience, writing
-from voxpop.service.guard import Held
+from voxpop.service import group_commit as writing
+from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
-from voxpop.service.record import Record
 from voxpop.service.refusals import Refusal
-from voxpop.service.writing import GroupWriter
+from voxpop.service.study.snapshot import Record
+from voxpop.service.web import guard
+from voxpop.service.web import head_timeout as patience
+from voxpop.service.web.guard import Held
 
 
 @pytest.fixture

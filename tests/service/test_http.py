@@ -17,13 +17,13 @@ from starlette.types import ASGIApp
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, Clock, definition, private
 from voxpop.service import logs
-from voxpop.service.coordinator import Coordinator
-from voxpop.service.guard import Buckets
-from voxpop.service.http import Service
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler import Shuffler
-from voxpop.service.shuffler_http import ShufflerService
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.web.coordinator_app import Service
+from voxpop.service.web.guard import Buckets
+from voxpop.service.web.shuffler_app import ShufflerService
 from voxpop.stores.migrate import open_store
 
 KEY, SHUFFLER_KEY = new_key(), b"k" * 40
@@ -402,7 +402,7 @@ def test_the_dashboard_and_its_data(site: Site) -> None:
 
 
 def test_a_refusal_of_many_does_not_hit_the_others(site: Site) -> None:
-    from voxpop.service.inbox import Upload, store
+    from voxpop.service.study.inbox import Upload, store
 
     site.collect()
     tokens = [one["token"] for one in site.invited()]

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
-from voxpop.service.coordinator import Coordinator
+from voxpop.service.demo.replay import disagreements, record_of
 from voxpop.service.keys import new_key
-from voxpop.service.link import HttpShuffler
-from voxpop.service.record import CLOSED, OPENED
-from voxpop.service.replay import disagreements, record_of
+from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.snapshot import CLOSED, OPENED
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import batches, inbox, people, receipts, reports, tokens
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.service.world import SECRET, STUDY, World, definition, private, world
-from voxpop.service.coordinator import Coordinator
-from voxpop.service.record import CLOSED, CREATED, FINISHED, OPENED
+from voxpop.service.demo.replay import record_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.replay import record_of
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.snapshot import CLOSED, CREATED, FINISHED, OPENED
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people, receipts
 
@@ -33,7 +33,7 @@ class Phases(RuleBasedStateMachine):
         super().__init__()
         # Hypothesis repeats what it did: the same people must be drawn.
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("voxpop.service.asking.secrets.SystemRandom", partial(random.Random, 0))
+        self.patch.setattr("voxpop.service.study.invitations.secrets.SystemRandom", partial(random.Random, 0))
         self.folder = tempfile.TemporaryDirectory()
         self.path = str(Path(self.folder.name) / "c.db")
         made = definition(private("central", 3), horizon=7, deadline=100.0)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.service.world import STUDY, World, definition, private, world
-from voxpop.service import inbox, participants
-from voxpop.service.inbox import Upload
 from voxpop.service.keys import new_key
+from voxpop.service.study import inbox, participants
+from voxpop.service.study.inbox import Upload
 
 PEOPLE = 500  # a phase
 A_REPORT = 6 * 8  # bytes: one of six numbers

@@ -19,11 +19,11 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
-from voxpop.service.guard import Buckets
-from voxpop.service.http import Service
 from voxpop.service.keys import new_key, sign
-from voxpop.service.shuffler import Shuffler
-from voxpop.service.shuffler_http import ShufflerService
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.web.coordinator_app import Service
+from voxpop.service.web.guard import Buckets
+from voxpop.service.web.shuffler_app import ShufflerService
 from voxpop.stores.migrate import open_store
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
-from voxpop.errors import Array
+from voxpop.core.errors import Array
 from voxpop.privacy import Simulated
 from voxpop.privacy.sources import Integers
+from voxpop.runtime.random_streams import stream
+from voxpop.service.demo.replay import disagreements, record_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.replay import disagreements, record_of
 from voxpop.stores.schema import inbox, plays, totals
-from voxpop.streams import stream
 
 
 def left_behind(it: World) -> int:
@@ -160,7 +160,7 @@ def test_whoever_missed_the_deadline_is_asked_again_when_nobody_else_is_left(add
 
 def test_the_draw_is_uniform(tmp_path: Path) -> None:
     """Everyone is equally likely: over many draws the counts are those of a fair lottery."""
-    from voxpop.service.asking import _sample
+    from voxpop.service.study.invitations import _sample
 
     counts = np.zeros(20)
     for _ in range(4000):

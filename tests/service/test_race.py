@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
-from voxpop.service.coordinator import Coordinator
-from voxpop.service.inbox import Upload, Verdict, store
 from voxpop.service.keys import new_key
-from voxpop.service.record import CLOSED, OPENED
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.inbox import Upload, Verdict, store
+from voxpop.service.study.snapshot import CLOSED, OPENED
 from voxpop.stores.database import open_database
 from voxpop.stores.migrate import migrate, open_store
 from voxpop.stores.schema import people

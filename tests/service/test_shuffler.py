@@ -9,7 +9,7 @@ from tests.service.world import STUDY, World, definition, own_shuffler, private,
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler import Shuffler
+from voxpop.service.shuffler.batches import Shuffler
 
 
 def begun(it: World) -> None:

@@ -14,12 +14,12 @@ from tests.service.served import served
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, sealed, world
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service import serve
-from voxpop.service.guard import Buckets
 from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
-from voxpop.service.link import HttpShuffler
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler import Shuffler
-from voxpop.service.shuffler_http import ShufflerService
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.web.guard import Buckets
+from voxpop.service.web.shuffler_app import ShufflerService
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import invitations, people, receipts, tokens, totals
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import main_of, refusal
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 from voxpop.service.keys import own_secret
 from voxpop.service.serve import coordinator_of, run, shuffler_of
 from voxpop.service.settings import Settings, settings_of

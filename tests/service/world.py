@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array
-from voxpop.kernels import SquaredExponential
-from voxpop.phases import Plan
+from voxpop.core.errors import Array
+from voxpop.core.kernels import SquaredExponential
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.formats.releases import release_from_dict
+from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies import make_policy
-from voxpop.populations.gp import GPUsers
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.shuffle import Shuffled
-from voxpop.problem import Problem
-from voxpop.service.coordinator import Batch, Coordinator
-from voxpop.service.definition import Definition, Rules
-from voxpop.service.inbox import Upload, Verdict, store
 from voxpop.service.keys import new_key
-from voxpop.service.shuffler import Sealed, Shuffler
+from voxpop.service.shuffler.batches import Sealed, Shuffler
+from voxpop.service.study.coordinator import Batch, Coordinator
+from voxpop.service.study.definition import Definition, Rules
+from voxpop.service.study.inbox import Upload, Verdict, store
 from voxpop.stores.migrate import open_store
-from voxpop.wire_release import release_from_dict
 
 SECRET = b"s" * 32
 STUDY = "tea"

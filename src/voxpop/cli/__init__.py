@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import bench, calibrate, people, privacy, reproduce, run, service, simulate
+from voxpop.cli import ask_tell as people
+from voxpop.cli import bench, calibrate, privacy, reproduce, run, service, simulate
 from voxpop.cli.demo import demo
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 
 app = typer.Typer(
     name="voxpop",

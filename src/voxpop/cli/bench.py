@@ -23,12 +23,12 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
     """Measure how fast voxpop is, in ratios; exit 1 when a target is missed or a ratio has fallen by a third."""
-    from voxpop.bench import report
-    from voxpop.bench.clock import machine_limits
-    from voxpop.bench.figures import pieces
-    from voxpop.bench.results import Results
-    from voxpop.files import write_atomically
-    from voxpop.threads import one_thread
+    from voxpop.formats.files import write_atomically
+    from voxpop.lab.bench import report
+    from voxpop.lab.bench.clock import machine_limits
+    from voxpop.lab.bench.figures import pieces
+    from voxpop.lab.bench.results import Results
+    from voxpop.runtime.threads import one_thread
 
     results, before, parts = Results(), report.baseline(quick, baseline), pieces(quick)
     with one_thread(), progress(len(parts), "parts") as (bar, task):  # ratios then do not depend on the number of cores

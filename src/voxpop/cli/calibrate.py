@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from voxpop.calibration import KERNELS, Calibration, Estimate
-from voxpop.calibration import calibrate as estimate_constants
+from voxpop.calibration.fit import KERNELS, Calibration, Estimate
+from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.cli.display import console
-from voxpop.errors import InputError, require_integer
-from voxpop.files import write_atomically
+from voxpop.core.errors import InputError, require_integer
+from voxpop.formats.files import write_atomically
+from voxpop.formats.studyfile import write_study
+from voxpop.formats.tables import read_pilot
 from voxpop.report.summary import number
-from voxpop.studyfile import write_study
-from voxpop.tables import read_pilot
 
 
 def calibrate(

@@ -18,10 +18,10 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.service import need_service
-from voxpop.errors import InputError, require_integer, require_number
+from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.scenarios import Options, make_scenario
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -38,8 +38,8 @@ def demo(
     must be the same; exits with 1 if they are not.
     """
     need_service()
-    from voxpop.service.definition import Definition, Rules
-    from voxpop.service.demo import running
+    from voxpop.service.demo.processes import running
+    from voxpop.service.study.definition import Definition, Rules
 
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)

@@ -18,12 +18,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from voxpop.drivers.simulate import Run, Step, simulate
+from voxpop.lab.scenarios import Scenario
+from voxpop.lab.trials import Trial
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
-from voxpop.scenarios import Scenario
-from voxpop.simulate import Run, Step, simulate
-from voxpop.trials import Trial
 
 console = Console()
 errors = Console(stderr=True)

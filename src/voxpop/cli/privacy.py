@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
-from voxpop.errors import require_choice
+from voxpop.core.errors import require_choice
 from voxpop.privacy import MODELS, Secure, make_privacy
 from voxpop.privacy.audit import audit as attack
 

@@ -11,16 +11,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption
 from voxpop.cli.display import console, progress
-from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
-from voxpop.errors import InputError, require_integer
-from voxpop.experiments import choose
-from voxpop.experiments.exhibits import FULL, QUICK, Exhibit, Scale
-from voxpop.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
-from voxpop.experiments.records import Journal, Record, perform
-from voxpop.populations.light import load_light
-from voxpop.sweep import Backend, sweep
-from voxpop.trials import Trial
+from voxpop.core.errors import InputError, require_integer
+from voxpop.lab.experiments import choose
+from voxpop.lab.experiments.exhibits import FULL, QUICK, Exhibit, Scale
+from voxpop.lab.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
+from voxpop.lab.experiments.records import Journal, Record, perform
+from voxpop.lab.populations.light import load_light
+from voxpop.lab.sweep import Backend, sweep
+from voxpop.lab.trials import Trial
 
 LIGHT = Path("../shared/data/light")  # where the sensor data is looked for unless a folder is named
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}

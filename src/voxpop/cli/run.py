@@ -10,11 +10,11 @@ import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched_run
 from voxpop.cli.privacy import DeltaOption, EpsilonOption
-from voxpop.files import write_atomically
+from voxpop.formats.files import write_atomically
+from voxpop.formats.studyfile import read_rehearsal
+from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import make_privacy
-from voxpop.scenarios import Options, make_scenario
-from voxpop.studyfile import read_rehearsal
 
 
 def run(

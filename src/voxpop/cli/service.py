@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxpop.cli.display import console
-from voxpop.errors import InputError, require_integer
+from voxpop.core.errors import InputError, require_integer
 from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def operator_key(
 ) -> None:
     """Make an operator's key and print it, once; only its hash is kept."""
     need_service()
-    from voxpop.service.coordinator import Coordinator
     from voxpop.service.keys import new_key
+    from voxpop.service.study.coordinator import Coordinator
     from voxpop.stores.migrate import open_store
 
     if not 1 <= len(name) <= 64:
@@ -183,7 +183,7 @@ def create(
 ) -> None:
     """Create a study on a coordinator from a study file; repeating it changes nothing."""
     need_service()
-    from voxpop.service.definition import read_definition
+    from voxpop.service.study.definition import read_definition
 
     name, definition = read_definition(file)
     body = {"definition": definition.as_dict(), "enrolment_code": enrolment_code}
@@ -246,7 +246,7 @@ def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = No
     import httpx
 
     from voxpop.service.keys import key_of_file, require_key
-    from voxpop.service.link import require_url
+    from voxpop.service.shuffler.signed_http import require_url
 
     key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
     key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption
 from voxpop.cli.display import console, errors, progress, show_phases, show_summary, watched
 from voxpop.cli.privacy import (
     CalibrationOption,
@@ -20,14 +21,13 @@ from voxpop.cli.privacy import (
     FloorOption,
     PrivacyOption,
 )
-from voxpop.cli.sweeps import AddressOption, BackendOption, JobsOption
-from voxpop.errors import InputError, require_integer
-from voxpop.memory import statement
+from voxpop.core.errors import InputError, require_integer
+from voxpop.core.problem import GRAM_LIMIT
+from voxpop.lab.scenarios import SCENARIOS
+from voxpop.lab.sweep import Backend, sweep
+from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
-from voxpop.problem import GRAM_LIMIT
-from voxpop.scenarios import SCENARIOS
-from voxpop.sweep import Backend, sweep
-from voxpop.trials import Trial
+from voxpop.runtime.memory import statement
 
 WORTHWHILE = 4.0  # seconds of work from which on starting worker processes pays
 

@@ -6,7 +6,7 @@ device.check_in()                             # now and then: answers if the dev
 """
 
 from voxpop.client.device import Device, Outcome
-from voxpop.client.memory import Memory
 from voxpop.client.promise import Promise
+from voxpop.client.storage import Memory
 
 __all__ = ["Device", "Memory", "Outcome", "Promise"]

@@ -13,13 +13,13 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import numpy as np
 
-from voxpop.client.calling import Caller, document_of, is_done, is_not_now, refusal_of
-from voxpop.client.memory import Memory, Outgoing
 from voxpop.client.promise import Promise
-from voxpop.errors import InputError, require_integer
+from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refusal_of
+from voxpop.client.storage import Memory, Outgoing
+from voxpop.core.errors import InputError, require_integer
+from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.shuffle import Shuffled
-from voxpop.wire_release import release_from_dict
 
 MOST_PHASE = 2**31
 

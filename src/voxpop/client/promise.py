@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from voxpop.errors import InputError, require_choice, require_integer
+from voxpop.core.errors import InputError, require_choice, require_integer
 from voxpop.privacy import MODELS, Release
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.gaussian import noise_multiplier, require_delta, require_epsilon

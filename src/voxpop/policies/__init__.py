@@ -5,7 +5,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from voxpop.errors import InputError, require_choice
+from voxpop.core.errors import InputError, require_choice
 from voxpop.policies import bbkb, bpe, dpbe, gp_ucb
 from voxpop.policies.protocol import Policy
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, require_integer, require_number
-from voxpop.memory import require_room
-from voxpop.phases import Feedback, Info, Plan
+from voxpop.core.errors import Array, require_integer, require_number
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.problem import Indices, Problem
-from voxpop.state import State
+from voxpop.runtime.memory import require_room
 
 
 @dataclass(frozen=True, eq=False)

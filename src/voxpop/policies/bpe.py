@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array
-from voxpop.phases import Feedback, Info, Plan
+from voxpop.core.errors import Array
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
 from voxpop.policies.gp_ucb import noise_variance
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.posterior import in_blocks, information_gain, regress, select
-from voxpop.problem import Indices, Problem
-from voxpop.state import State
+from voxpop.selection.posterior import in_blocks, information_gain, regress, select
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
-from voxpop.phases import Feedback, Info, Plan
+from voxpop.core.errors import Array, InputError, require_choice, require_integer, require_number
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.posterior import BatchRule, in_blocks, information_gain, regress, require_end, select
-from voxpop.problem import Indices, Problem
-from voxpop.state import State
-from voxpop.streamed import affine_values, affine_values_and_gaps
-from voxpop.widths import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.selection.posterior import BatchRule, in_blocks, information_gain, regress, require_end, select
+from voxpop.widths.affine import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.widths.blocks import affine_values, affine_values_and_gaps
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, require_number
-from voxpop.memory import require_room
-from voxpop.phases import Feedback, Info, Plan
+from voxpop.core.errors import Array, require_number
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.problem import Problem
-from voxpop.state import State
+from voxpop.runtime.memory import require_room
 
 
 @dataclass(frozen=True, eq=False)

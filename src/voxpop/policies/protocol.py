@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from voxpop.errors import InputError
-from voxpop.phases import Feedback, Info, Plan
-from voxpop.problem import Problem
-from voxpop.state import State
+from voxpop.core.errors import InputError
+from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 
 MOST_ROUNDS = 10**7  # of a policy that thinks about every single one
 

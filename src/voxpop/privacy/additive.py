@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from voxpop.errors import Array, InputError
-from voxpop.phases import Feedback, Tally
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.crowds import clipped
 from voxpop.privacy.gaussian import noise_multiplier

@@ -20,17 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from voxpop.errors import Array, require_integer, require_number
-from voxpop.kernels import SquaredExponential
-from voxpop.phases import Plan
+from voxpop.core.errors import Array, require_integer, require_number
+from voxpop.core.kernels import SquaredExponential
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.release import Privacy, Release
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Source
-from voxpop.problem import Problem
-from voxpop.state import State
 
 
 @dataclass(frozen=True)

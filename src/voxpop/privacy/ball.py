@@ -26,10 +26,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
-from voxpop.errors import Array
-from voxpop.phases import Plan
-from voxpop.problem import Problem
-from voxpop.state import State
+from voxpop.core.errors import Array
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 
 OUTSIDE = 1e-3  # the share of model-like people who are clipped at all
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried

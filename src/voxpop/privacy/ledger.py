@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from voxpop.errors import InputError, require_integer
+from voxpop.core.errors import InputError, require_integer
 from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from voxpop.errors import Array, InputError, require_choice, require_integer
-from voxpop.phases import Plan
+from voxpop.core.errors import Array, InputError, require_choice, require_integer
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 from voxpop.privacy import printed
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball, candidates
@@ -14,10 +16,8 @@ from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.ledger import Budget
 from voxpop.privacy.release import NoPrivacy, Privacy, Release
 from voxpop.privacy.shuffle import Shuffled
-from voxpop.problem import Problem
-from voxpop.state import State
-from voxpop.streamed import affine_values
-from voxpop.widths import AffineEstimator
+from voxpop.widths.affine import AffineEstimator
+from voxpop.widths.blocks import affine_values
 
 RELEASES: dict[str, type[Central] | type[Local] | type[Shuffled]] = {
     "central": Central,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from voxpop.phases import Plan
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import unbounded
 from voxpop.privacy.gaussian import classical_multiplier, delta_of
 from voxpop.privacy.ledger import Entry
 from voxpop.privacy.release import Release
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
-from voxpop.problem import Problem
 
 
 def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> Release:

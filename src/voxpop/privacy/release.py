@@ -7,15 +7,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from voxpop.errors import Array, InputError
-from voxpop.phases import Feedback, Plan, Tally
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Feedback, Plan, Tally
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
-from voxpop.problem import Problem
-from voxpop.state import State
 
 
 class Release(Protocol):

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from voxpop.errors import Array, InputError
-from voxpop.phases import Feedback, Tally
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry

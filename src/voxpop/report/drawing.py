@@ -6,7 +6,7 @@ import io
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.errors import Array
-from voxpop.metrics import regret_curve
+from voxpop.core.errors import Array
+from voxpop.drivers.simulate import Run
+from voxpop.lab.metrics import regret_curve
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, SKY, sheet, styled
-from voxpop.simulate import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from voxpop import __version__
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
+from voxpop.drivers.simulate import Run
 from voxpop.report.drawing import svg
 from voxpop.report.figures import DRAWINGS, figure
 from voxpop.report.summary import describe, number, summarise
-from voxpop.simulate import Run
 
 
 def fill(template: str, **values: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from voxpop.simulate import Run
+from voxpop.drivers.simulate import Run
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from voxpop.errors import InputError
-from voxpop.files import read_text
+from voxpop.core.errors import InputError
+from voxpop.formats.files import read_text
 
 LEAST = 32  # characters of a key: with fewer, a hash could be guessed back
 MOST = 128

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from voxpop.errors import require_choice
+from voxpop.core.errors import require_choice
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError
+from voxpop.core.errors import Array, InputError
 from voxpop.service.refusals import Refusal
 
 NUMBERS = {int, float}  # bool is an int to Python, but not to us

@@ -12,17 +12,17 @@ import uvicorn
 from sqlalchemy.dialects import postgresql, sqlite
 from starlette.types import ASGIApp
 
-from voxpop.errors import InputError, require_integer, require_number
+from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.coordinator import Coordinator
-from voxpop.service.guard import Buckets
-from voxpop.service.http import Service
 from voxpop.service.keys import check_of, same
-from voxpop.service.link import HttpShuffler, require_url
-from voxpop.service.patience import MOST_CONNECTIONS, Impatient
 from voxpop.service.settings import Settings
-from voxpop.service.shuffler import Shuffler
-from voxpop.service.shuffler_http import ShufflerService
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.web.coordinator_app import Service
+from voxpop.service.web.guard import Buckets
+from voxpop.service.web.head_timeout import MOST_CONNECTIONS, Impatient
+from voxpop.service.web.shuffler_app import ShufflerService
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import marks

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 from voxpop.service.keys import key_of_file, own_secret, require_key
 from voxpop.stores.database import file_of
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 
 BUSY_SECONDS = 30
 IDLE_SECONDS = 1.0

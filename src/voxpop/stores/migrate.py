@@ -13,7 +13,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from voxpop.errors import InputError
+from voxpop.core.errors import InputError
 from voxpop.stores.database import Database, open_database
 
 Kind = Literal["coordinator", "shuffler"]

@@ -1,0 +1,136 @@
+"""What a device remembers: its key, its rewards, the report it is about to send, and how many it has made."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from threading import RLock
+
+from voxpop.core.errors import require_integer, require_number
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS rewards (
+    phase INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (phase, arm));
+CREATE TABLE IF NOT EXISTS outbox (
+    phase INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, phase INTEGER NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A report that was made and is not acknowledged yet."""
+
+    phase: int
+    address: str
+    token: str
+    body: bytes
+
+
+class Memory:
+    """An SQLite file (or nothing that lasts, without a path); a device that loses power goes on where it was."""
+
+    def __init__(self, path: str | PathLike[str] | None = None) -> None:
+        if path is not None:  # nobody else on the device may read it
+            os.close(os.open(Path(path), os.O_CREAT | os.O_RDWR, 0o600))
+        self._lock = RLock()
+        self._file = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        self._file.execute("PRAGMA secure_delete = ON")
+        self._file.executescript(TABLES)
+
+    @property
+    def key(self) -> str:
+        """The device's own key, made on first use; the coordinator keeps only its hash."""
+        with self._lock:
+            self._file.execute("INSERT OR IGNORE INTO facts VALUES ('key', ?)", [secrets.token_urlsafe(32)])
+            return str(self._file.execute("SELECT value FROM facts WHERE name = 'key'").fetchone()[0])
+
+    @property
+    def registered(self) -> bool:
+        """Whether the coordinator knows the key."""
+        with self._lock:
+            return self._file.execute("SELECT 1 FROM facts WHERE name = 'registered'").fetchone() is not None
+
+    def note_registered(self) -> None:
+        """The coordinator knows the key."""
+        with self._lock:
+            self._file.execute("INSERT OR IGNORE INTO facts VALUES ('registered', '')")
+
+    def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
+        """Add a reward, or the average of several rounds."""
+        require_integer("phase", phase, least=1)
+        require_integer("arm", arm, least=0)
+        require_integer("rounds", rounds, least=1)
+        require_number("reward", reward)
+        add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
+        with self._lock:
+            self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", [phase, arm, rounds, reward * rounds])
+
+    def averages(self, phase: int, arms: list[int]) -> list[float] | None:
+        """The average reward of each arm in a phase; None if one was never lived through."""
+        with self._lock:
+            rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE phase = ?", [phase]).fetchall()
+        found = {arm: total / count for arm, total, count in rows}
+        return [found[arm] for arm in arms] if all(arm in found for arm in arms) else None
+
+    @property
+    def reports(self) -> int:
+        """How many reports were ever kept to be sent, whatever became of them."""
+        with self._lock:
+            return int(self._file.execute("SELECT COUNT(*) FROM made").fetchone()[0])
+
+    def keep(self, outgoing: Outgoing) -> None:
+        """Keep a report before it is sent, and count it: whatever happens, it is this one that is sent again."""
+        values = [outgoing.phase, outgoing.address, outgoing.token, outgoing.body]
+        with self._transaction():
+            if self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values).rowcount:
+                self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])
+
+    def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
+        """Keep a report if fewer than `most` were ever kept; the one that is to be sent, or None."""
+        with self._transaction():
+            left = self.outgoing()
+            if left is not None:  # another process of this device was faster
+                return left
+            if self.reports >= most:
+                return None
+            self.keep(outgoing)
+            return outgoing
+
+    def outgoing(self) -> Outgoing | None:
+        """The report that is not acknowledged yet, if there is one."""
+        with self._lock:
+            row = self._file.execute("SELECT * FROM outbox ORDER BY phase LIMIT 1").fetchone()
+        return None if row is None else Outgoing(*row)
+
+    def forget(self, phase: int) -> None:
+        """The phase is over for this device: its report and its rewards are no longer needed."""
+        with self._transaction():
+            self._file.execute("DELETE FROM outbox WHERE phase = ?", [phase])
+            self._file.execute("DELETE FROM rewards WHERE phase <= ?", [phase])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing; inside another, part of that one."""
+        with self._lock:
+            if self._file.in_transaction:
+                yield
+                return
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._file.execute("ROLLBACK")
+                raise
+            self._file.execute("COMMIT")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

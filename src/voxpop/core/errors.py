@@ -1,0 +1,103 @@
+"""The one error users see: a sentence that names the value and the remedy."""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.floating[Any]]  # in single or in double precision
+
+
+class InputError(ValueError):
+    """Something the caller gave cannot be used; the message says what and what to do."""
+
+
+@contextmanager
+def said_of(place: object) -> Iterator[None]:
+    """Put the place (a file, a parameter) in front of what an `InputError` inside says."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def require_number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
+    """The value as a finite float inside its range, or an `InputError` that names both.
+
+    >>> require_number("alpha", 0.7, above=0)
+    0.7
+    >>> require_number("alpha", -0.3, above=0)
+    Traceback (most recent call last):
+    ...
+    voxpop.core.errors.InputError: alpha must be a number above 0, got -0.3
+    """
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", above), ("at least", least), ("below", below), ("at most", most))
+        if limit is not None
+    ]
+    wanted = f"{name} must be a number {' and '.join(limits)}".rstrip() if limits else f"{name} must be a number"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{wanted}, got {value!r}")
+    number = float(value)
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (least is None or number >= least)
+        and (below is None or number < below)
+        and (most is None or number <= most)
+    )
+    if not inside:
+        raise InputError(f"{wanted}, got {value}")
+    return number
+
+
+def require_integer(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """The value as an int inside its range, or an `InputError` that names both."""
+    if type(value) is int and value >= least and (most is None or value <= most):
+        return value
+    wanted = f"{name} must be a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{wanted}, got {value!r}")
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        raise InputError(f"{wanted}, got {number}")
+    return number
+
+
+def require_choice(kind: str, value: Any, known: Iterable[str]) -> str:
+    """The value if it is a known name, or an `InputError` that suggests the nearest one."""
+    names = sorted(known)
+    if value in names:
+        return str(value)
+    near = get_close_matches(str(value), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise InputError(f"unknown {kind} {value!r}; {hint}known: {', '.join(names)}")
+
+
+def require_array(name: str, values: object) -> Array:
+    """The values as a fresh float array, all finite, or an `InputError`."""
+    try:
+        array = np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise InputError(f"{name} must be finite, got {array[place]} at position {list(place)}")
+    return array

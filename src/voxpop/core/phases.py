@@ -1,0 +1,123 @@
+"""What passes between a policy and whatever drives it: plans out, feedback in, and news for watching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from voxpop.core.errors import Array, InputError, require_array, require_integer
+from voxpop.core.problem import GRID_BITS, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One phase: the distinct arms, the rounds each is played, and how many people are asked afterwards."""
+
+    phase: int  # l = 1, 2, ...
+    arms: Indices
+    pulls: Indices  # W_l, one for each arm
+    participants: int
+    reference: int = 0  # the incumbent, with which every action is compared; fixed before the feedback
+    reports: Literal["averages", "rounds", "one"] = "averages"  # what a person sends; "one": a new person every round
+
+    @property
+    def length(self) -> int:
+        """The rounds of the phase."""
+        return int(self.pulls.sum())
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that the phase sends when everyone answers (eq:comm_cost)."""
+        each = {"averages": len(self.arms), "rounds": self.length, "one": 1}
+        return self.participants * each[self.reports]
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """The average of the people who answered, how many they were, and what privacy did to it, if anything."""
+
+    mean: Array  # (arms,)
+    count: int
+    noise: Array | None = None  # (arms, arms) the covariance of what was added
+    clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
+    printed: bool = False  # the noise is to be accounted for as printed (eq:confidence_width_dp)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
+        object.__setattr__(self, "count", require_integer("the feedback's count", self.count, least=1))
+
+    def check(self, plan: Plan) -> None:
+        """Refuse feedback that does not answer the plan."""
+        if self.mean.shape != plan.arms.shape:
+            raise InputError(
+                f"phase {plan.phase} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
+                "give one number for each arm"
+            )
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Answers added up on an integer grid: `a + b` gives the same sum in any order and any grouping.
+
+    >>> a, b = (Tally.of([[x]], step=2**-40) for x in (0.1, 0.2))
+    >>> a + b == b + a, (a + b).count
+    (True, 2)
+    """
+
+    count: int
+    total: tuple[int, ...]
+    step: float
+
+    @classmethod
+    def of(cls, answers: object, step: float) -> Tally:
+        """The tally of some people's answers, an array of shape (users, arms)."""
+        array = require_array("answers", answers)
+        if array.ndim != 2 or 0 in array.shape:
+            raise InputError(f"answers must have the shape (users, arms) and not be empty, got {array.shape}")
+        largest = float(np.abs(array).max())
+        check_scale(largest, step)
+        return cls.of_steps(np.rint(array / step), step)
+
+    @classmethod
+    def of_steps(cls, grid: Array, step: float) -> Tally:
+        """The tally of answers that are whole numbers of steps already."""
+        if not len(grid):
+            raise InputError("there is not a single answer to add up; wait for one")
+        if float(np.abs(grid).max()) * len(grid) < 2.0**62:
+            return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
+        return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
+
+    def __add__(self, other: Tally) -> Tally:
+        if self.step != other.step or len(self.total) != len(other.total):
+            raise InputError("only tallies of the same plan and the same problem can be added")
+        total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
+        return Tally(self.count + other.count, total, self.step)
+
+    def feedback(self) -> Feedback:
+        """The average answer."""
+        # The quotient of two ints is correctly rounded, however large they are.
+        return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
+
+
+def check_scale(largest: float, step: float) -> None:
+    """Refuse answers that are out of all proportion to the problem."""
+    if largest > step * 2.0**80:
+        raise InputError(
+            f"the answer {largest:g} is out of all proportion to the problem's scale "
+            f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
+        )
+
+
+@dataclass(frozen=True)
+class Info:
+    """What happened in a phase; only for watching."""
+
+    active_before: int
+    active_after: int
+    max_width: float
+    information_gain: float
+    norm_bound: float
+    refuted: bool  # the norm bound was found too small and doubled
+    forgotten: int = 0  # phases that no norm bound could reconcile with the latest, and that were dropped

@@ -1,0 +1,251 @@
+"""Ask/tell: the same phases, driven by your own program and your own people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.core.errors import Array, InputError, require_array
+from voxpop.core.phases import Feedback, Info, Plan, check_scale
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
+from voxpop.formats import wire
+from voxpop.formats.files import read_text, write_atomically
+from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Entry, Ledger, NoPrivacy, Privacy, Secure
+
+KIND = "voxpop study"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One phase in the user's own words: play each decision for its rounds, then ask this many people."""
+
+    phase: int
+    decisions: tuple[Any, ...]
+    rounds: tuple[int, ...]
+    participants: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to do now, and how sure that is."""
+
+    index: int
+    decision: Any
+    low: float  # the reward of the decision is between low and high
+    high: float
+    regret: float  # no decision is better by more than this
+    certain: bool  # nothing else can be best
+
+
+class Study:
+    """A study that remembers its plans and feedback, and nothing else.
+
+    >>> from voxpop.core.kernels import SquaredExponential
+    >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+    >>> study = Study(problem)
+    >>> question = study.ask()
+    >>> question.decisions, question.rounds, question.participants
+    (([0.0],), (1,), 2)
+    >>> study.tell(question.phase, [[0.31], [0.27]])
+    >>> study.ask().phase
+    2
+
+    With a `path` the study is saved after every change, so that a program killed at any moment goes on from
+    `Study.load(path)` with the same plans.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policy: Policy | str = "dpbe",
+        path: str | PathLike[str] | None = None,
+        privacy: Privacy | None = None,
+        **settings: Any,
+    ) -> None:
+        self.problem = problem
+        self.privacy = privacy or NoPrivacy()
+        if self.privacy.model not in ("none", "central"):
+            raise InputError(
+                f"in the {self.privacy.model} model people's devices randomise, and a study only sees their sum; "
+                "use the central model here"
+            )
+        self.ledger = Ledger(self.privacy.budget)
+        self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
+        if not self.policy.aggregates:
+            raise InputError(
+                f"policy {self.policy.name!r} asks one person a round, and a study asks many after a phase; use dpbe"
+            )
+        self.path = None if path is None else Path(path)
+        self.log: list[tuple[Plan, Feedback]] = []
+        self.infos: list[Info] = []
+        self.state: State = self.policy.init(problem)
+        self._pending: Plan | None = None
+        if self.path is not None:
+            if self.path.exists():
+                raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
+            self.save(self.path)
+
+    def ask(self) -> Question | None:
+        """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
+        if self._pending is None:
+            plan = self.policy.plan(self.problem, self.state)
+            if plan is not None:
+                plan = self.privacy.enlist(self.problem, self.state, plan)
+            with self._all_or_nothing():
+                self._pending = plan
+        plan = self._pending
+        if plan is None:
+            return None
+        decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
+        return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.participants)
+
+    def tell(self, phase: int, feedback: object) -> None:
+        """Take the feedback of the phase that was asked, in one of three forms.
+
+        * a matrix: one row a person, one column a decision, in the order of the question;
+        * records: {"user": ..., "decision": ..., "average": ...}, one for each person and decision;
+        * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+        """
+        plan = self._pending
+        if plan is None and self.policy.plan(self.problem, self.state) is None:
+            raise InputError(f"the study is over, so feedback for phase {phase} has no place; see what is best")
+        if plan is None:
+            raise InputError(f"no question is open, so feedback for phase {phase} has no place; ask first")
+        if phase != plan.phase:
+            raise InputError(f"feedback for phase {phase} does not answer the open question of phase {plan.phase}")
+        with self._all_or_nothing():
+            self._advance(plan, self._feedback(plan, feedback))
+            self._pending = None
+
+    @property
+    def best(self) -> Answer:
+        """What to do now."""
+        state, index = self.state, self.policy.best(self.problem, self.state)
+        return Answer(
+            index,
+            self.problem.decisions[index],
+            float(state.lower[index]),
+            float(state.upper[index]),
+            state.simple_regret,
+            certain=len(state.active) == 1,
+        )
+
+    def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
+        """Whether this is a study of that problem, with that policy and privacy."""
+        return (
+            wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
+            and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
+            and wire.privacy_to_dict(self.privacy) == wire.privacy_to_dict(privacy)
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the study to a file, all or nothing."""
+        content = {
+            "problem": wire.problem_to_dict(self.problem),
+            "policy": wire.policy_to_dict(self.policy),
+            "privacy": wire.privacy_to_dict(self.privacy),
+            "ledger": wire.ledger_to_list(self.ledger),
+            "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
+            "pending": None if self._pending is None else wire.plan_to_dict(self._pending),
+        }
+        write_atomically(Path(path), wire.seal(KIND, content))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Study:
+        """The study as it was saved; later changes are saved to the same file."""
+        source = Path(path)
+
+        def decode(content: dict[str, Any]) -> Study:
+            problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
+            study = cls(problem, policy, privacy=wire.privacy_from_dict(content["privacy"]))
+            study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
+            for plan, feedback in content["log"]:
+                study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
+            pending = content["pending"]
+            study._pending = None if pending is None else wire.plan_from_dict(pending)
+            return study
+
+        study = wire.unseal(KIND, read_text(source), str(source), decode)
+        study.path = source
+        return study
+
+    def _advance(self, plan: Plan, feedback: Feedback) -> None:
+        self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
+        self.log.append((plan, feedback))
+        self.infos.append(info)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Save what changes inside; if that fails, nothing has changed."""
+        state, pending, phases, charged = self.state, self._pending, len(self.log), len(self.ledger.entries)
+        try:
+            yield
+            if self.path is not None:
+                self.save(self.path)
+        except BaseException:
+            self.state, self._pending = state, pending
+            del self.log[phases:], self.infos[phases:]
+            self.ledger = Ledger(self.privacy.budget, self.ledger.entries[:charged])
+            raise
+
+    def _feedback(self, plan: Plan, feedback: object) -> Feedback:
+        """Whatever was told as private feedback, charged to the ledger."""
+        people: tuple[str, ...] = ()
+        if isinstance(feedback, Mapping):
+            if set(feedback) != {"mean", "count"}:
+                raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
+            feedback = Feedback(feedback["mean"], feedback["count"])
+        if isinstance(feedback, Feedback):
+            return self._aggregate(plan, feedback)
+        if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
+            feedback, people = self._matrix(plan, feedback)
+        matrix = require_array("feedback", feedback)
+        if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
+            raise InputError(
+                f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
+            )
+        release = self.privacy.calibrate(self.problem, self.state, plan)
+        self.ledger.charge(replace(release.entry(len(matrix)), phase=plan.phase, people=people))
+        return release.analyze(release.seal(release.tally(matrix)), Secure())
+
+    def _aggregate(self, plan: Plan, feedback: Feedback) -> Feedback:
+        """An average that someone else computed, which therefore cannot be clipped."""
+        if self.privacy.model != "none":
+            raise InputError("an aggregate cannot be made private any more; tell the answers one by one")
+        feedback.check(plan)
+        check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
+        self.ledger.charge(Entry("none", feedback.count, phase=plan.phase))
+        return feedback
+
+    def _matrix(self, plan: Plan, records: Iterable[object]) -> tuple[Array, tuple[str, ...]]:
+        """Records as a matrix and the people behind its rows, each complete and each answer once."""
+        columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
+        rows: dict[Any, dict[int, float]] = {}
+        for number, record in enumerate(records, start=1):
+            if not isinstance(record, Mapping) or set(record) != {"user", "decision", "average"}:
+                raise InputError(f"record {number} must have the keys user, decision and average, got {record!r}")
+            arm = self.problem.decisions.find(record["decision"])
+            if arm not in columns:
+                raise InputError(
+                    f"record {number} is about {record['decision']!r}, which phase {plan.phase} did not ask"
+                )
+            answers = rows.setdefault(record["user"], {})
+            if columns[arm] in answers:
+                raise InputError(
+                    f"user {record['user']!r} answered twice about {record['decision']!r}; give one average"
+                )
+            answers[columns[arm]] = record["average"]
+        for user, answers in rows.items():
+            missing = [self.problem.decisions[arm] for arm, column in columns.items() if column not in answers]
+            if missing:
+                raise InputError(f"user {user!r} has no answer about {missing[0]!r}; leave out or complete this user")
+        matrix = [[answers[column] for column in range(len(columns))] for answers in rows.values()]
+        return np.atleast_2d(require_array("feedback", matrix)), tuple(map(str, rows))

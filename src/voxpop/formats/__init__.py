@@ -1,0 +1,1 @@
+"""Files and messages: JSON, TOML and CSV."""

@@ -1,0 +1,215 @@
+"""The study file (TOML), written by people and by `voxpop calibrate`.
+
+name = "espresso"
+horizon = 20000
+
+[parameters.price]            # float, integer or choice
+type = "float"
+low = 2.0
+high = 12.0
+points = 101                  # of the grid; or [decisions] sobol = 200
+
+[kernel]
+type = "matern"
+nu = 1.5
+length_scale = [0.33]
+
+[model]
+noise_std = 0.66
+bias_std = 1.43
+norm_bound = 2.6
+prior_mean = 0.62
+
+[policy]
+name = "dpbe"
+alpha = 0.7
+
+[privacy]                     # if people are to be promised something
+model = "central"
+epsilon = 5.0
+delta = 1e-6
+
+[rehearsal]                   # what the pilot says the rewards are: `voxpop run` answers from it
+at = [{price = 2.0}, {price = 4.5}]
+rewards = [0.5, 1.8]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.core.errors import Array, InputError, require_array, require_choice, require_integer, said_of
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
+from voxpop.formats import wire
+from voxpop.formats.files import read_text
+from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.scenarios import Scenario
+from voxpop.policies import Policy
+from voxpop.privacy import NoPrivacy, Privacy
+
+SECTIONS = (
+    "name",
+    "reward",
+    "horizon",
+    "parameters",
+    "decisions",
+    "kernel",
+    "model",
+    "policy",
+    "privacy",
+    "service",
+    "rehearsal",
+)
+PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
+
+
+def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
+    """The problem and the policy of a study file, and its whole content."""
+    text = read_text(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
+    with said_of(path):
+        return _problem(data), _policy(data), data
+
+
+def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
+    """The trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
+    if "privacy" not in data:
+        return NoPrivacy()
+    with said_of(path):
+        return wire.privacy_from_dict(dict(_table(data, "privacy")))
+
+
+def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
+    """A study file as something that can be simulated: the people answer around the pilot's estimate."""
+    problem, policy, data = read_study(path)
+    if "rehearsal" not in data:
+        raise InputError(
+            f"{path} has no [rehearsal] table, so nobody would answer; add one (voxpop calibrate writes it), "
+            "or ask real people with voxpop ask and voxpop tell"
+        )
+    with said_of(path):
+        f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
+    name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
+    scenario = Scenario(name, problem, GPUsers(problem, f), f, policy.settings(), reward=reward)
+    return scenario, policy, privacy_of(path, data)
+
+
+def _space(data: Mapping[str, Any]) -> Space:
+    tables = _table(data, "parameters")
+    parameters: dict[str, Parameter] = {}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise InputError(f"parameters.{name} must be a table with a type, got {table!r}")
+        made = PARAMETERS[require_choice(f"type of parameter {name}", table.get("type"), PARAMETERS)]
+        arguments = {key: value for key, value in table.items() if key not in ("type", "points")}
+        try:
+            with said_of(f"parameter {name}"):
+                parameters[name] = made(**arguments)
+        except TypeError:
+            wanted = ", ".join(part.name for part in fields(made))
+            raise InputError(
+                f"parameter {name} of type {table['type']} takes {wanted}, got {dict(arguments)}"
+            ) from None
+    return Space(parameters)
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    for key in data:
+        require_choice("entry", key, SECTIONS)
+    space = _space(data)
+    if "decisions" in data:
+        table = _table(data, "decisions")
+        seed = table.get("seed")
+        seed = None if seed is None else require_integer("decisions.seed", seed, least=0)
+        decisions = space.sobol(require_integer("decisions.sobol", table.get("sobol"), least=1), seed)
+    else:
+        decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
+    model = _table(data, "model")
+    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge")
+    for key in model:
+        require_choice("entry of [model]", key, known)
+    for key in known[:3]:
+        if key not in model:
+            raise InputError(f"[model] lacks {key}; add it, or let voxpop calibrate write the file")
+    if "horizon" not in data:
+        raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
+    kernel = wire.kernel_from_dict(data.get("kernel"))
+    return Problem(decisions, kernel, horizon=data["horizon"], **model)
+
+
+def _policy(data: Mapping[str, Any]) -> Policy:
+    return wire.policy_from_dict(dict(_table(data, "policy")) if "policy" in data else {})
+
+
+def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
+    """The smoothest f through the pilot's estimates."""
+    at, rewards = table.get("at"), require_array("rehearsal.rewards", table.get("rewards"))
+    if not isinstance(at, list) or not all(isinstance(label, Mapping) for label in at) or rewards.shape != (len(at),):
+        raise InputError(
+            "[rehearsal] needs the list at, of decisions such as {price = 2.0}, and rewards of the same length"
+        )
+    points = np.array([space.scale(label) for label in at])
+    gram = problem.kernel(points, points)
+    gram.flat[:: len(points) + 1] *= 1 + 1e-6
+    centre = float(np.mean(problem.means))
+    weights = cho_solve(cho_factor(gram), rewards - centre)
+    return np.asarray(centre + problem.kernel(problem.decisions.points, points) @ weights)
+
+
+def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = data.get(name)
+    if not isinstance(table, Mapping) or not table:
+        raise InputError(f"the table [{name}] is missing; see the study file of voxpop calibrate for an example")
+    return table
+
+
+def write_study(
+    calibration: Calibration, space: Space, horizon: int, points: int, name: str, policy: Mapping[str, Any]
+) -> str:
+    """The text of a study file for a calibrated model."""
+    import tomlkit as toml
+
+    document = toml.document()
+    document.add(
+        toml.comment(
+            f"Calibrated from {calibration.users} users and {len(calibration.pilot)} actions; "
+            "the comments give 95 % intervals."
+        )
+    )
+    document.update(name=name, horizon=horizon)
+    parameters = toml.table(is_super_table=True)
+    for key, parameter in space.parameters.items():
+        kind = next(kind for kind, made in PARAMETERS.items() if isinstance(parameter, made))
+        grid = {} if kind == "choice" else {"points": points}
+        parameters[key] = {"type": kind, **asdict(parameter), **grid}
+    document["parameters"] = parameters
+    document["kernel"] = wire.kernel_to_dict(calibration.kernel)
+    model = toml.table()
+    for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
+        estimate: Estimate = getattr(calibration, key)
+        note = f", with a margin of {calibration.margin:g}" if key == "norm_bound" else ""
+        model[key] = toml.float_(repr(float(f"{estimate.value:.6g}")))
+        model[key].comment(f"{estimate.range}{note}")
+    model["ridge"] = float(f"{calibration.ridge:.6g}")
+    document["model"] = model
+    document["policy"] = dict(policy)
+    labels = toml.array().multiline(True)
+    for label in calibration.pilot.labels or ():
+        row = toml.inline_table()
+        row.update(label)
+        labels.append(row)
+    rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
+    document["rehearsal"] = {"at": labels, "rewards": rewards}
+    return toml.dumps(document)

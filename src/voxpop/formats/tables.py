@@ -1,0 +1,106 @@
+"""CSV files: a pilot, and the answers to one phase."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.calibration.pilot import Pilot
+from voxpop.core.errors import InputError, said_of
+from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
+from voxpop.formats.files import read_text
+
+REQUIRED = ("user", "reward")
+RESERVED = (*REQUIRED, "rounds")
+
+
+def read_pilot(path: Path) -> tuple[Pilot, Space]:
+    """A pilot from a CSV file with the columns user, reward, rounds (if not 1) and one for each parameter.
+
+    Columns of numbers become float parameters over the range of the pilot, other columns choices.
+    """
+    rows, parameters = _read_csv(path)
+    if not parameters:
+        raise InputError(f"{path} has no column for a parameter beside user, reward and rounds; add one, such as price")
+    columns: dict[str, list[Any]] = {}
+    named: dict[str, Parameter] = {}
+    for name in parameters:
+        cells = [row[name] for _, row in rows]
+        # A column is of numbers if most of its cells are: then the others are mistakes.
+        if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
+            columns[name] = [_cell(path, line, row, name) for line, row in rows]
+        else:
+            columns[name] = cells
+        values = sorted(set(columns[name]))
+        if len(values) < 2:
+            raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it in the pilot or leave it out")
+        named[name] = Float(values[0], values[-1]) if isinstance(values[0], float) else Choice(tuple(values))
+    space = Space(named)
+    labels = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    keys = [tuple(label.values()) for label in labels]
+    order = {key: index for index, key in enumerate(dict.fromkeys(sorted(keys)))}
+    distinct = [dict(zip(columns, key, strict=True)) for key in order]
+    decisions = Decisions([space.scale(label) for label in distinct], distinct)
+    users = {user: index for index, user in enumerate(dict.fromkeys(row["user"] for _, row in rows))}
+    averages = np.array([_cell(path, line, row, "reward") for line, row in rows])
+    counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
+    numbers = np.array([users[row["user"]] for _, row in rows])
+    with said_of(path):
+        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts), space
+
+
+def read_answers(path: Path) -> list[dict[str, Any]]:
+    """The answers to one phase as records for `Study.tell`, from the columns user, reward and the parameters."""
+    rows, parameters = _read_csv(path)
+    records = []
+    for line, row in rows:
+        decision = {name: row[name] for name in parameters}
+        records.append({"user": row["user"], "decision": decision, "average": _cell(path, line, row, "reward")})
+    return records
+
+
+def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+    """The rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
+    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}; correct the line") from None
+    if not lines:
+        raise InputError(f"{path} is empty; its first line names the columns: user, price, reward, rounds")
+    names = [name.lower() if name.lower() in RESERVED else name for name in lines[0][1]]
+    for name in REQUIRED:
+        if name not in names:
+            raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
+    if len(set(names)) < len(names) or "" in names:
+        raise InputError(f"{path}, line 1 must name every column, each differently; it names {', '.join(names)}")
+    for line, cells in lines[1:]:
+        if len(cells) != len(names):
+            raise InputError(f"{path}, line {line} has {len(cells)} cells for {len(names)} columns; complete the line")
+        if "" in cells:
+            column = cells.index("") + 1
+            raise InputError(f"{path}, line {line}, column {column} ({names[column - 1]}) is ''; fill it in")
+    rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
+    if not rows:
+        raise InputError(f"{path} has a heading but no rows; add one row for each user and action")
+    return rows, [name for name in names if name not in RESERVED]
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _cell(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
+    number = _number(row[name])
+    if number is None or not np.isfinite(number):
+        column = list(row).index(name) + 1
+        raise InputError(f"{path}, line {line}, column {column} ({name}): {row[name]!r} is not a finite number")
+    return number

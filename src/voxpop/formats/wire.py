@@ -1,0 +1,213 @@
+"""JSON codecs, versioned: what a saved study, and later the network, is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from voxpop.core.errors import InputError, require_choice, require_integer
+from voxpop.core.kernels import Constant, Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
+from voxpop.core.phases import Feedback, Plan
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Decisions
+from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Budget, Entry, Ledger, NoPrivacy, Privacy, Private
+
+VERSION = 1
+
+Decoded = TypeVar("Decoded")
+
+KERNELS: dict[str, type[Kernel]] = {
+    "squared-exponential": SquaredExponential,
+    "matern": Matern,
+    "linear": Linear,
+    "constant": Constant,
+    "precomputed": Precomputed,
+    "sum": Sum,
+    "product": Product,
+    "scaled": Scaled,
+}
+
+
+def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as plain data.
+
+    >>> kernel_to_dict(2 * SquaredExponential(0.2))
+    {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
+    """
+    names = [name for name, made in KERNELS.items() if type(kernel) is made]
+    if not names:
+        raise InputError(f"a kernel of type {type(kernel).__name__} cannot be saved; use the kernels of voxpop")
+    data: dict[str, Any] = {"type": names[0]}
+    for part in fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, part.name)
+        if isinstance(value, Kernel):
+            value = kernel_to_dict(value)
+        elif isinstance(value, np.ndarray | tuple):
+            value = np.asarray(value).tolist()
+        data[part.name] = value
+    return data
+
+
+def kernel_from_dict(data: Any) -> Kernel:
+    """The kernel that `kernel_to_dict` described."""
+    if not isinstance(data, Mapping) or "type" not in data:
+        raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
+    made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
+    arguments = {
+        name: kernel_from_dict(value) if name in ("left", "right", "kernel") else value
+        for name, value in data.items()
+        if name != "type"
+    }
+    known = [part.name for part in fields(made)]  # type: ignore[arg-type]
+    for name in arguments:
+        require_choice(f"setting of the {data['type']} kernel", name, known)
+    try:
+        return made(**arguments)
+    except TypeError:
+        raise InputError(f"the {data['type']} kernel needs {known}, got {sorted(arguments)}") from None
+
+
+def problem_to_dict(problem: Problem) -> dict[str, Any]:
+    """A problem as plain data."""
+    labels = problem.decisions.labels
+    return {
+        "points": problem.decisions.points.tolist(),
+        "labels": None if labels is None else [dict(label) for label in labels],
+        "kernel": kernel_to_dict(problem.kernel),
+        "noise_std": problem.noise_std,
+        "bias_std": problem.bias_std,
+        "norm_bound": problem.norm_bound,
+        "horizon": problem.horizon,
+        "prior_mean": np.asarray(problem.prior_mean).tolist(),
+        "beta": problem.beta,
+        "ridge": problem.ridge,
+    }
+
+
+def problem_from_dict(data: dict[str, Any]) -> Problem:
+    """The problem that `problem_to_dict` described."""
+    rest = {name: value for name, value in data.items() if name not in ("points", "labels", "kernel")}
+    return Problem(Decisions(data["points"], data["labels"]), kernel_from_dict(data["kernel"]), **rest)
+
+
+def policy_to_dict(policy: Policy) -> dict[str, Any]:
+    """A policy as plain data."""
+    return policy.settings()
+
+
+def policy_from_dict(data: dict[str, Any]) -> Policy:
+    """The policy that `policy_to_dict` described."""
+    return make_policy(**data)
+
+
+def privacy_to_dict(privacy: Privacy) -> dict[str, Any]:
+    """A trust model as plain data."""
+    return asdict(privacy) if isinstance(privacy, Private) else {"model": privacy.model}
+
+
+def privacy_from_dict(data: dict[str, Any]) -> Privacy:
+    """The trust model that `privacy_to_dict` described."""
+    if data.get("model") == "none":
+        return NoPrivacy()
+    known = [part.name for part in fields(Private)]
+    for name in data:
+        require_choice("setting of privacy", name, known)
+    try:
+        return Private(**data)
+    except TypeError:
+        raise InputError(f"privacy needs a model and an epsilon, got {sorted(data)}") from None
+
+
+def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
+    """The entries of a ledger as plain data; None stands for an infinite eps."""
+    return [entry.as_dict() for entry in ledger.entries]
+
+
+def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
+    """The ledger that `ledger_to_list` described."""
+    return Ledger(budget, [entry_from_dict(row) for row in data])
+
+
+def entry_from_dict(row: dict[str, Any]) -> Entry:
+    """The entry that `Entry.as_dict` described."""
+    epsilon = float("inf") if row["epsilon"] is None else row["epsilon"]
+    return Entry(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
+
+
+def plan_to_dict(plan: Plan) -> dict[str, Any]:
+    """A plan as plain data."""
+    return {
+        "phase": plan.phase,
+        "arms": plan.arms.tolist(),
+        "pulls": plan.pulls.tolist(),
+        "participants": plan.participants,
+        "reference": plan.reference,
+        "reports": plan.reports,
+    }
+
+
+def plan_from_dict(data: dict[str, Any]) -> Plan:
+    """The plan that `plan_to_dict` described."""
+    arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
+    return Plan(data["phase"], arms, pulls, data["participants"], data["reference"], data["reports"])
+
+
+def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
+    """Feedback as plain data."""
+    return {
+        "mean": feedback.mean.tolist(),
+        "count": feedback.count,
+        "noise": None if feedback.noise is None else feedback.noise.tolist(),
+        "clipping": None if feedback.clipping is None else feedback.clipping.tolist(),
+        "printed": feedback.printed,
+    }
+
+
+def feedback_from_dict(data: dict[str, Any]) -> Feedback:
+    """The feedback that `feedback_to_dict` described."""
+    noise, clipping = (None if data[name] is None else np.array(data[name], float) for name in ("noise", "clipping"))
+    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"])
+
+
+def seal(kind: str, content: dict[str, Any]) -> str:
+    """A document: what it is, its version, a checksum and the content."""
+    head = {"format": kind, "version": VERSION, "checksum": _checksum(content)}
+    return json.dumps({**head, "content": content}, allow_nan=False)
+
+
+def unseal(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]], Decoded]) -> Decoded:
+    """The decoded content of a sealed document, or an `InputError` that says what is wrong with it."""
+    remedy = "restore it from a copy"
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source} is damaged (line {error.lineno}, column {error.colno}: {error.msg}); {remedy}"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{source} is damaged (nested too deeply); {remedy}") from None
+    if not isinstance(document, dict) or document.get("format") != kind:
+        raise InputError(f"{source} is not a {kind} file; name the file that was saved as one")
+    version = document.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads up to {VERSION}; upgrade voxpop to open it"
+        )
+    require_integer(f"the format version of {source}", version, least=1)
+    content = document.get("content")
+    if not isinstance(content, dict) or document.get("checksum") != _checksum(content):
+        raise InputError(f"{source} is damaged (its checksum does not match its content); {remedy}")
+    try:
+        return decode(content)
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{source} is damaged ({type(error).__name__}: {error}); {remedy}") from None
+
+
+def _checksum(content: dict[str, Any] | None) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Simulated people, named studies, measurements against the truth, experiments and benchmarks."""

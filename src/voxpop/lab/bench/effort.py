@@ -1,0 +1,48 @@
+"""What a selection computes, counted: it depends on the problem alone, where seconds depend on the machine's day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from voxpop.core.errors import Array
+from voxpop.selection.factor import Factor
+from voxpop.selection.posterior import Posterior
+
+
+@dataclass
+class Effort:
+    """Operations so far."""
+
+    flops: float = 0.0
+    kernel_values: int = 0
+
+    def column(self, actions: int, before: int) -> None:
+        """One more column of the factor of some actions."""
+        self.kernel_values += actions
+        self.flops += 2.0 * actions * (before + 1)
+
+    def columns(self, actions: int, start: int, stop: int) -> None:
+        """Some more columns."""
+        for before in range(start, stop):
+            self.column(actions, before)
+
+
+@contextmanager
+def counted() -> Iterator[Effort]:
+    """A context in which what lazy selection computes is counted, action by action and column by column."""
+    effort = Effort()
+    extend, observe = Factor.extend, Posterior.observe
+
+    def extended(self: Factor, root: Array, arms: list[int]) -> None:
+        effort.columns(self.size, self.columns, len(arms))
+        extend(self, root, arms)
+
+    def observed(self: Posterior, position: int, rounds: int) -> None:
+        effort.column(len(self.candidates), len(self.factor))
+        observe(self, position, rounds)
+
+    with patch.object(Factor, "extend", extended), patch.object(Posterior, "observe", observed):
+        yield effort

@@ -1,0 +1,28 @@
+"""The figures: what is timed against what, and what must be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from voxpop.lab.bench.large import growth, large_set, plain_loop, widths
+from voxpop.lab.bench.peers import other_policies, round_by_round
+from voxpop.lab.bench.results import Results
+from voxpop.lab.bench.studies import crowds, small_studies
+
+
+def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
+    """Everything there is to measure, piece by piece, by what it is about."""
+    sizes, arms, horizons = [10_000, 30_000, 100_000], [50, 100, 200], [300, 1000, 3000]
+    if not quick:
+        sizes, arms, horizons = [*sizes, 300_000], [*arms, 400], [*horizons, 10_000]
+    return {
+        "the plain program": partial(small_studies, 1 if quick else 5),
+        "the plain loop": partial(plain_loop, 10_000, 200),
+        "a large decision set": partial(large_set, 100_000 if quick else 1_000_000, 300),
+        "affine widths": partial(widths, 100_000, 200),
+        "growth with n and H": partial(growth, sizes, arms),
+        "GP-UCB": partial(round_by_round, horizons),
+        "crowds": crowds,
+        "other policies": partial(other_policies, 1000 if quick else 5000),
+    }

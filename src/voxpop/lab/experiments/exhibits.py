@@ -1,0 +1,196 @@
+"""An exhibit: a figure or table of the paper, the runs it needs, and what it claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.lab.experiments.records import Record
+from voxpop.lab.trials import Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
+SURE = 2.0  # standard errors from which on a difference counts
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    seeds: int = 20
+    horizon: int = 40_000
+    private_horizon: int = 1_000_000
+    data: str | None = None  # the folder of the light-sensor data
+    note: str = ""  # what to say on every figure
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies that can be run."""
+        return STUDIES if self.data is not None else tuple(name for name in STUDIES if name != "light")
+
+    def trials(self, study: str, policy: str, **chosen: Any) -> tuple[Trial, ...]:
+        """The same trial for every seed."""
+        first = Trial(study, policy, horizon=self.horizon, data=self.data if study == "light" else None)
+        return tuple(replace(first, seed=seed, **chosen) for seed in range(self.seeds))
+
+
+FULL = Scale()
+QUICK = Scale(seeds=3, horizon=4_000, private_horizon=50_000, note="quick: 3 seeds, T = 4,000 (private: 50,000)")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one policy in one setting, by seed; a run that failed is missing."""
+
+    records: Mapping[int, Record]
+    trials: tuple[Trial, ...]
+
+    def __getitem__(self, name: str) -> Array:
+        """One number of every run."""
+        return np.array([getattr(record, name) for record in self.records.values()], dtype=float)
+
+    def mean(self, name: str = "regret") -> float:
+        """The mean over runs."""
+        return float(self[name].mean())
+
+    def std(self, name: str = "regret") -> float:
+        """The standard deviation over runs."""
+        return float(self[name].std())
+
+    @cached_property
+    def curves(self) -> Array:  # (runs, grid)
+        """Cumulative regret."""
+        return np.array([record.curve for record in self.records.values()])
+
+    @property
+    def kept(self) -> str:
+        """In how many runs the best action was never dropped."""
+        return f"{sum(record.kept for record in self.records.values())}/{len(self.records)}"
+
+
+Cells = Mapping[str, Cell]
+Verdict = Literal["reproduced", "not reproduced", "undecided", "reached", "not reached"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim, what we saw, and what follows."""
+
+    claim: str
+    verdict: Verdict
+    evidence: str
+    reason: str = ""  # why, where it does not reproduce or needs a word
+    target: bool = False  # a target of our own, not a claim of the paper
+
+    def as_target(self) -> Finding:
+        """A target of our own is reached or not; there is nothing to reproduce."""
+        words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
+        return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
+
+    def because(self, reason: str) -> Finding:
+        """The finding with its reason, which is given only if the claim does not simply reproduce."""
+        return self if self.verdict in ("reproduced", "reached") else replace(self, reason=reason)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table."""
+
+    title: str
+    label: str  # of the paper; "" if it is ours
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An exhibit made from its runs."""
+
+    figure: Figure | None
+    tables: Sequence[Sheet] = ()
+    findings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or table to make."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]  # of the paper; () if it is ours
+    series: Mapping[str, tuple[Trial, ...]]
+    present: Callable[[Cells], Shown]
+    text: str = ""  # what there is to see
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every run it needs."""
+        return [trial for trials in self.series.values() for trial in trials]
+
+
+def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: float = 1.0) -> Finding:
+    """Whether one mean is below `factor` times another, beyond chance: paired by seed, two standard errors."""
+    a, b = _paired(less, more, name)
+    if not len(a):
+        return Finding(claim, "undecided", "no seed was run by both")
+    verdict = sign(a - factor * b)
+    share = f" ({a.mean() / b.mean():.2g} times)" if b.mean() else ""
+    return Finding(claim, verdict, f"{quantity(a.mean())} against {quantity(b.mean())}{share}, {len(a)} seeds")
+
+
+def sign(differences: Array) -> Verdict:
+    """Reproduced if the differences are negative on average, beyond chance."""
+    if len(differences) < 2:
+        return "undecided"
+    mean = float(differences.mean())
+    if abs(mean) <= SURE * float(differences.std(ddof=1)) / math.sqrt(len(differences)):
+        return "undecided"
+    return "reproduced" if mean < 0 else "not reproduced"
+
+
+def trend(claim: str, cells: Mapping[Any, Cell], name: str, rises: bool) -> Finding:
+    """Whether a mean falls (or rises) along the cells: from first to last, with no step the other way beyond chance."""
+    keys, signs = list(cells), -1.0 if rises else 1.0
+    ends = _step(cells[keys[0]], cells[keys[-1]], name, signs)
+    against = [
+        f"{first} to {second}"
+        for first, second in pairwise(keys)
+        if _step(cells[first], cells[second], name, signs) == "not reproduced"
+    ]
+    verdict: Verdict = "not reproduced" if against else ends
+    values = ", ".join(f"{key}: {quantity(cell.mean(name))}" for key, cell in cells.items())
+    return Finding(claim, verdict, values + (f"; the other way from {', '.join(against)}" if against else ""))
+
+
+def _step(first: Cell, second: Cell, name: str, signs: float) -> Verdict:
+    before, after = _paired(first, second, name)
+    return sign(signs * (after - before))
+
+
+def _paired(one: Cell, other: Cell, name: str) -> tuple[Array, Array]:
+    """One number of the runs that both have, seed by seed."""
+    seeds = [seed for seed in one.records if seed in other.records]
+    values = [[getattr(cell.records[seed], name) for seed in seeds] for cell in (one, other)]
+    return np.array(values[0], dtype=float), np.array(values[1], dtype=float)
+
+
+def quantity(value: float) -> str:
+    """A number as tables show it.
+
+    >>> [quantity(value) for value in (5870, 0.1234, 2.1e7)]
+    ['5,870', '0.123', '2.1e+07']
+    """
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,50 @@
+"""Regret and communication, from the log of a run and the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """What a run cost."""
+
+    regret: float  # eq:regret
+    communication: int  # eq:comm_cost
+    participants: int
+    switches: int
+
+
+def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metrics:
+    """The cost of the phases and of playing the final action for the rounds that are left."""
+    arms, pulls = played(plans, final, horizon)
+    return Metrics(
+        regret=float((f.max() - f[arms]) @ pulls),
+        communication=sum(plan.numbers for plan in plans),
+        participants=sum(plan.participants for plan in plans),
+        switches=int(np.count_nonzero(np.diff(arms))),
+    )
+
+
+def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, Indices]:
+    """Every action in the order it was played, with its rounds, up to the horizon."""
+    plans = list(plans)
+    left = horizon - sum(plan.length for plan in plans)
+    arms = [plan.arms for plan in plans] + [np.array([final] if left else [], dtype=np.intp)]
+    pulls = [plan.pulls for plan in plans] + [np.array([left] if left else [], dtype=np.intp)]
+    return np.concatenate(arms), np.concatenate(pulls)
+
+
+def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:
+    """Rounds and cumulative regret at every change of action: the curve is straight in between."""
+    arms, pulls = played(plans, final, horizon)
+    rounds = np.concatenate([[0], np.cumsum(pulls)])
+    regret = np.concatenate([[0.0], np.cumsum((f.max() - f[arms]) * pulls)])
+    return rounds.astype(float), regret

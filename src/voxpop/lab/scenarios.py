@@ -1,0 +1,182 @@
+"""The named studies: a problem, a population to ask, the truth to measure against, and the paper's settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.calibration.fit import Calibration, calibrate
+from voxpop.calibration.pilot import Pilot
+from voxpop.core.errors import Array, InputError, require_choice, require_integer
+from voxpop.core.kernels import SquaredExponential
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Decisions, Float, Space
+from voxpop.lab.populations import Population
+from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, rescale
+from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.light import load_light
+from voxpop.lab.populations.pricing import Customers
+from voxpop.runtime.random_streams import stream
+
+LENGTH_SCALE = 0.2
+PAPER_HORIZON = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Everything a simulated study needs."""
+
+    name: str
+    problem: Problem
+    population: Population
+    f: Array  # (n,) the truth, for metrics only
+    settings: dict[str, Any] = field(default_factory=dict)  # the policy's
+    calibration: Calibration | None = None
+    pilot_numbers: int = 0  # answers that the pilot took
+    reward: str = "reward"  # what the reward is called
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller may choose; None leaves it to the study."""
+
+    seed: int = 0
+    size: int | None = None
+    horizon: int | None = None
+    data: Path | None = None
+    noise_std: float | None = None
+    bias_std: float | None = None
+    true_norm: bool = False  # B from the truth instead of the paper's
+
+    def rounds(self, default: int) -> int:
+        """The horizon, or the study's own."""
+        return default if self.horizon is None else self.horizon
+
+    def noise(self, default: float) -> float:
+        """sigma, or the study's own."""
+        return default if self.noise_std is None else self.noise_std
+
+    def bias(self, default: float) -> float:
+        """v, or the study's own."""
+        return default if self.bias_std is None else self.bias_std
+
+
+def synthetic(options: Options) -> Scenario:
+    """A random function of known norm in the RKHS (sec:synthetic_func)."""
+    kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
+    points = _points(options, dimension)
+    function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
+    problem = Problem(points, kernel, options.noise(0.01), options.bias(0.1), norm, options.rounds(PAPER_HORIZON))
+    return _gp_scenario("synthetic", problem, function(points), alpha=0.7, ratio=1.6)
+
+
+def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], Scenario]:
+    """A standard test function scaled to [-1, 1], with the paper's norm bound of 1 (sec:benchmark_function)."""
+
+    def make(options: Options) -> Scenario:
+        function = FUNCTIONS[name]
+        points = _points(options, len(function.low))
+        kernel, horizon = SquaredExponential(LENGTH_SCALE), options.rounds(PAPER_HORIZON)
+        noise, bias = options.noise(noise_std), options.bias(math.sqrt(0.001))
+        f = rescale(function(points))
+        problem = _with_norm(Problem(points, kernel, noise, bias, 1.0, horizon), f, options)
+        return _gp_scenario(name, problem, f, alpha=alpha, ratio=1.6)
+
+    return make
+
+
+def light(options: Options) -> Scenario:
+    """Which of 41 sensors gets the most light (sec:real_world_data)."""
+    if options.data is None:
+        raise InputError("the light study reads its data from a folder; name it with --data FOLDER")
+    if options.size is not None:
+        raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
+    f, matrix = load_light(options.data)
+    noise, bias, horizon = options.noise(0.01), options.bias(0.1), options.rounds(PAPER_HORIZON)
+    problem = _with_norm(Problem.of_matrix(matrix, noise, bias, float(f.max()), horizon), f, options)
+    return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
+
+
+PILOT_USERS, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
+
+
+def pricing(options: Options) -> Scenario:
+    """The price of a product for customers with their own willingness to pay.
+
+    Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
+    """
+    if options.noise_std is not None or options.bias_std is not None or options.true_norm:
+        raise InputError("the pricing study takes noise, bias and norm bound from its pilot; leave them out")
+    size = 101 if options.size is None else options.size
+    require_integer("size of the pricing study", size, least=PILOT_PRICES)
+    space = Space(price=Float(2.0, 12.0))
+    decisions = space.grid(size)
+    customers = Customers(np.array([label["price"] for label in decisions]))
+    arms = np.linspace(0, size - 1, PILOT_PRICES).round().astype(np.intp)
+    plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_USERS)
+    answers = customers.observe(plan, PILOT_USERS, stream(options.seed, "pilot"))
+    tried = Decisions(decisions.points[arms], [decisions[i] for i in arms])
+    calibration = calibrate(Pilot.of_matrix(tried, answers, PILOT_ROUNDS), space)
+    return Scenario(
+        "pricing",
+        calibration.problem(decisions, options.rounds(20_000)),
+        customers,
+        customers.profit,
+        {"alpha": 0.7, "ratio": 1.6},
+        calibration,
+        plan.numbers,
+        reward="profit per customer",
+    )
+
+
+SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
+    "synthetic": synthetic,
+    "sphere": benchmark("sphere", 0.01, 0.7),
+    "camel": benchmark("camel", 0.01, 0.7),
+    "michalewicz": benchmark("michalewicz", 0.1, 0.6),
+    "light": light,
+    "pricing": pricing,
+}
+
+
+def make_scenario(name: str, options: Options | None = None) -> Scenario:
+    """The study of that name.
+
+    >>> make_scenario("sphere", Options(seed=1, size=20)).problem.size
+    20
+    """
+    options = options or Options()
+    if options.size is not None:
+        require_integer("size", options.size, least=1, most=10**6)
+    return SCENARIOS[require_choice("study", name, SCENARIOS)](options)
+
+
+def _points(options: Options, dimension: int) -> Array:
+    """Uniform random points: a symmetric grid would tie the camel's optima."""
+    return stream(options.seed, "layout").uniform(size=(100 if options.size is None else options.size, dimension))
+
+
+def least_norm(problem: Problem, f: Array) -> float:
+    """The least norm of a function in the RKHS with these values on the decisions: sqrt(f'K^-1 f).
+
+    Directions in which K vanishes to rounding are left out, so the norm is a little too small if K is singular.
+    """
+    every = np.arange(problem.size)
+    values, vectors = np.linalg.eigh(problem.covariance(every, every))
+    kept = values > problem.size * np.finfo(float).eps * values[-1]
+    return float(np.linalg.norm((vectors.T @ (f - problem.means))[kept] / np.sqrt(values[kept])))
+
+
+def _with_norm(problem: Problem, f: Array, options: Options) -> Problem:
+    """The problem, with the true norm for its bound if that is wanted; the paper grants it to `synthetic` only."""
+    return replace(problem, norm_bound=least_norm(problem, f)) if options.true_norm else problem
+
+
+def _gp_scenario(name: str, problem: Problem, f: Array, **settings: float) -> Scenario:
+    return Scenario(name, problem, GPUsers(problem, f), f, settings)

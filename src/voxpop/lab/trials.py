@@ -1,0 +1,83 @@
+"""A trial: one simulated run, described by plain data, so that it can be repeated, sent to a worker and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from voxpop.drivers.simulate import Run, Step, simulate
+from voxpop.lab.scenarios import Options, Scenario, make_scenario
+from voxpop.policies import Policy, make_policy, settings_of
+from voxpop.policies.dpbe import matching_users
+from voxpop.privacy import Privacy, make_privacy
+
+Watch = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A study, a policy, a trust model and a seed; None leaves a choice to the study.
+
+    >>> Trial("sphere", size=20, horizon=500).run().metrics.participants > 0
+    True
+    """
+
+    study: str
+    policy: str = "dpbe"
+    seed: int = 0
+    horizon: int | None = None
+    size: int | None = None
+    alpha: float | None = None
+    ratio: float | None = None
+    noise_std: float | None = None
+    bias_std: float | None = None
+    true_norm: bool = False
+    privacy: str = "none"
+    epsilon: float | None = None
+    delta: float = 1e-6
+    calibration: str = "exact"
+    floor: int | None = None
+    data: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was chosen, as plain data."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def scenario(self) -> Scenario:
+        """The study."""
+        return make_scenario(
+            self.study,
+            Options(
+                seed=self.seed,
+                size=self.size,
+                horizon=self.horizon,
+                data=None if self.data is None else Path(self.data),
+                noise_std=self.noise_std,
+                bias_std=self.bias_std,
+                true_norm=self.true_norm,
+            ),
+        )
+
+    def trust(self) -> Privacy:
+        """The trust model."""
+        return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
+
+    def make_policy(self, scenario: Scenario) -> Policy:
+        """The policy with the study's settings, but for those chosen here.
+
+        `dpbe-fixed` asks as many people a phase as make its cost that of `dpbe-paper`, which is run for that.
+        """
+        chosen = {name: value for name in ("alpha", "ratio") if (value := getattr(self, name)) is not None}
+        own = {name: value for name, value in scenario.settings.items() if name in settings_of(self.policy)}
+        settings = {**own, **chosen}
+        if self.policy == "dpbe-fixed":
+            reference = simulate(scenario, make_policy("dpbe-paper", **settings), self.seed)
+            settings["users"] = matching_users(reference.plans)
+        return make_policy(self.policy, **settings)
+
+    def run(self, watch: Watch | None = None) -> Run:
+        """Simulate it."""
+        scenario = self.scenario()
+        return simulate(scenario, self.make_policy(scenario), self.seed, self.trust(), watch)

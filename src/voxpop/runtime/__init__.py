@@ -1,0 +1,1 @@
+"""The machine: its memory, its threads, and repeatable random streams."""

@@ -1,0 +1,61 @@
+"""Threads and compiled code: neither for small problems, which they slow down, both for large ones."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which linear algebra runs on one thread."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1)
+    return limit
+
+
+@cache
+def load_compiled() -> ModuleType | None:
+    """The compiled code, if numba is installed; loading it takes half a second, so only large problems do."""
+    try:
+        from voxpop.widths import compiled
+    except ImportError:
+        return None
+    return compiled
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers that do independent pieces of work side by side; NumPy lets go of the interpreter meanwhile."""
+
+    workers: int
+    executor: ThreadPoolExecutor | None
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """The results, in the order of the items."""
+        if self.executor is None:
+            return [work(item) for item in items]
+        return list(self.executor.map(work, items))
+
+
+@contextmanager
+def pool() -> Iterator[Pool]:
+    """As many workers as linear algebra had threads, each with linear algebra on one thread."""
+    libraries = _controller().info()
+    workers = max((library["num_threads"] for library in libraries if library["user_api"] == "blas"), default=1)
+    if workers == 1:
+        yield Pool(1, None)
+        return
+    with one_thread(), ThreadPoolExecutor(workers) as executor:
+        yield Pool(workers, executor)

@@ -1,0 +1,159 @@
+"""The factor V of many actions, with cov = K - V V': kept in tiles, extended by matrix products, halved where safe.
+
+With L the factor of the arms' regularised kernel matrix, the columns of the batches d..h are
+
+    V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
+
+In single precision this takes half the memory and half the time, and the variances that come of it are wrong by at most
+`rounding.Slack`, which docs/mathematics.md derives. Whoever reads them as bounds adds it, and decides if that is sharp.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from voxpop.core.errors import Array, Numbers
+from voxpop.core.problem import Indices, Problem
+from voxpop.runtime.memory import require_room
+from voxpop.runtime.threads import load_compiled, pool
+from voxpop.selection.rounding import FLUSH
+
+CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
+TILE = 4096  # actions that are brought up to date together
+PANEL = 64  # columns of the factor that are allocated together
+
+
+class Factor:
+    """V, and the posterior variances, of many candidate actions."""
+
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
+        self._compiled = load_compiled() or Reference  # loaded now, for the kernel too
+        self.problem, self.size = problem, len(candidates)
+        self._tile = min(TILE, self.size)
+        self._tiles = -(-self.size // self._tile)
+        # The last tile is filled up with its last action, so that all tiles are whole.
+        filled = np.minimum(np.arange(self._tiles * self._tile), self.size - 1)
+        points = problem.decisions.points[candidates[filled]].reshape(self._tiles, self._tile, -1)
+        self._points = np.ascontiguousarray(points.transpose(0, 2, 1))  # (tiles, dimensions, actions of a tile)
+        self._prior = problem.prior_variance[candidates[filled]]
+        self._panels: list[Numbers] = []  # V', (tiles, PANEL, actions of a tile) each
+        self.clear()
+
+    def clear(self) -> None:
+        """Condition on nothing, in double precision."""
+        self.columns, self.single = 0, False
+        self._panels.clear()
+        self._variance = self._prior.copy()
+
+    @property
+    def variance(self) -> Array:
+        """The variance of every candidate; in single precision within the slack."""
+        return self._variance[: self.size]
+
+    @property
+    def bytes(self) -> int:
+        """The memory that V takes."""
+        return sum(panel.nbytes for panel in self._panels)
+
+    def extend(self, root: Array, arms: list[int]) -> None:
+        """Condition on the batches that are missing, given all arms and L."""
+        while self.columns < len(arms):
+            low, start = self.columns, self.columns % PANEL
+            if start == 0:
+                self._panels.append(self._panel())
+            high = min(low - start + PANEL, len(arms))
+            points = self.problem.decisions.points[arms[low:high]]
+            advance = partial(self._advance, self._rounded(root[low:high, :high]), points, low)
+            with pool() as workers:
+                workers.map(advance, range(self._tiles))
+            self.columns = high
+
+    def of(self, positions: Indices) -> Array:
+        """The columns of V' of some positions, in order, (batches, positions)."""
+        found = np.empty((self.columns, len(positions)))
+        edges = np.searchsorted(positions, self._tile * np.arange(self._tiles + 1))
+        for tile, (low, high) in enumerate(pairwise(edges)):
+            for start, panel in zip(range(0, self.columns, PANEL), self._panels, strict=False):
+                rows = panel[tile, : self.columns - start]
+                found[start : start + len(rows), low:high] = rows[:, positions[low:high] - tile * self._tile]
+        return found
+
+    def adopt(self, columns: Array, variance: Array) -> None:
+        """Take over V', (batches, candidates), and the variances that come of it."""
+        self.columns, self._variance[: self.size] = len(columns), variance
+        padded = np.pad(columns, ((0, 0), (0, len(self._variance) - self.size)), mode="edge")
+        for start in range(0, len(columns), PANEL):
+            part = padded[start : start + PANEL].reshape(-1, self._tiles, self._tile)
+            self._panels.append(self._panel())
+            self._panels[-1][:, : len(part)] = part.transpose(1, 0, 2)
+
+    def narrow(self) -> None:
+        """Go on in single precision."""
+        self.single = True
+        for number, panel in enumerate(self._panels):
+            used, narrow = min(PANEL, self.columns - number * PANEL), np.empty(panel.shape, np.float32)
+            for wide, out in zip(panel, narrow, strict=True):
+                self._compiled.narrow(wide[:used], out[:used], FLUSH)
+            self._panels[number] = narrow
+
+    def _advance(self, rows: Numbers, arms: Array, low: int, tile: int) -> None:
+        """Condition one tile on some batches, whose columns are in the last panel."""
+        multiply, start = get_blas_funcs("gemm", (rows,)), low % PANEL
+        variance = self._variance[tile * self._tile : (tile + 1) * self._tile]
+        new = self._panels[-1][tile, start : start + len(arms)]  # (batches, actions)
+        self._kernel(new, arms, self._points[tile].T)
+        for first, panel in zip(range(0, low, PANEL), self._panels, strict=False):
+            last = min(first + PANEL, low)
+            # In place: BLAS counts by columns, so to it these are the transposes.
+            multiply(-1.0, panel[tile, : last - first].T, rows[:, first:last].T, 1.0, new.T, overwrite_c=1)
+        self._compiled.condition(rows[:, low:], new, variance, FLUSH if self.single else 0.0)
+
+    def _kernel(self, out: Numbers, arms: Array, points: Array) -> None:
+        """Fill in K(arms, points), a few rows at a time."""
+        step = max(1, CACHED // self._tile)
+        room = np.empty((step, len(points))) if self.single else None
+        for top in range(0, len(arms), step):
+            part = out[top : top + step]
+            exact: Any = part if room is None else room[: len(part)]
+            self.problem.kernel.fill(exact, arms[top : top + step], points)
+            if self.single:
+                self._compiled.narrow(exact, part, FLUSH)
+
+    def _rounded(self, rows: Array) -> Numbers:
+        """Rows of L, in the precision of V."""
+        if not self.single:
+            return rows
+        out = np.empty(rows.shape, np.float32)
+        self._compiled.narrow(np.ascontiguousarray(rows), out, FLUSH)
+        return out
+
+    def _panel(self) -> Numbers:
+        shape, kind = (self._tiles, PANEL, self._tile), np.float32 if self.single else np.float64
+        needed = self.bytes + math.prod(shape) * np.dtype(kind).itemsize
+        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches a phase")
+        return np.empty(shape, kind)
+
+
+class Reference:
+    """What compiled code does, readable."""
+
+    @staticmethod
+    def narrow(wide: Numbers, out: Numbers, flush: float) -> None:
+        """Round to the precision of out, and what is smaller than flush to zero."""
+        out[:] = np.where(np.abs(wide) < flush, 0.0, wide)
+
+    @staticmethod
+    def condition(root: Numbers, columns: Numbers, variance: Array, flush: float) -> None:
+        """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances."""
+        # In place: BLAS counts by columns, so to it these are the transposes.
+        solve = get_blas_funcs("trsm", (columns,))
+        solve(1.0, root, columns.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        columns[np.abs(columns) < flush] = 0.0
+        variance -= np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
+        np.maximum(variance, 0.0, out=variance)

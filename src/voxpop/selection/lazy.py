@@ -1,0 +1,187 @@
+"""Selection among many actions, without touching every action at every batch, and with the same arms.
+
+The posterior variance of an action only falls, so a stale value is an upper bound (Minoux, 1978). A frontier, the few
+actions of largest variance, is kept up to date batch by batch like a small problem. As long as its largest variance
+exceeds every stale one outside, it is the largest of all; when it does not, all actions catch up with the batches they
+missed, by matrix products (`factor.py`), and a new frontier is drawn. A frontier of many actions is itself kept in this
+way. Outside the frontier a bound is enough, so V may be in single precision there; the frontier, which decides, is in
+double precision.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.core.problem import Indices, Problem
+from voxpop.selection.factor import PANEL, Factor
+from voxpop.selection.posterior import TIE, Batches, Posterior
+from voxpop.selection.rounding import Slack
+
+FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
+NESTED = 1024  # actions beyond which a frontier has a frontier of its own
+WORTH_NARROWING, WORTH_WIDENING = 0.25, 0.5  # the slack as a share of the gap between the frontier and the rest
+
+
+class Root:
+    """L, the factor of the arms' regularised kernel matrix; an arm that was played twice has two rows."""
+
+    def __init__(self) -> None:
+        self.arms: list[int] = []
+        self.matrix = np.zeros((PANEL, PANEL))  # with room for more batches
+
+    def append(self, arm: int, row: Array, total: float) -> None:
+        """One more batch: the arm's own row of V, and the variance of what was observed."""
+        used = len(self.arms)
+        if used == len(self.matrix):
+            self.matrix = np.pad(self.matrix, (0, used))
+        self.matrix[used, :used] = row
+        self.matrix[used, used] = math.sqrt(total)
+        self.arms.append(arm)
+
+    def replace(self, arms: list[int], matrix: Array) -> None:
+        """Another L, of the same posterior."""
+        self.arms = arms
+        self.matrix[: len(arms), : len(arms)] = matrix
+
+
+class Layer:
+    """Many candidate actions with a frontier, which is exact; the others have upper bounds."""
+
+    def __init__(self, problem: Problem, candidates: Indices, root: Root, factor: Factor, may_narrow: bool) -> None:
+        self.problem, self.candidates, self._root, self._factor = problem, candidates, root, factor
+        self._slack = Slack(float(problem.prior_variance[candidates].max()), PANEL)
+        self._next_try = PANEL if may_narrow else math.inf  # columns at which to try single precision
+        self._draw_frontier()
+
+    def most_uncertain(self) -> int:
+        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        while True:
+            place = self._front.most_uncertain()
+            decided = (1 - TIE) * self._front.variance_of(place) > self._outside  # and no tie with the rest
+            if decided or not self._sharpen():
+                return int(self._frontier[place])
+
+    def variance_of(self, position: int) -> float:
+        """The variance of the candidate that was just found most uncertain."""
+        return self._front.variance_of(self._place(position))
+
+    def row_of(self, position: int) -> Array:
+        """The row of V of the candidate that was just found most uncertain."""
+        return self._front.row_of(self._place(position))
+
+    def observe(self, position: int, rounds: int) -> None:
+        """Condition on a batch of rounds of the candidate that was just found most uncertain."""
+        self._front.observe(self._place(position), rounds)
+
+    def _place(self, position: int) -> int:
+        """Where a position is in the frontier."""
+        return int(np.searchsorted(self._frontier, position))
+
+    def _seen(self) -> Array:
+        """L of the batches that all actions are conditioned on."""
+        return self._root.matrix[: self._factor.columns, : self._factor.columns]
+
+    def _sharpen(self) -> bool:
+        """Make the bounds sharper; False if all are exact, and the frontier has the first of the largest."""
+        if self._factor.columns < len(self._root.arms):
+            self._catch_up()
+        elif self._factor.single:
+            self._widen()
+        else:
+            return False
+        return True
+
+    def _catch_up(self) -> None:
+        """Bring every action up to date, draw a new frontier, and choose the precision to go on with."""
+        self._factor.extend(self._root.matrix, self._root.arms)
+        self._draw_frontier()
+        gap = self._front.variance_of(self._front.most_uncertain()) - self._outside
+        if self._factor.single:
+            slack = self._slack.of(self._seen())
+            self._outside += slack
+            if slack > WORTH_WIDENING * gap:
+                self._widen()
+        elif self._worth_narrowing(WORTH_NARROWING * gap):
+            self._factor.narrow()
+
+    def _worth_narrowing(self, most: float) -> bool:
+        """Whether the slack of single precision would be less than this; seldom asked, as finding out takes time."""
+        size = self._factor.columns
+        if size < self._next_try or self._slack.at_least(size) >= most:
+            return False
+        self._next_try = size + size // 4
+        return self._slack.of(self._seen()) < most
+
+    def _widen(self) -> None:
+        """Begin again, in double precision for good."""
+        self._next_try = math.inf
+        self._factor.clear()
+        self._catch_up()
+
+    def _draw_frontier(self) -> None:
+        """The actions of largest variance, with the first of the largest, and the largest variance that is left out."""
+        variance = self._factor.variance
+        first = int((variance >= (1 - TIE) * variance.max()).argmax())
+        size = min(max(len(variance) // FRONTIER, LEAST_FRONTIER), len(variance) - 1)
+        parted = np.argpartition(-variance, size)
+        self._outside = float(variance[parted[size]])
+        self._frontier = np.union1d(parted[:size], [first])  # in the order of the candidates, as ties are decided
+        self._front = self._exactly(self._frontier)
+
+    def _exactly(self, positions: Indices) -> Layer | Posterior:
+        """Some positions, up to date in double precision."""
+        chosen = self.candidates[positions]
+        factor = Factor(self.problem, chosen)
+        if self._factor.single:
+            factor.extend(self._root.matrix, self._root.arms[: self._factor.columns])
+        else:
+            factor.adopt(self._factor.of(positions), self._factor.variance[positions])
+        if len(chosen) > NESTED:
+            return Layer(self.problem, chosen, self._root, factor, may_narrow=False)
+        return Posterior(self.problem, chosen).resume(factor.variance, factor.of(np.arange(len(chosen))))
+
+
+class LazyPosterior(Batches):
+    """The posterior variance of many candidate actions, as far as it must be known."""
+
+    def __init__(self, problem: Problem, candidates: Indices) -> None:
+        super().__init__(problem, candidates)
+        self._root, self._limit = Root(), PANEL  # rows of L at which merging repeated arms is considered
+        self._layer = self._begin()
+
+    def most_uncertain(self) -> int:
+        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        if len(self._root.arms) >= self._limit:
+            self._merge()
+        return self._layer.most_uncertain()
+
+    def variance_of(self, position: int) -> float:
+        """The variance of the candidate that was just found most uncertain."""
+        return self._layer.variance_of(position)
+
+    def observe(self, position: int, rounds: int) -> None:
+        """Condition on a batch of rounds of the candidate that was just found most uncertain."""
+        variance = self._layer.variance_of(position)
+        total = variance + self.problem.ridge / rounds
+        self._root.append(int(self.candidates[position]), self._layer.row_of(position), total)
+        self._layer.observe(position, rounds)
+        self.record(position, rounds, variance)
+
+    def _begin(self) -> Layer:
+        factor = Factor(self.problem, self.candidates)
+        factor.extend(self._root.matrix, self._root.arms)
+        return Layer(self.problem, self.candidates, self._root, factor, may_narrow=True)
+
+    def _merge(self) -> None:
+        """Begin again with the factor of the merged arms, if that is at most half as wide."""
+        self._limit *= 2
+        merged = self.merged(len(self._root.arms))
+        if merged is None:
+            return
+        arms, root = merged
+        self._root.replace(arms.tolist(), root)
+        self._limit = max(PANEL, 2 * len(arms))
+        self._layer = self._begin()

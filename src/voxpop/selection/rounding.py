@@ -1,0 +1,75 @@
+"""How far posterior variances can be off when the factor V is kept in single precision (docs/mathematics.md)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from voxpop.core.errors import Array
+
+UNIT = 2.0**-24  # the relative rounding of single precision
+FLUSH = 1e-16  # what is smaller is zero in single precision, or products would be denormal, which is very slow
+ROOM = (1e-4, 1e4)  # prior variances for which single precision has room
+
+
+class Slack:
+    """A bound on |variance - variance in single precision|, for a factor L that gains rows."""
+
+    def __init__(self, prior: float, panel: int) -> None:
+        self.prior, self.panel = prior, panel
+        self._inverse = np.zeros((0, 0))  # of L, as far as it was needed
+
+    def at_least(self, size: int) -> float:
+        """The bound is not smaller than this, whatever L is."""
+        return 2 * self._roundings(size) * UNIT * self.prior
+
+    def of(self, root: Array) -> float:
+        """The bound for L, whose first rows are those of before; infinite where single precision is no use."""
+        size, scale = len(root), math.sqrt(self.prior)
+        largest = max(float(np.abs(root).max()), scale)
+        if not ROOM[0] <= self.prior <= ROOM[1] or largest > ROOM[1]:
+            return math.inf
+        inverse, rounded = np.abs(self._invert(root)), self._roundings(size) * UNIT
+        forward = norm_bound(inverse, np.abs(root))
+        grow = rounded / (1 - rounded) * forward  # of the error, for V as computed
+        if grow >= 0.5:
+            return math.inf
+        flushed = norm_bound(inverse) * math.sqrt(size) * FLUSH * (1 + (size + 1) * largest)
+        error = (grow * scale + UNIT * forward * scale + flushed) / (1 - grow)
+        return error * (2 * scale + error)
+
+    def _roundings(self, size: int) -> int:
+        """The most that one number of V suffers."""
+        return self.panel + -(-size // self.panel) + 4
+
+    def _invert(self, root: Array) -> Array:
+        """L^-1; what is known of it is kept."""
+        known, size = len(self._inverse), len(root)
+        inverse = np.zeros((size, size))
+        inverse[:known, :known] = self._inverse
+        right = np.eye(size - known, size, k=known)
+        right[:, :known] = -root[known:, :known] @ self._inverse
+        inverse[known:] = solve_triangular(root[known:, known:], right, lower=True)
+        self._inverse = inverse
+        return inverse
+
+
+def norm_bound(*factors: Array) -> float:
+    """A bound on the spectral norm of a product of matrices whose numbers are not negative.
+
+    For M of this kind and any positive x, |M|^2 is at most the largest (M'M x)_i / x_i (Collatz, Wielandt), and a few
+    steps of x <- M'M x make that sharp.
+
+    >>> round(norm_bound(np.array([[1.0, 0.0], [1.0, 1.0]])), 3)
+    1.618
+    """
+    x, least = np.ones(factors[-1].shape[1]), math.inf
+    for _ in range(10):
+        y = x
+        for factor in (*reversed(factors), *(factor.T for factor in factors)):
+            y = factor @ y
+        least = min(least, float((y / x).max()))
+        x = np.maximum(y / y.max(), 1e-100)
+    return math.sqrt(least) * (1 + 1e-9)

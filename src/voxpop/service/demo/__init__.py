@@ -1,0 +1,1 @@
+"""A whole service on one machine, checked against the simulator."""

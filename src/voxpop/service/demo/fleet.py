@@ -1,0 +1,113 @@
+"""Simulated devices in a process of their own: each has its own client, key and memory, and talks over HTTP.
+
+Started by `voxpop demo`. Standard input tells what was lived through, a JSON object a line; standard output tells what
+was sent and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+import httpx
+import numpy as np
+
+from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.client.storage import Outgoing
+from voxpop.core.errors import Array
+from voxpop.core.phases import Plan
+from voxpop.lab.populations.pricing import Customers
+from voxpop.runtime.threads import one_thread
+
+THREADS = 8  # devices that talk at the same time
+SOON = 0.25  # seconds from the end of a phase to the check-in
+BETWEEN = 1.0  # seconds between check-ins while nothing happens
+
+
+class Noting(Memory):
+    """A memory that shows the report it keeps, so that the demonstration can check the arithmetic."""
+
+    kept: Outgoing | None = None
+
+    def keep(self, outgoing: Outgoing) -> None:
+        super().keep(outgoing)
+        self.kept = outgoing
+
+
+@dataclass
+class Fleet:
+    """The devices that have not taken part yet."""
+
+    devices: list[Device]
+    customers: Customers
+    rng: np.random.Generator
+    pool: ThreadPoolExecutor
+
+    def live(self, lived: dict[str, Any]) -> None:
+        """Everyone lives through a phase, and their device notes how it went."""
+        arms, pulls = (np.array(lived[name], dtype=np.intp) for name in ("arms", "pulls"))
+        plan = Plan(lived["phase"], arms, pulls, len(self.devices))
+        rewards: Array = self.customers.observe(plan, len(self.devices), self.rng)  # (devices, arms)
+        for device, row in zip(self.devices, rewards.tolist(), strict=True):
+            for arm, reward, rounds in zip(lived["arms"], row, lived["pulls"], strict=True):
+                device.record(lived["phase"], arm, reward, rounds)
+
+    def sweep(self) -> bool:
+        """Every device checks in once; whether the study goes on."""
+        outcomes = list(self.pool.map(Device.check_in, self.devices))
+        for device, outcome in zip(list(self.devices), outcomes, strict=True):
+            memory = device.memory
+            if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
+                _say({"phase": memory.kept.phase, **json.loads(memory.kept.body)})
+                self.devices.remove(device)
+        return Outcome.FINISHED not in outcomes
+
+
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _listen(lines: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put("")  # the parent is gone
+
+
+def main() -> None:
+    """Read the settings from the first line, then live and answer until the study ends."""
+    settings = json.loads(sys.stdin.readline())
+    lines: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_listen, args=[lines], daemon=True).start()
+    http = httpx.Client(timeout=30)
+    promise = Promise(**settings["promise"])
+    devices = [Device(settings["url"], settings["study"], promise, http=http) for _ in range(settings["devices"])]
+    for device in devices:
+        device.memory = Noting()
+    customers, rng = Customers(np.array(settings["prices"])), np.random.default_rng(settings["seed"])
+    with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(Device.register, devices))
+        _say({"registered": len(devices)})
+        fleet = Fleet(devices, customers, rng, pool)
+        while True:
+            pause = BETWEEN
+            with suppress(Empty):
+                while True:  # as long as there is news, and then a little, for invitations take a moment
+                    line = lines.get(timeout=pause)
+                    if not line:
+                        return
+                    fleet.live(json.loads(line))
+                    pause = SOON
+            if not fleet.sweep():
+                _say({"finished": True})
+                return
+
+
+if __name__ == "__main__":
+    main()

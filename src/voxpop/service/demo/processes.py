@@ -1,0 +1,231 @@
+"""A whole study on one machine: coordinator, shuffler and hundreds of devices as processes that talk over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+import httpx
+
+from voxpop.client import Promise
+from voxpop.core.errors import InputError
+from voxpop.lab.scenarios import Scenario
+from voxpop.service.demo.replay import disagreements
+from voxpop.service.keys import new_key
+from voxpop.service.study.definition import Definition
+from voxpop.service.study.snapshot import Event
+
+STUDY = "pricing"
+PATIENCE = 300.0  # seconds for the whole demonstration
+START = 60.0  # seconds for a service to start
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Demo:
+    """A running demonstration."""
+
+    url: str
+    key: str
+    definition: Definition
+    fleets: list[subprocess.Popen[str]]
+    reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    registered: int = 0
+    _lived: int = 0
+    _http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+
+    def get(self, path: str) -> Any:
+        """Ask the coordinator, as its operator."""
+        return self._request("GET", path)
+
+    def play(self, watch: Callable[[dict[str, Any]], None]) -> None:
+        """The application: play whatever is in force, until the study is over."""
+        end = time.monotonic() + PATIENCE
+        place = f"/v1/studies/{STUDY}"
+        while True:
+            seen = self.get(place + "/watch")
+            watch(seen)
+            status = seen["status"]
+            if status["stage"] == "finished":
+                return
+            if status["stage"] in ("open", "playing"):
+                self._play_phase(place, status["phase"])
+            if time.monotonic() > end or any(fleet.poll() not in (None, 0) for fleet in self.fleets):
+                raise InputError(f"the demonstration did not end in {PATIENCE:g} s; is the machine very busy?")
+            time.sleep(0.2)
+
+    def _play_phase(self, place: str, phase: int) -> None:
+        arms, pulls = [], []
+        while (now := self.get(place + "/decision"))["phase"] == phase and now["rounds"]:
+            arms.append(now["index"])
+            pulls.append(now["rounds"])
+            body = {"phase": phase, "rounds": now["rounds"]}
+            self._request("PUT", f"{place}/rounds/{phase}-{len(arms)}", body)
+        line = json.dumps({"phase": phase, "arms": arms, "pulls": pulls}) + "\n"
+        for fleet in self.fleets:
+            assert fleet.stdin is not None
+            fleet.stdin.write(line)
+            fleet.stdin.flush()
+
+    def check(self) -> list[str]:
+        """Where the service and the simulator differ on the same answers."""
+        events = [Event(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
+        return disagreements(events, self.reports)
+
+    def listen(self, stream: IO[str]) -> None:
+        """Collect what a fleet says."""
+        for line in stream:
+            said = json.loads(line)
+            if "report" in said:
+                self.reports[said["phase"]].append(said["report"])
+            self.registered += said.get("registered", 0)
+
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"authorization": f"Bearer {self.key}"}
+        answer = self._http.request(method, self.url + path, json=body, headers=headers)
+        answer.raise_for_status()
+        return answer.json()
+
+    def create(self) -> None:
+        """Create the study."""
+        self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.as_dict()})
+
+
+@contextmanager
+def running(scenario: Scenario, definition: Definition, devices: int, folder: Path, port: int = 0) -> Iterator[Demo]:
+    """Start every process; all of them are gone afterwards."""
+    key_file = folder / "shuffler.key"
+    key_file.write_text(new_key())
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
+    environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
+    database = str(folder / "coordinator.db")
+    key = _voxpop(environment, "keys", "operator", "demo", "--database", database)
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> _Service:
+            path = folder / f"{name}.log"
+            log = stack.enter_context(path.open("w"))
+            command = [sys.executable, "-m", "voxpop", *arguments]
+            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": _end_with_parent()}
+            return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
+
+        # Each must know the other's address: the coordinator's is the user's choice or whatever is free.
+        own, other = port or _free_port(), _free_port()
+        coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, other))
+        serve = ["--database", database, "--port", str(own), "--shuffler-url", shuffler, "--open-dashboard"]
+        shuffle = ["--database", str(folder / "shuffler.db"), "--port", str(other), "--coordinator-url", coordinator]
+        for service in [start("coordinator", "serve", *serve), start("shuffler", "shuffler", *shuffle)]:
+            service.wait()
+        demo = Demo(coordinator, key, definition, [])
+        demo.create()
+        for number in range(2):
+            settings = {
+                "url": coordinator,
+                "study": STUDY,
+                "promise": asdict(_promise(definition)),
+                "devices": devices // 2 + (devices % 2 if number == 0 else 0),
+                "prices": [label["price"] for label in scenario.problem.decisions],
+                "seed": number,
+            }
+            command = [sys.executable, "-m", "voxpop.service.demo.fleet"]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=_end_with_parent(), **pipes))
+            assert fleet.stdin is not None
+            assert fleet.stdout is not None
+            fleet.stdin.write(json.dumps(settings) + "\n")
+            fleet.stdin.flush()
+            Thread(target=demo.listen, args=[fleet.stdout], daemon=True).start()
+            demo.fleets.append(fleet)
+        yield demo
+
+
+def _promise(definition: Definition) -> Promise:
+    budget = definition.privacy.budget
+    return Promise() if budget is None else Promise(definition.privacy.model, budget.epsilon, budget.delta)
+
+
+@contextmanager
+def _process(command: list[str], **named: Any) -> Iterator[subprocess.Popen[str]]:
+    process: subprocess.Popen[str] = subprocess.Popen(command, **named)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()
+
+
+def _voxpop(environment: dict[str, str], *arguments: str) -> str:
+    command = [sys.executable, "-m", "voxpop", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(done.stderr.removeprefix("error: ").strip())
+    return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class _Service:
+    """A process that says on which address it listens."""
+
+    name: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def wait(self) -> None:
+        """Until it can work: by its own word first, for someone else may have the port."""
+        end = time.monotonic() + START
+        url = None
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                said = self.log.read_text().strip().splitlines() or ["it said nothing"]
+                raise InputError(f"the {self.name} did not start: {said[-1].removeprefix('error: ')}")
+            url = url or self._listening()
+            if url is not None:
+                with suppress(httpx.TransportError):
+                    if httpx.get(url + "/readyz", timeout=5).status_code == 200:
+                        return
+            time.sleep(0.05)
+        raise InputError(f"the {self.name} did not start in {START:g} s; is the machine very busy?")
+
+    def _listening(self) -> str | None:
+        for line in self.log.read_text().splitlines():
+            with suppress(ValueError):
+                said = json.loads(line)
+                if said.get("event") == "listening":
+                    return str(said["url"])
+        return None
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Run in a child before it begins: however this process ends, the child ends too (on Linux)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended meanwhile
+            os._exit(1)
+
+    return ask
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -1,0 +1,1 @@
+"""The shuffler, and how it and the coordinator talk."""

@@ -1,0 +1,62 @@
+"""How coordinator and shuffler talk: signed JSON over HTTP, each message one that may be repeated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from voxpop.core.errors import InputError
+from voxpop.service.keys import sign
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.coordinator import Batch
+
+
+def require_url(name: str, url: str) -> str:
+    """An address of a service, without a slash at its end."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InputError(f"{name} must be an address such as https://host:8000, got {url!r}")
+    return url.rstrip("/")
+
+
+def send(client: httpx.Client, key: bytes, url: str, path: str, document: Any) -> httpx.Response:
+    """PUT a signed document; the signature covers the path as the receiver sees it."""
+    body = json.dumps(document, separators=(",", ":")).encode()
+    full = urlsplit(url).path.rstrip("/") + path
+    headers = {"content-type": "application/json", "x-voxpop-signature": sign(key, "PUT", full, body)}
+    return client.put(url + path, content=body, headers=headers)
+
+
+@dataclass
+class HttpShuffler:
+    """The shuffler at an address; devices may know it by another."""
+
+    url: str
+    key: bytes
+    public_url: str
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+
+    def announce(
+        self, batch: str, coordinates: int, bits: int, size: int, tokens: list[bytes], overdue: list[bytes]
+    ) -> Batch:
+        document = {
+            "coordinates": coordinates,
+            "bits": bits,
+            "size": size,
+            "tokens": [token.hex() for token in tokens],
+            "overdue": [token.hex() for token in overdue],
+        }
+        answer = send(self.client, self.key, self.url, f"/v1/batches/{batch}", document)
+        if answer.status_code in (409, 422):
+            raise Refusal(answer.status_code, "the shuffler does not take this batch; ask who runs it")
+        answer.raise_for_status()
+        reply = answer.json()
+        withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
+        return Batch(int(reply["count"]), withdrawn, answered)
+
+    def upload_address(self, batch: str) -> str:
+        return f"{self.public_url}/v1/batches/{batch}/report"

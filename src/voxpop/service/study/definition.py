@@ -1,0 +1,121 @@
+"""What a study of the service is: problem, policy, trust model, and the rules by which people are asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from voxpop.core.errors import InputError, require_choice, require_integer, require_number, said_of
+from voxpop.core.problem import Problem
+from voxpop.formats import wire
+from voxpop.formats.studyfile import privacy_of, read_study
+from voxpop.policies import Policy
+from voxpop.privacy import Budget, Privacy
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How people are asked, and who counts the rounds. The [service] table of a study file."""
+
+    deadline: float = 86_400.0  # seconds to answer an invitation, before someone else is drawn
+    rounds_per_second: float | None = None  # a clock plays the rounds; None: the application says how many were played
+    participations: int = 1  # times that a person may take part
+    budget: float | None = None  # the eps that a person may be exposed to in all; None: that of one release
+
+    def __post_init__(self) -> None:
+        require_number("service.deadline", self.deadline, above=0, most=1e9)
+        if self.rounds_per_second is not None:
+            require_number("service.rounds_per_second", self.rounds_per_second, above=0, most=1e12)
+        require_integer("service.participations", self.participations, least=1, most=1000)
+        if self.budget is not None:
+            require_number("service.budget", self.budget, above=0, most=1e6)
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """Everything a study is made of; it never changes."""
+
+    problem: Problem
+    policy: Policy
+    privacy: Privacy
+    rules: Rules = field(default_factory=Rules)
+    reward: str = "reward"
+
+    def __post_init__(self) -> None:
+        if not self.policy.aggregates:
+            raise InputError(
+                f"policy {self.policy.name!r} asks one person a round, and a service asks many after a phase; use dpbe"
+            )
+        if self.rules.budget is not None and self.privacy.budget is None:
+            raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What one person may be exposed to in the whole study."""
+        promised = self.privacy.budget
+        if promised is None:
+            return None
+        return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The definition as plain data."""
+        return {
+            "problem": wire.problem_to_dict(self.problem),
+            "policy": wire.policy_to_dict(self.policy),
+            "privacy": wire.privacy_to_dict(self.privacy),
+            "rules": asdict(self.rules),
+            "reward": self.reward,
+        }
+
+    @classmethod
+    def of(cls, data: Any) -> Definition:
+        """The definition that `as_dict` described, or an `InputError`."""
+        parts = [part.name for part in fields(cls)]
+        if not isinstance(data, Mapping) or set(data) != set(parts):
+            raise InputError(
+                f"a study is an object with the parts {', '.join(parts)}; make it with: voxpop study create"
+            )
+        try:
+            return cls(
+                wire.problem_from_dict(data["problem"]),
+                wire.policy_from_dict(data["policy"]),
+                wire.privacy_from_dict(data["privacy"]),
+                rules_of(data["rules"]),
+                str(data["reward"]),
+            )
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise InputError(
+                f"the study cannot be read ({type(error).__name__}); make it with: voxpop study create"
+            ) from None
+
+
+def rules_of(data: Mapping[str, Any]) -> Rules:
+    """The rules in a [service] table."""
+    known = [part.name for part in fields(Rules)]
+    for key in data:
+        require_choice("entry of [service]", key, known)
+    return Rules(**data)
+
+
+def read_definition(path: Path) -> tuple[str, Definition]:
+    """The name and the definition of the study in a study file."""
+    problem, policy, data = read_study(path)
+    with said_of(path):
+        rules = rules_of(data.get("service", {}))
+        definition = Definition(problem, policy, privacy_of(path, data), rules, str(data.get("reward", "reward")))
+    name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
+    return require_name(name[:63]), definition
+
+
+def require_name(name: str) -> str:
+    """A name that can stand in an address."""
+    if not NAME.fullmatch(name):
+        raise InputError(f"a study's name has 1 to 63 of a-z, 0-9 and -, and begins with a-z or 0-9, got {name!r}")
+    return name

@@ -1,0 +1,129 @@
+"""The participants' side of a coordinator: who registers, and who is invited. Many are answered at once."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from voxpop.privacy.shuffle import Shuffled
+from voxpop.service.keys import hash_key, same, token_of
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.stores.schema import invitations, people, receipts, studies
+
+if TYPE_CHECKING:
+    from voxpop.service.study.coordinator import Coordinator
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A device that registers."""
+
+    study: str
+    key: str
+    enrolment: str | None = None
+
+
+def register(self: Coordinator, newcomers: list[Newcomer]) -> list[bool | Refusal]:
+    """Register participants in one transaction; False for keys that are registered already."""
+    with self.database.write() as connection:
+        rows = _studies(connection, [newcomer.study for newcomer in newcomers])
+        hashes = [hash_key(newcomer.key) for newcomer in newcomers]
+        known = {(row.study, row.key_hash) for row in _people(connection, rows, hashes)}
+        answers: list[bool | Refusal] = []
+        new: dict[tuple[str, bytes], None] = {}
+        for newcomer, hashed in zip(newcomers, hashes, strict=True):
+            row, name = rows.get(newcomer.study), (newcomer.study, hashed)
+            problem = _problem(row, newcomer, name in known or name in new)
+            if problem is None and name not in known and name not in new:
+                new[name] = None
+                answers.append(True)
+            else:
+                answers.append(problem or False)
+        if new:
+            # Another coordinator may have registered the same device a moment ago.
+            insert = sqlite.insert(people) if self.database.embedded else postgresql.insert(people)
+            values = [{"study": study, "key_hash": hashed} for study, hashed in new]
+            connection.execute(insert.on_conflict_do_nothing(), values)
+    return answers
+
+
+def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
+    if row is None:
+        return no_study(newcomer.study)
+    code, given = row.enrolment_hash, newcomer.enrolment
+    if code is not None and (given is None or not same(code, hash_key(given))):
+        return Refusal(403, "this study takes only people with its enrolment code; send the right one")
+    if row.stage == "finished" and not known:
+        return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
+    return None
+
+
+def check_in(self: Coordinator, callers: list[tuple[str, str]]) -> list[str | Refusal]:
+    """For each (study, key): whether the participant is invited, and if so all that the device needs; as JSON."""
+    hashes = [hash_key(key) for _, key in callers]
+    with self.database.read() as connection:
+        rows = _studies(connection, [study for study, _ in callers])
+        known = {(person.study, person.key_hash): person for person in _people(connection, rows, hashes)}
+        invited = _invited(connection, rows, [person.id for person in known.values()])
+    answers: list[str | Refusal] = []
+    for (study, _), hashed in zip(callers, hashes, strict=True):
+        person = known.get((study, hashed))
+        if study not in rows:
+            answers.append(no_study(study))
+        elif person is None or not same(person.key_hash, hashed):
+            answers.append(Refusal(401, "this participant key is not registered; register first"))
+        else:
+            answers.append(_answer(self, rows[study], person, invited[person.id]))
+    return answers
+
+
+def _studies(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
+    wanted = sa.select(studies).where(studies.c.id.in_(sorted(set(names))))
+    return {row.id: row for row in connection.execute(wanted)}
+
+
+def _people(connection: sa.Connection, rows: dict[str, Any], hashes: list[bytes]) -> list[Any]:
+    wanted = sa.select(people).where(people.c.study.in_(sorted(rows)), people.c.key_hash.in_(hashes))
+    return list(connection.execute(wanted))
+
+
+def _invited(connection: sa.Connection, rows: dict[str, Any], persons: list[int]) -> defaultdict[int, Any]:
+    """The live invitations of these people in the current phases."""
+    found: defaultdict[int, Any] = defaultdict(lambda: None)
+    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+    wanted = sa.select(invitations, receipts.c.invitation.label("receipt")).select_from(joined)
+    wanted = wanted.where(invitations.c.person.in_(persons), ~invitations.c.expired)
+    for row in connection.execute(wanted):
+        if row.phase == rows[row.study].phase:
+            found[row.person] = row
+    return found
+
+
+def _answer(self: Coordinator, row: Any, person: Any, invitation: Any) -> str:
+    waiting = json.dumps({"invited": False, "status": "waiting", "participations": person.participations})
+    if row.stage == "finished":
+        return json.dumps({"invited": False, "status": "finished"})
+    if invitation is not None and invitation.receipt is not None:
+        return json.dumps({"invited": False, "status": "answered"})
+    if invitation is None or row.stage != "collecting" or not invitation.ready:
+        return waiting
+    record = self.journal.latest(row.id, row.seq)
+    if record.seq != row.seq or record.current is None:  # closed a moment ago, and perhaps the next one is open
+        return waiting
+    address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
+    if isinstance(record.current.release, Shuffled):
+        assert self.shuffler is not None
+        address = self.shuffler.upload_address(row.batch)
+    head = {
+        "invited": True,
+        "token": token_of(self.secret, invitation.nonce),
+        "upload": address,
+        # Seconds from now: a device's clock may be years off.
+        "seconds_left": max(0.0, round(invitation.deadline - self.clock(), 3)),
+    }
+    return json.dumps(head)[:-1] + ', "phase": ' + record.current.told + "}"

@@ -1,0 +1,1 @@
+"""HTTP: addresses, roles, limits and pages."""

@@ -1,0 +1,155 @@
+"""Extremes of size, horizon and kernel: correct, finite, and no endless loop."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.helpers import everything, random_problem
+from tests.helpers_cli import refusal
+from voxpop.cli import app
+from voxpop.core.errors import InputError
+from voxpop.core.kernels import Kernel, Linear, SquaredExponential
+from voxpop.core.problem import Problem
+from voxpop.drivers.simulate import simulate
+from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.scenarios import Options, Scenario, make_scenario
+from voxpop.policies import POLICIES, make_policy
+from voxpop.runtime import memory
+from voxpop.selection import posterior
+from voxpop.selection.posterior import least_batches, select
+
+LINE = np.linspace(0.1, 1, 7)
+EXTREMES: dict[str, tuple[Any, Kernel]] = {
+    "one action": ([0.3], SquaredExponential(0.2)),
+    "all actions equal": (0.5 + 1e-9 * np.arange(6), SquaredExponential(1.0)),
+    "rank one": (LINE, Linear()),
+    "length-scale of a millionth": (LINE, SquaredExponential(1e-6)),
+    "length-scale of a million": (LINE, SquaredExponential(1e6)),
+}
+SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"users": 5}}
+PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # they do not think about every round
+
+
+def scenario(name: str, horizon: int, **changes: Any) -> Scenario:
+    points, kernel = EXTREMES[name]
+    problem = Problem(points, kernel, 0.1, 0.1, 1.0, horizon, **changes)
+    f = 0.3 * problem.kernel(problem.decisions.points, problem.decisions.points[-1:])[:, 0]
+    return Scenario(name, problem, GPUsers(problem, f), f)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_give_finite_bounds_and_a_good_action(name: str, policy: str) -> None:
+    study = scenario(name, 300)
+    run = simulate(study, make_policy(policy, **SETTINGS.get(policy, {})), 0)
+    assert sum(plan.length for plan in run.plans) <= 300
+    assert np.isfinite(run.metrics.regret)
+    assert np.isfinite(run.state.lower).all()
+    assert np.isfinite(run.state.upper).all()
+    assert run.optimum_kept
+    # What cannot be told apart (equal actions, a flat kernel) costs nothing to confuse.
+    assert study.f[run.best] >= study.f.max() - 0.3
+
+
+@pytest.mark.parametrize("policy", PATIENT)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> None:
+    study = scenario(name, 10**12)
+    run = simulate(study, make_policy(policy, **SETTINGS.get(policy, {})), 0)
+    assert np.isfinite(run.metrics.regret)
+    assert run.optimum_kept
+    if policy != "dpbe-fixed":  # five people a phase never tell enough
+        assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
+
+
+SHORT, LONG = 150, 10**12
+MANY: dict[str, tuple[Any, Kernel, int]] = {
+    "all actions equal": (0.5 + 1e-13 * np.arange(2500), SquaredExponential(1.0), LONG),
+    "rank one": (np.linspace(0.1, 1, 2500), Linear(), LONG),
+    "length-scale of a million": (np.linspace(0, 1, 2500), SquaredExponential(1e6), LONG),
+    "length-scale of a millionth": (np.linspace(0, 1, 2500), SquaredExponential(1e-6), SHORT),
+    "length-scale of nothing": (np.linspace(0, 1, 2500), SquaredExponential(5e-324), SHORT),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
+    points, kernel, most = MANY[name]
+    problem = Problem(points, kernel, 0.1, 0.1, 1.0, LONG, ridge=0.1)
+    for rounds in (1, SHORT, most):
+        chosen = select(problem, everything(problem), rounds, 1.6)
+        assert chosen.pulls.sum() == rounds
+        assert np.isfinite(chosen.information_gain)
+        assert len(set(chosen.arms.tolist())) == len(chosen.arms) <= chosen.batches
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - set(PATIENT)))
+def test_a_policy_that_plays_round_by_round_refuses_an_endless_horizon(policy: str) -> None:
+    with pytest.raises(InputError, match=r"one round at a time.*at most 10,000,000.*use dpbe") as caught:
+        simulate(scenario("rank one", 10**12), make_policy(policy), 0)
+    refusal(caught)
+
+
+def test_printed_batches_that_would_never_end_are_refused_at_once() -> None:
+    study = scenario("length-scale of a millionth", 10**12, ridge=1e6)
+    with pytest.raises(InputError, match=r"batches by the printed rule; use the corrected") as caught:
+        simulate(study, make_policy("dpbe-paper"), 0)
+    refusal(caught)
+    run = simulate(study, make_policy("dpbe"), 0)  # the corrected rule does not mind
+    assert np.isfinite(run.metrics.regret)
+
+
+def test_batches_that_go_on_and_on_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posterior, "MOST_BATCHES", 200)
+    problem = random_problem(0, n=12, kernel=SquaredExponential(1e-6), ridge=20.0)
+    assert least_batches(problem, everything(problem), 5000, 1.56) <= 200
+    with pytest.raises(InputError, match=r"200 batches left [\d,]+ rounds") as caught:
+        select(problem, everything(problem), 5000, 1.6, "printed")
+    refusal(caught)
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 1.56])
+@pytest.mark.parametrize("rounds", [1, 50, 2000])
+def test_the_bound_on_the_number_of_batches_holds(ridge: float, scale: float, rounds: int) -> None:
+    """It is attained, up to rounding down, where there is a single action."""
+    for n in (1, 8):
+        problem = random_problem(1, n=n, ridge=ridge)
+        active = everything(problem)
+        batches = posterior.fill(posterior.Posterior(problem, active), active, rounds, scale).batches
+        assert least_batches(problem, active, rounds, scale) <= batches + 1
+
+
+def test_a_covariance_of_every_pair_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "memory_limit", lambda: 10**6)
+    for policy in ("gp-ucb", "bbkb"):
+        with pytest.raises(InputError, match=r"300 actions with a covariance of every pair.* at most \d+") as caught:
+            simulate(make_scenario("sphere", Options(size=300, horizon=10)), make_policy(policy), 0)
+        refusal(caught)
+
+
+def test_the_memory_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.memory_limit.cache_clear()
+    monkeypatch.setenv("VOXPOP_MEMORY", "2.5")
+    assert memory.memory_limit() == 2_500_000_000
+    memory.memory_limit.cache_clear()
+    monkeypatch.setenv("VOXPOP_MEMORY", "plenty")
+    with pytest.raises(InputError, match="a number of gigabytes, got 'plenty'"):
+        memory.memory_limit()
+    monkeypatch.delenv("VOXPOP_MEMORY")
+    assert memory.memory_limit() > 10**8
+    memory.memory_limit.cache_clear()
+
+
+def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * 10**9)
+    said = memory.statement(10**6)
+    assert said == (
+        "1,000,000 actions: at most 8 MB of memory for each batch of a phase; "
+        "the limit of 4 GB holds at least 500 of them"
+    )
+    done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])
+    assert done.exit_code == 0
+    assert "3,000 actions" in done.stderr

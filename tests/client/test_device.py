@@ -1,0 +1,180 @@
+"""The device: what it keeps, what it repeats, and what it refuses to send."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.helpers_privacy import first_phase
+from tests.service.test_http import Site
+from tests.service.world import STUDY
+from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.client.storage import Outgoing
+from voxpop.core.errors import InputError
+from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.privacy import Private
+
+
+def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.people = []
+    url = str(site.client.base_url)
+    devices = [Device(url, STUDY, Promise("central", 5.0), tmp_path / f"{number}.db") for number in range(14)]
+    site.collect()
+    for device in devices:
+        assert device.check_in() is Outcome.WAITING
+        device.record(1, 0, 0.25, rounds=3)
+        device.record(1, 0, 0.75, rounds=1)
+    site.step()
+    site.step()
+    outcomes = [device.check_in() for device in devices]
+    assert sorted(outcome.name for outcome in outcomes) == ["ANSWERED"] * 12 + ["WAITING"] * 2
+    site.step()
+    answered = devices[outcomes.index(Outcome.ANSWERED)]
+    assert answered.memory.averages(1, [0]) is None
+    assert answered.memory.outgoing() is None
+    assert site.coordinator.journal.record(STUDY).done[0].count == 12
+    for device in devices:
+        device.close()
+    site.close()
+
+
+def test_memory_lasts_and_averages(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    memory = Memory(path)
+    key = memory.key
+    memory.record(3, 7, 1.0)
+    memory.record(3, 7, 4.0, rounds=2)
+    memory.keep(Outgoing(3, "http://x", "token", b"first"))
+    memory.keep(Outgoing(3, "http://x", "token", b"second"))
+    memory.close()
+    again = Memory(path)
+    assert again.key == key
+    assert again.averages(3, [7]) == [3.0]
+    assert again.averages(3, [7, 8]) is None
+    kept = again.outgoing()
+    assert kept is not None
+    assert kept.body == b"first"  # noise is drawn once
+    assert path.stat().st_mode & 0o077 == 0
+    again.close()
+
+
+def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
+    phase = {"phase": 1, "arms": [0, 1, 2, 3], "release": for_devices(release_to_dict(release))}
+    return {"invited": True, "token": "t" * 43, "upload": upload, "phase": phase}
+
+
+class Server:
+    """A coordinator that says what the test wants, and fails when the test wants."""
+
+    def __init__(self, invitation: dict[str, Any], failures: int = 0) -> None:
+        self.invitation, self.failures, self.got = invitation, failures, list[bytes]()
+        self.verdict = httpx.Response(201, json={"status": "counted"})
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and request.url.path.endswith("participant"):
+            return httpx.Response(201, json={"status": "registered"})
+        if request.method == "GET":
+            return httpx.Response(200, json=self.invitation)
+        self.got.append(request.content)
+        if len(self.got) <= self.failures:
+            raise httpx.ReadError("cut")
+        return self.verdict
+
+    def device(self, promise: Promise, **named: Any) -> Device:
+        http = httpx.Client(transport=httpx.MockTransport(self))
+        made = Device("http://coordinator", STUDY, promise, http=http, sleep=lambda _: None, **named)
+        for arm in range(4):
+            made.record(1, arm, 0.5)
+        return made
+
+
+def release(model: str, epsilon: float = 5.0, users: int = 40) -> Any:
+    return first_phase(users).release(Private(model, epsilon))
+
+
+@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
+    address = "http://shuffler/v1/x" if model == "shuffle" else "/v1/x"
+    server = Server(told(release(model), address), failures=7)
+    device = server.device(Promise(model, 5.0), attempts=5)
+    assert device.check_in() is Outcome.OFFLINE
+    assert device.check_in() is Outcome.ANSWERED
+    assert len(server.got) == 8
+    assert len(set(server.got)) == 1
+    report = json.loads(server.got[0])["report"]
+    assert (report == [0.5] * 4) == (model == "central")
+
+
+@pytest.mark.parametrize(
+    ("promise", "made", "sentence"),
+    [
+        (Promise("local", 5.0), release("central"), "the local model was promised"),
+        (Promise("shuffle", 5.0), release("local"), "the shuffle model was promised"),
+        (Promise("local", 4.0), release("local"), "less noise than epsilon 4"),
+        (Promise("shuffle", 4.0), release("shuffle"), "less noise than epsilon 4"),
+        (Promise("local", 5.0, 1e-9), release("local"), "less noise"),
+    ],
+)
+def test_nothing_is_sent_that_the_promise_does_not_allow(promise: Promise, made: Any, sentence: str) -> None:
+    server = Server(told(made, "http://shuffler/v1/x" if promise.model == "shuffle" else "/v1/x"))
+    with pytest.raises(InputError, match=sentence):
+        server.device(promise).check_in()
+    assert server.got == []
+
+
+def test_noise_for_more_people_than_there_are_is_noticed() -> None:
+    made = release("shuffle")
+    weaker = replace(made, encoding=replace(made.encoding, trials=made.encoding.trials // 2))
+    with pytest.raises(InputError, match="less noise"):
+        Promise("shuffle", 5.0).check(weaker)
+
+
+def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
+    made = release("shuffle")
+    server = Server(told(made, "http://shuffler/v1/x"))
+    assert server.device(Promise("shuffle", 5.0)).check_in() is Outcome.ANSWERED
+    (body,) = map(json.loads, server.got)
+    code = made.encoding
+    assert len(body.pop("report")) == 4
+    assert body == {"users": 40, "coordinates": 4, "bits": code.levels + code.trials}
+    assert {type(value) for value in body.values()} == {int}
+
+
+@pytest.mark.parametrize("model", ["central", "local"])
+def test_other_reports_are_numbers_and_nothing_else(model: str) -> None:
+    server = Server(told(release(model)))
+    assert server.device(Promise(model, 5.0)).check_in() is Outcome.ANSWERED
+    assert [set(json.loads(body)) for body in server.got] == [{"report"}]
+
+
+def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only() -> None:
+    for model, address in (
+        ("shuffle", "/v1/x"),
+        ("shuffle", "http://coordinator/v1/x"),
+        ("central", "http://spy/v1/x"),
+    ):
+        server = Server(told(release(model), address))
+        with pytest.raises(InputError, match="nothing is sent"):
+            server.device(Promise(model, 5.0)).check_in()
+        assert server.got == []
+
+
+def test_who_did_not_live_through_a_decision_says_nothing() -> None:
+    server = Server(told(release("central")))
+    device = server.device(Promise("central", 5.0))
+    device.memory.forget(1)
+    assert device.check_in() is Outcome.NOTHING_TO_SAY
+    assert server.got == []
+
+
+@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+def test_releases_survive_the_wire(model: str) -> None:
+    made = release(model)
+    again = release_from_dict(json.loads(json.dumps(release_to_dict(made))))
+    assert release_to_dict(again) == release_to_dict(made)
+    np.testing.assert_array_equal(again.ball.root, made.ball.root)  # type: ignore[attr-defined]

@@ -1,0 +1,393 @@
+"""Sweeps: complete and the same wherever they are computed, and plain about what goes wrong."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from joblib import register_parallel_backend
+from joblib._parallel_backends import ThreadingBackend
+from joblib.parallel import BACKENDS
+
+from tests.helpers_cli import ENVIRONMENT, refusal
+from voxpop.core.errors import InputError
+from voxpop.drivers.simulate import Run
+from voxpop.lab import sweep as sweep_module
+from voxpop.lab.sweep import Backend, Done, sweep
+from voxpop.lab.trials import Trial
+
+# Workers know nothing of this file, so the functions are Python's own and voxpop's: eval stands for any of them.
+DIE = "__import__('time').sleep(0.5) or __import__('os')._exit(3)"
+SLOW = "__import__('time').sleep(1) or 'slow'"
+PID = "__import__('os').getpid()"
+REFUSE = "exec('from voxpop.core.errors import InputError; raise InputError(\"too much\")')"
+
+TWO = Backend(jobs=2)
+TRIALS = [Trial("sphere", policy, seed, size=10, horizon=150) for policy in ("dpbe", "dpbe-paper") for seed in range(3)]
+
+
+def facts(run: Run | None) -> dict[str, Any]:
+    assert run is not None
+    return {key: value for key, value in run.as_dict().items() if key != "seconds"}
+
+
+def by_trial(found: Iterator[Done[Trial, Run]]) -> dict[Trial, dict[str, Any]]:
+    done = list(found)
+    assert [each.error for each in done] == [""] * len(done)
+    assert Counter(each.item for each in done) == Counter(TRIALS)
+    return {each.item: facts(each.result) for each in done}
+
+
+BEGIN = """\
+import sys
+from voxpop.lab import sweep as module
+from voxpop.core.errors import InputError
+from voxpop.lab.sweep import Backend, sweep
+
+module.PATIENCE = 1
+"""
+
+
+def alone(script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Sweeps in a process of their own, which cannot hold up this one, nor leave anything to it."""
+    command = [sys.executable, "-c", BEGIN + script]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"not done after {seconds} seconds")
+
+
+# On this machine
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_item_arrives_once(jobs: int) -> None:
+    items = [f"{i} // 2" for i in range(50)] * 2
+    found = list(sweep(eval, items, Backend(jobs=jobs)))
+    assert Counter(done.item for done in found) == Counter(items)
+    assert all(done.result == eval(done.item) and not done.error for done in found)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_nothing_to_do_is_nothing_done(jobs: int) -> None:
+    assert list(sweep(abs, [], Backend(jobs=jobs))) == []
+
+
+def test_trials_side_by_side_are_those_one_after_the_other() -> None:
+    found = by_trial(sweep(Trial.run, TRIALS, TWO))
+    assert found == {trial: facts(trial.run()) for trial in TRIALS}
+    assert len({result["regret"] for result in found.values()}) == len(TRIALS)
+
+
+def test_results_arrive_as_soon_as_they_are_done() -> None:
+    found = [done.result for done in sweep(eval, [SLOW, "'quick'"], TWO)]
+    assert found == ["quick", "slow"]
+
+
+def test_the_work_is_done_in_other_processes_unless_one_job_is_wanted() -> None:
+    assert [done.result for done in sweep(eval, [PID], Backend(jobs=1))] == [os.getpid()]
+    assert os.getpid() not in [done.result for done in sweep(eval, [PID] * 4, TWO)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_item_that_fails_is_reported_and_the_others_arrive(jobs: int) -> None:
+    items = ["1", "1 / 0", "2", "int('x')", REFUSE, "nothing", "3"]
+    found = {done.item: (done.result, done.error) for done in sweep(eval, items, Backend(jobs=jobs))}
+    assert found == {
+        "1": (1, ""),
+        "2": (2, ""),
+        "3": (3, ""),
+        "1 / 0": (None, "ZeroDivisionError: division by zero"),
+        "int('x')": (None, "ValueError: invalid literal for int() with base 10: 'x'"),
+        REFUSE: (None, "too much"),  # a sentence already
+        "nothing": (None, "NameError: name 'nothing' is not defined"),
+    }
+
+
+def test_a_trial_that_is_refused_says_why() -> None:
+    bad, good = Trial("sphere", size=10, horizon=50, alpha=-1.0), Trial("sphere", size=10, horizon=50)
+    errors = {done.item: done.error for done in sweep(Trial.run, [bad, good], TWO)}
+    assert errors == {bad: "alpha must be a number above 0 and at most 2, got -1.0", good: ""}
+
+
+DEATH = f"""
+try:
+    for done in sweep(eval, ["1", "2", "3", "4", {DIE!r}, *["5"] * 40], Backend(jobs=2)):
+        print(done.item, done.result)
+except InputError as error:
+    print(error)
+print(sorted(done.result for done in sweep(eval, ["1", "2", "3"], Backend(jobs=2))))
+"""
+
+
+def test_a_worker_that_dies_is_named_and_what_came_before_is_kept() -> None:
+    ended = alone(DEATH)
+    *kept, refused, afterwards = ended.stdout.splitlines()
+    assert set(kept) == {"1 1", "2 2", "3 3", "4 4"} | ({"5 5"} & set(kept))
+    assert refused.startswith("a worker process died (TerminatedWorkerError)")
+    assert "--jobs" in refused
+    assert afterwards == "[1, 2, 3]"
+    assert ended.returncode == 0
+
+
+EARLY = """
+found = sweep(eval, ["__import__('time').sleep(0.05) or 1"] * 40, Backend(jobs=2))
+print(next(found).result)
+found.close()
+print(sorted(done.result for done in sweep(eval, ["1", "2", "3"], Backend(jobs=2))))
+"""
+
+
+def test_stopping_early_is_silent_and_does_no_harm() -> None:
+    ended = alone(EARLY)
+    assert (ended.returncode, ended.stdout) == (0, "1\n[1, 2, 3]\n")
+    assert "tasks" not in ended.stderr  # joblib's advice is not for our users
+
+
+BLOCKED = """
+import functools, signal
+mask = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK)
+print([signal.SIGINT in done.result for done in sweep(mask, [(), ()], Backend(jobs=2))])
+print(signal.SIGINT in mask(()))
+"""
+
+
+def test_workers_leave_ctrl_c_to_the_command() -> None:
+    ended = alone(BLOCKED)
+    assert (ended.returncode, ended.stdout) == (0, "[True, True]\nFalse\n"), ended.stderr
+
+
+# Backends that cannot be
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "name": ({"name": "desk"}, "unknown backend 'desk'; did you mean 'dask'? known: dask, local, ray"),
+    "no name": ({"name": None}, "unknown backend None"),
+    "no jobs": ({"jobs": 0}, "jobs must be a whole number, at least 1, got 0"),
+    "negative jobs": ({"jobs": -1}, "jobs must be a whole number, at least 1, got -1"),
+    "half a job": ({"jobs": 1.5}, "jobs must be a whole number, at least 1, got 1.5"),
+    "true jobs": ({"jobs": True}, "jobs must be a whole number"),
+    "an address without a cluster": ({"address": "tcp://h:1"}, "address 'tcp://h:1' needs a cluster"),
+    "dask without an address": ({"name": "dask"}, "the dask backend needs the address of its scheduler"),
+    "no jobs on a cluster": ({"name": "dask", "address": "tcp://h:1", "jobs": 0}, "jobs must be"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_backend_that_cannot_be_is_refused(name: str) -> None:
+    chosen, said = BAD[name]
+    with pytest.raises(InputError) as refused:
+        Backend(**chosen)
+    assert said in refusal(refused)
+
+
+@pytest.mark.parametrize(("name", "module"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_cluster_s_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, name: str, module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    with pytest.raises(InputError, match=rf"the {name} backend needs {name.title()}; install it with: pip") as refused:
+        next(sweep(abs, [1], Backend(name, "tcp://127.0.0.1:1")))
+    refusal(refused)
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """A port at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[..., None]], None]]:
+    """A stand-in for Ray, with threads for its cluster: what is tested is how it is asked."""
+
+    def install(init: Callable[..., None]) -> None:
+        module, joblib = ModuleType("ray"), ModuleType("ray.util.joblib")
+        module.init = init  # type: ignore[attr-defined]
+        joblib.register_ray = lambda: register_parallel_backend("ray", ThreadingBackend)  # type: ignore[attr-defined]
+        for name, each in {"ray": module, "ray.util": ModuleType("ray.util"), "ray.util.joblib": joblib}.items():
+            monkeypatch.setitem(sys.modules, name, each)
+
+    yield install
+    BACKENDS.pop("ray", None)
+
+
+def test_ray_is_given_the_address_and_the_items(
+    monkeypatch: pytest.MonkeyPatch, ray: Callable[[Callable[..., None]], None]
+) -> None:
+    asked: list[Any] = []
+    ray(lambda address=None, **_: asked.append(address))
+    monkeypatch.setattr(sweep_module, "BLOCK", 2)
+    items = ["1", "1 / 0", "2", "3", "4"]
+    found = list(sweep(eval, items, Backend("ray", "auto", jobs=2)))
+    assert asked == ["auto"]
+    assert {done.item: done.result for done in found} == {"1": 1, "1 / 0": None, "2": 2, "3": 3, "4": 4}
+    assert Counter(done.item for done in found) == Counter(items)
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, RuntimeError, ValueError])
+def test_what_ray_says_of_its_cluster_is_one_sentence(
+    ray: Callable[[Callable[..., None]], None], kind: type[Exception]
+) -> None:
+    def init(**_: Any) -> None:
+        raise kind("not there\nand much more")
+
+    ray(init)
+    with pytest.raises(InputError, match=r"^no Ray cluster at 'auto' \(not there\); start one") as refused:
+        list(sweep(abs, [1], Backend("ray", "auto")))
+    refusal(refused)
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:{}", "127.0.0.1:{}", "ray://127.0.0.1:port", "ray://:{}x"])
+def test_a_ray_cluster_out_of_reach_is_not_even_asked(
+    ray: Callable[[Callable[..., None]], None], free_port: int, address: str
+) -> None:
+    asked: list[Any] = []
+    ray(lambda **named: asked.append(named))
+    with pytest.raises(InputError, match="Ray cluster") as refused:
+        list(sweep(abs, [1], Backend("ray", address.format(free_port))))
+    assert repr(address.format(free_port)) in refusal(refused)
+    assert asked == []
+
+
+# Dask, for real
+
+
+def test_a_scheduler_out_of_reach_is_one_sentence_in_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    monkeypatch.setattr(sweep_module, "PATIENCE", 1)
+    address, begin = f"tcp://127.0.0.1:{free_port}", time.monotonic()
+    with pytest.raises(InputError, match="no Dask scheduler at") as refused:
+        list(sweep(abs, [1], Backend("dask", address)))
+    assert time.monotonic() - begin < 20
+    assert address in refusal(refused)
+
+
+Start = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Start a part of Dask; all parts are stopped at the end."""
+    folder, parts = tmp_path_factory.mktemp("dask"), list[subprocess.Popen[bytes]]()
+
+    def begin(*arguments: object) -> None:
+        command = [str(Path(sys.executable).parent / "dask"), *map(str, arguments)]
+        with (folder / f"{len(parts)}.log").open("wb") as log:
+            part = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT, cwd=folder)
+        parts.append(part)
+
+    yield begin
+    for part in reversed(parts):  # workers before their scheduler, or they wait for it
+        part.terminate()
+        try:
+            part.wait(5)
+        except subprocess.TimeoutExpired:
+            part.kill()
+            part.wait()
+
+
+def scheduler(start: Start, folder: Path) -> str:
+    """The address of a new scheduler on this machine, on a port of its choice."""
+    file = folder / "scheduler.json"
+    start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (OSError, ValueError):  # not there yet, or half written
+            time.sleep(0.02)
+    pytest.fail("the scheduler did not start")
+
+
+def worker(start: Start, address: str, threads: int) -> None:
+    start("worker", address, "--host", "127.0.0.1", "--nthreads", threads, "--no-nanny", "--no-dashboard")
+
+
+@pytest.fixture(scope="module")
+def cluster(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+    """A scheduler and a worker of two threads."""
+    address = scheduler(start, tmp_path_factory.mktemp("cluster"))
+    worker(start, address, 2)
+    return Backend("dask", address)
+
+
+def test_trials_on_a_dask_cluster_are_those_of_this_machine(cluster: Backend) -> None:
+    assert by_trial(sweep(Trial.run, TRIALS, cluster)) == {trial: facts(trial.run()) for trial in TRIALS}
+
+
+def test_a_dask_cluster_does_the_work_and_reports_what_fails(cluster: Backend) -> None:
+    items = [PID, "1 / 0", REFUSE, "2"]
+    found = {done.item: (done.result, done.error) for done in sweep(eval, items, cluster)}
+    result, error = found.pop(PID)
+    assert (type(result), error) == (int, "")
+    assert result != os.getpid()
+    assert found == {
+        "1 / 0": (None, "ZeroDivisionError: division by zero"),
+        REFUSE: (None, "too much"),
+        "2": (2, ""),
+    }
+
+
+def test_a_dask_cluster_is_used_again_after_nothing_and_after_much(cluster: Backend) -> None:
+    assert list(sweep(abs, [], cluster)) == []
+    assert sorted(done.result or 0 for done in sweep(abs, list(range(-100, 0)), cluster)) == list(range(1, 101))
+
+
+def test_a_sweep_on_this_machine_stays_here_while_another_is_on_a_cluster(cluster: Backend) -> None:
+    for there in sweep(eval, [PID], cluster):
+        here = {done.result for done in sweep(eval, [PID] * 4, TWO)}
+        assert there.result not in here
+
+
+def test_one_job_on_a_dask_cluster_is_still_done_there(cluster: Backend) -> None:
+    found = list(sweep(eval, [PID], Backend("dask", cluster.address, jobs=1)))
+    assert os.getpid() not in [done.result for done in found]
+
+
+def test_without_workers_a_scheduler_is_refused_and_with_one_thread_it_does_the_work(
+    monkeypatch: pytest.MonkeyPatch, start: Start, tmp_path: Path
+) -> None:
+    address = scheduler(start, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_module, "PATIENCE", 1)
+        with pytest.raises(InputError, match="has no workers; start one: dask worker tcp://") as refused:
+            list(sweep(abs, [1], Backend("dask", address)))
+    assert address in refusal(refused)
+    worker(start, address, 1)
+    found = [done.result for done in sweep(eval, [PID, "1"], Backend("dask", address))]
+    assert 1 in found
+    assert os.getpid() not in found
+
+
+CLUSTER = """
+try:
+    print([done.error or done.result for done in sweep({function}, [-1, -2], Backend("dask", {address!r}))])
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1", "nonsense://127.0.0.1:{}", "tls://127.0.0.1:{}"])
+def test_an_address_that_cannot_be_is_one_sentence_and_leaves_nothing_behind(cluster: Backend, address: str) -> None:
+    address = address.format(str(cluster.address).rpartition(":")[2])  # somebody listens, but does not speak this
+    ended = alone(CLUSTER.format(function="abs", address=address))
+    assert repr(address) in ended.stdout
+    assert ended.stdout.count("\n") == 1
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_function_that_the_workers_do_not_have_does_not_hold_up_the_sweep(cluster: Backend, tmp_path: Path) -> None:
+    (tmp_path / "only_here.py").write_text("def double(x):\n    return 2 * x\n")
+    function = f"(sys.path.insert(0, {str(tmp_path)!r}), __import__('only_here').double)[1]"
+    ended = alone(CLUSTER.format(function=function, address=cluster.address), 12)
+    assert "only_here" in ended.stdout or "deserialization" in ended.stdout

@@ -1,0 +1,134 @@
+"""The database: its schema is the migrations', a stale one is refused, and what must lock locks."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from tests.helpers_cli import main_of, refusal
+from voxpop.core.errors import InputError
+from voxpop.stores import schema
+from voxpop.stores.database import open_database
+from voxpop.stores.migrate import Kind, migrate, open_store
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
+def test_migrations_make_the_schema(address: str, kind: Kind) -> None:
+    database = open_store(address, kind)
+    with database.read() as connection:
+        found = compare_metadata(MigrationContext.configure(connection), getattr(schema, kind))
+    assert found == []
+    database.close()
+
+
+def stale(path: Path) -> str:
+    database = open_store(str(path), "coordinator")
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'coordinator_0'"))
+    database.close()
+    return str(path)
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="coordinator_0, which is not one of a coordinator") as call:
+        open_store(stale(tmp_path / "a.db"), "coordinator")
+    refusal(call)
+
+
+def test_a_stale_version_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database of the version before the first has its bookkeeping and no tables."""
+    path = str(tmp_path / "a.db")
+    database = open_database(path)
+    with database.write() as connection:
+        connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+    database.close()
+    with pytest.raises(InputError, match=f"run: voxpop migrate --database {path}") as call:
+        open_store(path, "coordinator")
+    refusal(call)
+    done = main_of(monkeypatch)("migrate", "--database", path)
+    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_1")
+    open_store(path, "coordinator").close()
+
+
+def test_another_kind_of_database_is_refused(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "a.db"), "shuffler").close()
+    with pytest.raises(InputError, match="which is not one of a coordinator"):
+        open_store(str(tmp_path / "a.db"), "coordinator")
+    database = open_database(str(tmp_path / "b.db"))
+    with database.write() as connection:
+        connection.execute(sa.text("CREATE TABLE recipes (id INTEGER)"))
+    with pytest.raises(InputError, match="tables that are not voxpop's"):
+        migrate(database, "coordinator")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("mysql://x/y", "unknown kind of database 'mysql'"),
+        ("/no/such/folder/a.db", "there is no folder"),
+        ("://", "not a URL"),
+        ("sqlite://", "outlives it"),
+        ("postgresql://nobody@127.0.0.1:1/x?connect_timeout=2", "cannot reach the database"),
+    ],
+)
+def test_addresses_that_cannot_be_opened(address: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as call:
+        open_database(address)
+    refusal(call)
+
+
+def test_a_password_is_not_in_the_refusal() -> None:
+    with pytest.raises(InputError) as call:
+        open_database("postgresql://nobody:sesame@127.0.0.1:1/x?connect_timeout=2")
+    assert "sesame" not in str(call.value)
+
+
+def test_sqlite_loses_no_update(tmp_path: Path) -> None:
+    """Read, then write: with the driver's own transactions some of these increments would be lost or refused."""
+    database = open_database(str(tmp_path / "a.db"))
+    with database.write() as connection:
+        connection.execute(sa.text("CREATE TABLE counter (value INTEGER)"))
+        connection.execute(sa.text("INSERT INTO counter VALUES (0)"))
+
+    def count() -> None:
+        for _ in range(50):
+            with database.write() as connection:
+                value = connection.execute(sa.text("SELECT value FROM counter")).scalar_one()
+                connection.execute(sa.text("UPDATE counter SET value = :v"), {"v": value + 1})
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.read() as connection:
+        assert connection.execute(sa.text("SELECT value FROM counter")).scalar_one() == 200
+        settings = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("journal_mode", "synchronous")
+        ]
+    assert settings == ["wal", 2]
+    database.close()
+
+
+def test_a_connection_that_died_while_idle_is_replaced(
+    new_postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voxpop.stores.database.IDLE_SECONDS", 0.0)
+    address = new_postgres()
+    database, other = open_database(address), open_database(address)
+    mine = sa.select(sa.func.pg_backend_pid())
+    with database.read() as connection:
+        pid = connection.execute(mine).scalar_one()
+    with other.write() as connection:
+        connection.execute(sa.select(sa.func.pg_terminate_backend(pid)))
+    with database.read() as connection:
+        assert connection.execute(mine).scalar_one() != pid
+    database.close()
+    other.close()
