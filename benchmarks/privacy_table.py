@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from voxpop.drivers.simulate import Run, simulate
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private

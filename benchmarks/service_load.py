@@ -29,17 +29,19 @@ from tests.service.postgres import server
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
+from voxpop.drivers.phase import Phase
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
-from voxpop.service.study import invitations as asking
-from voxpop.service.study import log as journal
+from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
+from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.inbox import Upload, store
-from voxpop.service.study.snapshot import OPENED, Event, opened_body
+from voxpop.service.study.invitations import draw
+from voxpop.service.study.stages import Stage
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people, studies
+from voxpop.stores.schema import inbox, invitations, people
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 6, 32
 STUDY, PORT = "load", 8765
@@ -99,17 +101,15 @@ def prepare(address: str) -> tuple[Coordinator, list[str]]:
     privacy = Private("central", 5.0, 1e-6, "exact", PEOPLE)
     coordinator.create(STUDY, Definition(problem, make_policy("dpbe"), privacy))
     plan = Plan(1, np.arange(ARMS), np.full(ARMS, 10), PEOPLE)
-    state = coordinator.journal.record(STUDY).state
-    event = Event(1, OPENED, time.time(), opened_body(plan, privacy.calibrate(problem, state, plan)))
+    state = coordinator.snapshots.current(STUDY).state
+    event = Event(1, Kind.OPENED, time.time(), opened_body(Phase(plan, privacy.calibrate(problem, state, plan))))
     with coordinator.database.write() as connection:
-        journal.append(connection, STUDY, event)
-        changes = {"seq": 1, "phase": 1, "stage": "collecting", "played": plan.length}
-        connection.execute(sa.update(studies).values(**changes))
+        log.append(connection, STUDY, event, phase=1, stage=Stage.COLLECTING, played=plan.length)
         rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
         connection.execute(sa.insert(people), rows)
-        asking.draw(connection, coordinator.secret, STUDY, 1, PEOPLE, 1, time.time() + 1e6, True)
+        draw(connection, SECRET.encode(), STUDY, 1, PEOPLE, 1, time.time() + 1e6, True)
         nonces = connection.execute(sa.select(invitations.c.nonce).order_by(invitations.c.id)).scalars()
-        return coordinator, [token_of(coordinator.secret, nonce) for nonce in nonces]
+        return coordinator, [token_of(SECRET.encode(), nonce) for nonce in nonces]
 
 
 def wrk(folder: Path) -> tuple[float, float]:
@@ -141,7 +141,7 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
     """Bring the phase to its end: seconds to close it, and the most memory it took (MiB)."""
     body = np.full(ARMS, 0.3).tobytes()
     for start in range(0, len(tokens), 500):
-        store(coordinator, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
+        store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start_time = time.perf_counter()
     coordinator.step(STUDY)

@@ -13,11 +13,12 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.drivers.simulate import run_phases
+from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private, Simulated
-from voxpop.privacy.additive import Central, Local
+from voxpop.privacy.central import Central
+from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
 
@@ -75,8 +76,8 @@ def later_phase(seed: int, privacy: Private | None = None, users: int = 40) -> C
     """A phase that has a released one before it."""
     problem = random_problem(seed, n=7, beta=0.05, horizon=1000)
     f = function_of_norm(problem, problem.norm_bound, np.random.default_rng(seed))
-    steps = run_phases(problem, DPBE(), GPUsers(problem, f), seed, privacy)
-    state = [next(steps) for _ in range(4)][-1].state
+    steps = simulate_phases(problem, DPBE(), GPUsers(problem, f), seed, privacy)
+    state = [next(steps) for _ in range(4)][-1][1]
     return Case(problem, state, Plan(5, np.array([0, 3, 5]), np.array([6, 2, 8]), users), f)
 
 

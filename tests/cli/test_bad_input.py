@@ -12,8 +12,8 @@ from voxpop.cli import app
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import Kernel, Linear, SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate
 from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import POLICIES, make_policy
 from voxpop.runtime import memory

@@ -13,11 +13,12 @@ import pytest
 from tests.helpers_cli import Outcome, main_of, voxpop
 from tests.helpers_privacy import MODELS
 from voxpop.core.errors import InputError
-from voxpop.drivers.simulate import Run, simulate
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.privacy.additive import Central, Local
+from voxpop.privacy.central import Central
+from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 
 Main = Callable[..., Outcome]
@@ -52,16 +53,16 @@ def test_the_same_seed_is_the_same_private_run(model: str, calibration: str) -> 
     privacy = Private(model, 8.0, calibration=calibration, floor=20)
     first, again, other = (run(seed, privacy) for seed in (1, 1, 2))
     assert timeless(first.as_dict()) == timeless(again.as_dict())
-    for one, two in zip(first.steps, again.steps, strict=True):
+    for one, two in zip(first.phases, again.phases, strict=True):
         np.testing.assert_array_equal(one.feedback.mean, two.feedback.mean)
-    assert not np.array_equal(first.steps[0].feedback.mean, other.steps[0].feedback.mean)
+    assert not np.array_equal(first.phases[0].feedback.mean, other.phases[0].feedback.mean)
 
 
 def test_privacy_changes_the_noise_but_not_the_people() -> None:
     plain, private = (run(1, privacy) for privacy in (None, Private("central", 1000.0, floor=0)))
-    assert plain.steps[0].plan.participants == private.steps[0].plan.participants
-    gap = np.abs(plain.steps[0].feedback.mean - private.steps[0].feedback.mean)
-    noise = private.steps[0].feedback.noise
+    assert plain.phases[0].plan.participants == private.phases[0].plan.participants
+    gap = np.abs(plain.phases[0].feedback.mean - private.phases[0].feedback.mean)
+    noise = private.phases[0].feedback.noise
     assert noise is not None
     assert 0 < gap.max() < 5 * math.sqrt(float(noise.max()))
 

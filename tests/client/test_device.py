@@ -37,7 +37,7 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
     answered = devices[outcomes.index(Outcome.ANSWERED)]
     assert answered.memory.averages(1, [0]) is None
     assert answered.memory.outgoing() is None
-    assert site.coordinator.journal.record(STUDY).done[0].count == 12
+    assert site.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     for device in devices:
         device.close()
     site.close()
@@ -141,7 +141,7 @@ def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
     (body,) = map(json.loads, server.got)
     code = made.encoding
     assert len(body.pop("report")) == 4
-    assert body == {"users": 40, "coordinates": 4, "bits": code.levels + code.trials}
+    assert body == {"size": 40, "coordinates": 4, "bits": code.levels + code.trials}
     assert {type(value) for value in body.values()} == {int}
 
 

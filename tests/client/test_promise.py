@@ -13,10 +13,10 @@ from scipy.stats import binom, norm
 
 from tests.helpers_privacy import first_phase
 from voxpop.client import Promise
-from voxpop.client.promise import MOST_BITS
 from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
 from voxpop.privacy import Private, Secure
+from voxpop.privacy.shuffle import MOST_BITS
 
 EPSILON, DELTA = 5.0, 1e-6
 NAN = float("nan")

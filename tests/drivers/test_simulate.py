@@ -12,7 +12,9 @@ from tests.helpers_cli import LIGHT, refusal
 from voxpop.core.errors import InputError
 from voxpop.core.phases import Plan
 from voxpop.core.state import State
-from voxpop.drivers.simulate import Run, collect, simulate
+from voxpop.drivers.phase import Phase
+from voxpop.drivers.simulate import collect
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import SCENARIOS, Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, crowds
@@ -56,7 +58,7 @@ def test_another_seed_gives_another_study() -> None:
 def test_another_seed_gives_other_people() -> None:
     scenario, policy = make_scenario("light", Options(data=LIGHT, horizon=500)), make_policy("dpbe")
     first, second = (simulate(scenario, policy, seed) for seed in (0, 1))
-    assert not np.array_equal(first.steps[0].feedback.mean, second.steps[0].feedback.mean)
+    assert not np.array_equal(first.phases[0].feedback.mean, second.phases[0].feedback.mean)
 
 
 def test_streams_of_different_roles_and_phases_differ() -> None:
@@ -68,9 +70,9 @@ def test_a_phase_s_people_do_not_depend_on_other_phases() -> None:
     scenario = make_scenario("sphere", Options(seed=1, size=10))
     plan = Plan(3, np.array([2, 5]), np.array([3, 1]), 4)
     release = NoPrivacy().calibrate(scenario.problem, State.prior(scenario.problem, 1.0), plan)
-    alone = collect(plan, scenario.population, release, 1)
-    collect(replace(plan, phase=2), scenario.population, release, 1)
-    assert collect(plan, scenario.population, release, 1) == alone
+    alone = collect(Phase(plan, release), scenario.population, 1)
+    collect(Phase(replace(plan, phase=2), release), scenario.population, 1)
+    assert collect(Phase(plan, release), scenario.population, 1) == alone
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
@@ -78,9 +80,10 @@ def test_the_feedback_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
     scenario = make_scenario("synthetic", Options(seed=0, size=20))
     plan = Plan(5, np.array([3, 1, 8]), np.array([4, 4, 8]), 100)
     release = NoPrivacy().calibrate(scenario.problem, State.prior(scenario.problem, 1.0), plan)
-    whole = collect(plan, scenario.population, release, 0)
+    phase = Phase(plan, release)
+    whole = collect(phase, scenario.population, 0)
     monkeypatch.setattr(crowds, "CHUNK", chunk)
-    assert collect(plan, scenario.population, release, 0) == whole
+    assert collect(phase, scenario.population, 0) == whole
     assert whole.count == 100
 
 
@@ -128,8 +131,8 @@ def test_the_totals_are_sums_over_the_phases(study: str) -> None:
 def test_watching_sees_every_phase() -> None:
     seen: list[int] = []
     scenario = make_scenario("sphere", Options(size=20, horizon=200))
-    run = simulate(scenario, make_policy("dpbe"), watch=lambda step: seen.append(step.plan.phase))
-    assert seen == list(range(1, len(run.steps) + 1))
+    run = simulate(scenario, make_policy("dpbe"), watch=lambda phase: seen.append(phase.plan.phase))
+    assert seen == list(range(1, len(run.phases) + 1))
 
 
 def test_one_action_needs_no_question() -> None:

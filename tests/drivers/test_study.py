@@ -19,7 +19,7 @@ from voxpop.core.kernels import Matern, SquaredExponential
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Space
-from voxpop.drivers.simulate import run_phases
+from voxpop.drivers.simulate import simulate_phases
 from voxpop.drivers.study import Question, Study
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies import make_policy
@@ -136,16 +136,16 @@ def test_ask_and_tell_play_the_same_phases_as_the_simulator(policy: str) -> None
     points = np.random.default_rng(0).uniform(size=(30, 2))
     problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=2.0, horizon=3000)
     users = GPUsers(problem, np.sin(4 * points[:, 0]) * points[:, 1])
-    steps = list(run_phases(problem, make_policy(policy), users, seed=4))
+    steps = list(simulate_phases(problem, make_policy(policy), users, seed=4))
     study = Study(problem, policy)
-    for step in steps:
+    for step, state in steps:
         question = ask(study)
         assert question.decisions == tuple(points[step.plan.arms].tolist())
         assert (question.rounds, question.participants) == (tuple(step.plan.pulls), step.plan.participants)
         study.tell(question.phase, {"mean": step.feedback.mean, "count": step.feedback.count})
-        np.testing.assert_array_equal(study.state.upper, step.state.upper)
+        np.testing.assert_array_equal(study.state.upper, state.upper)
     assert study.ask() is None
-    assert study.best.index == steps[-1].state.best
+    assert study.best.index == steps[-1][1].best
 
 
 def test_a_finished_study_has_an_answer_and_no_question() -> None:
@@ -277,7 +277,7 @@ def third() -> tuple[Study, Plan]:
     study = advanced(2)
     study.ask()
     assert study._pending is not None
-    return study, study._pending
+    return study, study._pending.plan
 
 
 @pytest.mark.parametrize("case", REFUSED)

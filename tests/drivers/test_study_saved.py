@@ -138,19 +138,19 @@ def without(data: dict[str, Any], *keys: str) -> dict[str, Any]:
     "keys", [("problem",), ("policy",), ("log",), ("pending",), ("problem", "kernel"), ("problem", "noise_std")]
 )
 def test_a_sealed_file_that_lacks_something_is_refused(saved: Path, keys: tuple[str, ...]) -> None:
-    assert_refused(saved, wire.seal(KIND, without(content(small_study()), *keys)).encode())
+    assert_refused(saved, wire.pack(KIND, without(content(small_study()), *keys)).encode())
 
 
 def test_a_sealed_file_with_feedback_that_does_not_fit_its_plan_is_refused(saved: Path) -> None:
     changed = content(small_study())
     changed["log"][0][1]["mean"] = [0.1, 0.2]
-    assert_refused(saved, wire.seal(KIND, changed).encode())
+    assert_refused(saved, wire.pack(KIND, changed).encode())
 
 
 def test_a_sealed_file_with_an_arm_that_does_not_exist_is_refused(saved: Path) -> None:
     changed = content(small_study())
     changed["log"][0][0]["arms"] = [7]
-    assert_refused(saved, wire.seal(KIND, changed).encode())
+    assert_refused(saved, wire.pack(KIND, changed).encode())
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -131,13 +131,13 @@ def test_feedback_comes_back_to_the_last_bit(mean: Any, count: int, private: boo
 
 def test_a_seal_keeps_the_content() -> None:
     content = {"a": [1, 2.5, None], "b": {"ü": "ß"}}
-    assert wire.unseal("thing", wire.seal("thing", content), "file", lambda data: data) == content
+    assert wire.unpack("thing", wire.pack("thing", content), "file", lambda data: data) == content
 
 
 def test_a_seal_does_not_hang_on_the_order_of_keys() -> None:
-    document = json.loads(wire.seal("thing", {"a": 1, "b": 2}))
+    document = json.loads(wire.pack("thing", {"a": 1, "b": 2}))
     document["content"] = {"b": 2, "a": 1}
-    assert wire.unseal("thing", json.dumps(document), "file", lambda data: data) == {"a": 1, "b": 2}
+    assert wire.unpack("thing", json.dumps(document), "file", lambda data: data) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_a_kernel_of_the_caller_s_own_cannot_be_saved() -> None:
 
 def test_not_a_number_is_never_written() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        wire.seal("thing", {"a": float("nan")})
+        wire.pack("thing", {"a": float("nan")})

@@ -16,9 +16,9 @@ import pytest
 from tests.helpers_cli import ENVIRONMENT, ROOT, refusal
 from tests.helpers_experiments import exact_regret, record
 from voxpop.core.errors import InputError
-from voxpop.drivers.simulate import Run
 from voxpop.lab.experiments import records
 from voxpop.lab.experiments.records import Journal, grid, key_of, perform, summarise
+from voxpop.lab.runs import Run
 from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
 

@@ -19,8 +19,8 @@ from joblib.parallel import BACKENDS
 
 from tests.helpers_cli import ENVIRONMENT, refusal
 from voxpop.core.errors import InputError
-from voxpop.drivers.simulate import Run
 from voxpop.lab import sweep as sweep_module
+from voxpop.lab.runs import Run
 from voxpop.lab.sweep import Backend, Done, sweep
 from voxpop.lab.trials import Trial
 

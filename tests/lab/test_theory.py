@@ -14,9 +14,9 @@ from tests.helpers import everything, function_of_norm, gram, random_problem, st
 from voxpop.core.errors import Array, InputError
 from voxpop.core.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.core.problem import Indices, Problem
-from voxpop.drivers.simulate import Run, simulate
 from voxpop.lab import theory
 from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import make_policy
 from voxpop.selection.posterior import BatchRule, Selection, select
@@ -329,8 +329,8 @@ def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
     """Every phase of a run, in which no bound failed, against the phase's bound; then the totals."""
     problem, f = run.scenario.problem, run.scenario.f
     bounds = theory.phase_bounds(problem, alpha, ratio, rule)
-    assert len(run.steps) <= len(bounds)
-    for step, bound in zip(run.steps, bounds, strict=False):
+    assert len(run.phases) <= len(bounds)
+    for step, bound in zip(run.phases, bounds, strict=False):
         assert not step.info.refuted
         assert step.plan.length == bound.rounds
         assert step.plan.participants == bound.users
@@ -420,7 +420,7 @@ def test_a_ridge_below_the_model_s_is_refused_or_covered(name: str) -> None:
         bounds = theory.phase_bounds(problem, 0.7, 1.6, RULE_OF[name])
     except InputError:
         return
-    assert all(step.info.max_width <= bound.width for step, bound in zip(run.steps, bounds, strict=False))
+    assert all(step.info.max_width <= bound.width for step, bound in zip(run.phases, bounds, strict=False))
     within_the_totals(run, 0.7, 1.6, RULE_OF[name])
 
 

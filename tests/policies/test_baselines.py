@@ -13,10 +13,11 @@ from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import run_phases, simulate
+from voxpop.drivers.simulate import simulate_phases
 from voxpop.drivers.study import Study
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.lab.populations.pricing import Customers
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
@@ -78,7 +79,7 @@ def test_the_posterior_is_that_of_scikit_learn_round_by_round(name: str) -> None
 def test_gp_ucb_asks_a_new_person_every_round() -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=20, horizon=200))
     run = simulate(scenario, make_policy("gp-ucb"), 0)
-    assert run.metrics.communication == run.metrics.participants == len(run.steps) == 200
+    assert run.metrics.communication == run.metrics.participants == len(run.phases) == 200
 
 
 def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() -> None:
@@ -152,7 +153,7 @@ def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
     problem = Problem(np.linspace(0, 1, 80), SquaredExponential(0.4), 0.3, 0.4, norm_bound=1.0, horizon=3000)
     users = GPUsers(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
     policy = make_policy("bbkb", oversampling=2.0)
-    state = [step.state for step in run_phases(problem, policy, users, 0)][-1]
+    state = [state for _, state in simulate_phases(problem, policy, users, 0)][-1]
     assert 1 <= len(state.memory.dictionary) < np.count_nonzero(state.memory.rounds)
     assert state.memory.missing.max() < 0.05  # and they see nearly everything
 
@@ -171,7 +172,7 @@ def test_dpbe_fixed_asks_the_same_number_every_phase_at_the_cost_of_dpbe() -> No
 def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observation() -> None:
     problem = random_problem(1, n=6, horizon=64)
     policy = make_policy("dpbe-nobatching")
-    for step in run_phases(problem, policy, GPUsers(problem, np.linspace(0, 0.1, 6)), 0):
+    for step, _ in simulate_phases(problem, policy, GPUsers(problem, np.linspace(0, 0.1, 6)), 0):
         K = problem.covariance(np.arange(6), np.arange(6))
         counts = np.zeros(6)
         for _ in range(step.plan.length):

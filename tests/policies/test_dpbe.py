@@ -13,7 +13,7 @@ from voxpop.core.kernels import Linear, SquaredExponential
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.drivers.simulate import run_phases
+from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, users_of_phase
@@ -81,8 +81,7 @@ def test_the_action_of_largest_lower_bound_stays(policy: DPBE, seed: int) -> Non
     problem, rng = random_problem(seed, noise_std=0.02, bias_std=0.05, horizon=4000), np.random.default_rng(seed)
     users = GPUsers(problem, function_of_norm(problem, 1.0, rng))
     before = policy.init(problem)
-    for step in run_phases(problem, policy, users, seed):
-        after = step.state
+    for _, after in simulate_phases(problem, policy, users, seed):
         assert set(after.active) <= set(before.active)
         assert before.active[np.argmax(after.lower[before.active])] in after.active
         assert np.all(after.upper[after.active] >= after.lower[after.active].max())
@@ -140,11 +139,11 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
 def test_bounds_only_tighten_while_the_norm_bound_holds(seed: int) -> None:
     problem, rng = random_problem(seed, horizon=2000), np.random.default_rng(seed)
     lower, upper = DPBE().init(problem).lower, DPBE().init(problem).upper
-    for step in run_phases(problem, DPBE(), GPUsers(problem, function_of_norm(problem, 1.0, rng)), seed):
+    for step, state in simulate_phases(problem, DPBE(), GPUsers(problem, function_of_norm(problem, 1.0, rng)), seed):
         assert not step.info.refuted
-        assert np.all(step.state.upper <= upper)
-        assert np.all(step.state.lower >= lower)
-        lower, upper = step.state.lower, step.state.upper
+        assert np.all(state.upper <= upper)
+        assert np.all(state.lower >= lower)
+        lower, upper = state.lower, state.upper
     assert np.max(upper - lower) < 2.0
 
 
@@ -218,7 +217,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(1, 8))
         f = worst_case(problem, policy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step in run_phases(problem, policy, GPUsers(problem, f), seed):
+        for step, after in simulate_phases(problem, policy, GPUsers(problem, f), seed):
             at = before.active
             alone, _ = bare.advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - alone.centre) / (alone.upper - alone.centre))[at])
@@ -228,7 +227,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
                 gap = np.abs(f - f[step.plan.reference] - alone.lead)
                 of_gaps.append(gap[others] / alone.lead_width[others])
             refuted.append(step.info.refuted)
-            before = step.state
+            before = after
     return np.concatenate(of_values), np.concatenate(of_gaps or [np.zeros(1)]), np.array(refuted)
 
 
@@ -258,13 +257,13 @@ def test_feedback_must_answer_the_plan(name: str) -> None:
 def test_a_state_is_a_fold_of_plans_and_feedback() -> None:
     problem, policy = random_problem(5, noise_std=0.02, bias_std=0.05, horizon=3000), DPBE()
     f = function_of_norm(problem, 1.0, np.random.default_rng(5))
-    steps = list(run_phases(problem, policy, GPUsers(problem, f), 5))
+    steps = list(simulate_phases(problem, policy, GPUsers(problem, f), 5))
 
     def advance(state: State, pair: tuple[Plan, Feedback]) -> State:
         return policy.advance(problem, state, *pair)[0]
 
-    final = steps[-1].state
-    replayed = reduce(advance, [(step.plan, step.feedback) for step in steps], policy.init(problem))
+    final = steps[-1][1]
+    replayed = reduce(advance, [(step.plan, step.feedback) for step, _ in steps], policy.init(problem))
     for field in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         np.testing.assert_array_equal(getattr(replayed, field), getattr(final, field))
     assert (replayed.phase, replayed.rounds, replayed.norm_bound) == (final.phase, final.rounds, final.norm_bound)

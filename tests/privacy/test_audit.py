@@ -9,10 +9,11 @@ from scipy.stats import binomtest
 from tests.helpers_privacy import DELTA, MODELS, AnyRelease, simulated
 from voxpop.core.errors import Array, InputError
 from voxpop.privacy import Private, Secure
-from voxpop.privacy.additive import Central, Local
-from voxpop.privacy.audit import Finding, attack, audit, clopper_pearson, specimen
+from voxpop.privacy.audit import AuditResult, attack, audit, clopper_pearson, specimen
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled, calibrated_encoding
 from voxpop.privacy.sources import Integers, Source
 
@@ -25,7 +26,7 @@ def honest(model: str, epsilon: float = 5.0, users: int = USERS) -> AnyRelease:
     return release
 
 
-def found(release: AnyRelease, trials: int) -> Finding:
+def found(release: AnyRelease, trials: int) -> AuditResult:
     """What an attack finds; the closer to the promise a release is, the more trials it takes."""
     return attack(release, simulated(1), USERS, trials)
 

@@ -10,7 +10,7 @@ from tests.helpers_privacy import DELTA, MODELS, Case, first_phase, later_phase,
 from voxpop.core.errors import Array
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import run_phases
+from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private
@@ -45,7 +45,7 @@ def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(2, 7))
         f = hardest(problem, privacy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step in run_phases(problem, policy, GPUsers(problem, f), seed, privacy):
+        for step, after in simulate_phases(problem, policy, GPUsers(problem, f), seed, privacy):
             at, gaps = before.active, replace(policy, intersect=False)
             bare, _ = replace(gaps, compare=False).advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - bare.centre) / (bare.upper - bare.centre))[at])
@@ -53,7 +53,7 @@ def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
             others = at[at != step.plan.reference]
             gap = np.abs(f - f[step.plan.reference] - alone.lead)
             of_gaps.append(gap[others] / alone.lead_width[others])
-            before = step.state
+            before = after
     return np.concatenate(of_values), np.concatenate(of_gaps)
 
 

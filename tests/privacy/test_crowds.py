@@ -11,17 +11,20 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Plan
 from voxpop.core.state import State
 from voxpop.drivers import simulate as simulate_module
-from voxpop.drivers.simulate import collect, simulate
+from voxpop.drivers.phase import Phase
+from voxpop.drivers.simulate import collect
 from voxpop.lab.populations import GaussianPopulation
 from voxpop.lab.populations.gp import GPUsers, square_root
 from voxpop.lab.populations.pricing import Customers
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
-from voxpop.privacy.additive import Central
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.central import Central
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import CrowdRelease, PlainRelease, Release
+from voxpop.privacy.none import PlainRelease
+from voxpop.privacy.release import Release
 
 PROBLEM = random_problem(0, n=6, bias_std=0.5)
 PEOPLE = GPUsers(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))
@@ -39,8 +42,9 @@ def means(release: Release, at_once: bool, runs: int = 800) -> Array:
     rng, found = np.random.default_rng(int(at_once)), []
     for _ in range(runs):
         if at_once:
-            assert isinstance(release, CrowdRelease)
-            tally = release.crowd(*PEOPLE.law(PLAN), PLAN.participants, rng)
+            drawn = release.crowd(*PEOPLE.law(PLAN), PLAN.participants, rng)
+            assert drawn is not None
+            tally = drawn
         else:
             tally = release.tally(PEOPLE.observe(PLAN, PLAN.participants, rng))
         assert tally.count == PLAN.participants
@@ -75,9 +79,10 @@ def test_clipping_is_not_forgotten() -> None:
 
 def test_below_the_threshold_everyone_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     release = NoPrivacy().calibrate(PROBLEM, State.prior(PROBLEM, 1.0), PLAN)
-    alone = collect(PLAN, PEOPLE, release, 0)
+    phase = Phase(PLAN, release)
+    alone = collect(phase, PEOPLE, 0)
     monkeypatch.setattr(simulate_module, "CROWD", PLAN.participants - 1)
-    crowd = collect(PLAN, PEOPLE, release, 0)
+    crowd = collect(phase, PEOPLE, 0)
     assert crowd != alone
     np.testing.assert_allclose(crowd.feedback().mean, alone.feedback().mean, atol=6 * 0.6 / math.sqrt(400))
 

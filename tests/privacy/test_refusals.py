@@ -10,7 +10,7 @@ from tests.helpers_cli import refusal
 from tests.helpers_privacy import MODELS, AnyRelease, Silent, first_phase, simulated
 from voxpop.core.errors import Array, InputError
 from voxpop.privacy import Private
-from voxpop.privacy.additive import Local
+from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 
 CASE = first_phase()

@@ -12,8 +12,9 @@ from tests.helpers import gram
 from tests.helpers_privacy import DELTA, MODELS, AnyRelease, Silent, first_phase, later_phase, released, simulated
 from voxpop.core.errors import Array
 from voxpop.privacy import NoPrivacy, Private
-from voxpop.privacy.additive import Central, Local
+from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled, shift_of
 
 CALIBRATIONS = ("exact", "paper")

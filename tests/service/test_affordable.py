@@ -8,8 +8,8 @@ import pytest
 from tests.service.world import SECRET, STUDY, DirectShuffler, definition, own_shuffler, private
 from voxpop.core.errors import InputError
 from voxpop.privacy import Private
-from voxpop.service.study import invitations as asking
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.participation import require_affordable
 from voxpop.stores.migrate import open_store
 
 
@@ -49,8 +49,8 @@ def test_the_cost_is_that_of_the_releases(model: str) -> None:
     plan = made.policy.plan(made.problem, state)
     assert plan is not None
     plan = made.privacy.enlist(made.problem, state, plan)
-    assert asking.cost(made) == made.privacy.calibrate(made.problem, state, plan).entry(0)
+    assert made.privacy.cost == made.privacy.calibrate(made.problem, state, plan).entry(0)
 
 
 def test_the_printed_calibration_promises_nothing() -> None:
-    asking.require_affordable(definition(Private("shuffle", 5.0, 1e-6, "paper", 12), participations=3))
+    require_affordable(definition(Private("shuffle", 5.0, 1e-6, "paper", 12), participations=3))

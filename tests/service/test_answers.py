@@ -15,8 +15,8 @@ from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
 from voxpop.service.keys import new_key
 from voxpop.service.study import participants
-from voxpop.service.study.scheduler import Ticker
-from voxpop.service.study.snapshot import Record
+from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.snapshot import Snapshot
 from voxpop.stores.schema import receipts
 
 
@@ -66,14 +66,14 @@ def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch)
     site.collect()
     (one, *others) = site.invited()
     key = next(key for key in site.people if json.loads(site.coordinator.checkin(STUDY, key))["invited"])
-    journal = site.coordinator.journal
-    stale = journal.known(STUDY)
+    snapshots = site.coordinator.snapshots
+    stale = snapshots.known(STUDY)
     assert stale is not None
     for other in (one, *others):
         assert site.put(other["token"], {"report": [0.5]}).status_code == 201
 
-    def overtaken(study: str, seq: int) -> Record:
-        return journal.record(study)
+    def overtaken(study: str, seq: int) -> Snapshot:
+        return snapshots.current(study)
 
     real = participants._studies
 
@@ -87,7 +87,7 @@ def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch)
     site.step()
     assert site.coordinator.status(STUDY)["phase"] == 2
     monkeypatch.setattr(participants, "_studies", early)
-    monkeypatch.setattr(journal, "latest", overtaken)
+    monkeypatch.setattr(snapshots, "at", overtaken)
     with site.coordinator.database.write() as connection:  # as it was when the row was read
         connection.execute(sa.delete(receipts))
     assert json.loads(site.coordinator.checkin(STUDY, key))["status"] == "waiting"
@@ -108,7 +108,7 @@ def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
     monkeypatch.setattr(site.coordinator, "step", step)
 
     async def run() -> bool:
-        async with Ticker(site.coordinator):
+        async with Scheduler(site.coordinator):
             done = await asyncio.to_thread(stepped.wait, 10)
             hang.set()
         return done

@@ -15,7 +15,7 @@ from voxpop.service import group_commit as writing
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.snapshot import Record
+from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.web import guard
 from voxpop.service.web import head_timeout as patience
 from voxpop.service.web.guard import Held
@@ -66,15 +66,15 @@ def test_a_report_longer_than_any_of_its_study_is_refused_before_the_body(site: 
 def test_a_report_of_a_phase_that_another_coordinator_opened_fits(site: Site) -> None:
     """The record at hand is behind: it is brought up to date before anything is refused."""
     site.collect()
-    site.coordinator.journal._records.clear()
+    site.coordinator.snapshots._snapshots.clear()
     token = site.invited()[0]["token"]
-    site.coordinator.journal._records[STUDY] = _young(site)
+    site.coordinator.snapshots._snapshots[STUDY] = _young(site)
     padded = b'{"report": [0.5]' + b" " * 1030 + b"}"
     assert site.put(token, padded).status_code == 201
 
 
-def _young(site: Site) -> Record:
-    return Record.begin(site.coordinator.log(STUDY)[0])
+def _young(site: Site) -> Snapshot:
+    return Snapshot.begin(site.coordinator.log(STUDY)[0])
 
 
 def test_a_body_has_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,7 +306,7 @@ def test_no_report_key_or_token_is_in_any_log(tmp_path: Path) -> None:
     with redirect_stderr(heard):
         logs.set_up("debug")
         site = Site(tmp_path)
-        site.coordinator.note = logs.noter("coordinator")
+        site.coordinator.context.note = logs.noter("coordinator")
         site.collect()
         invitations = site.invited()
         value = 0.123456789
@@ -408,6 +408,6 @@ def test_a_refusal_of_many_does_not_hit_the_others(site: Site) -> None:
     tokens = [one["token"] for one in site.invited()]
     good, bad = np.array([0.5]).tobytes(), np.array([0.5, 0.5]).tobytes()
     uploads = [Upload((STUDY, 1), token, bad if index % 3 == 0 else good) for index, token in enumerate(tokens)]
-    verdicts = store(site.coordinator, uploads)
+    verdicts = store(site.coordinator.context, uploads)
     assert [isinstance(verdict, Refusal) for verdict in verdicts] == [index % 3 == 0 for index in range(12)]
     assert site.answered == 8

@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
-from voxpop.service.demo.replay import disagreements, record_of
+from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.snapshot import CLOSED, OPENED
+from voxpop.service.study.events import Kind
+from voxpop.service.study.snapshot import fold
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import batches, inbox, people, receipts, reports, tokens
 
@@ -43,12 +44,12 @@ def check(coordinator: Coordinator, crowd: Crowd, floor: int) -> None:
             )
         )
     events = coordinator.log(STUDY)
-    closed = [event.body["feedback"]["count"] for event in events if event.kind == CLOSED]
+    closed = [event.body["feedback"]["count"] for event in events if event.kind == Kind.CLOSED]
     assert closed == [floor] * PHASES
-    assert Counter(event.kind for event in events)[OPENED] == PHASES
+    assert Counter(event.kind for event in events)[Kind.OPENED] == PHASES
     assert (crowd.counted, stored, sum(closed)) == (floor * PHASES,) * 3
     assert (left, most, crowd.late) == (0, 1, 0)
-    assert [entry.phase for entry in record_of(events).ledger.entries] == [1, 2, 3, 4, 5]
+    assert [entry.phase for entry in fold(events).ledger.entries] == [1, 2, 3, 4, 5]
 
 
 def test_two_thousand_devices_and_six_kills(tmp_path: Path) -> None:

@@ -16,14 +16,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.service.world import SECRET, STUDY, World, definition, private, world
-from voxpop.service.demo.replay import record_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.snapshot import CLOSED, CREATED, FINISHED, OPENED
+from voxpop.service.study.events import Kind
+from voxpop.service.study.snapshot import fold
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people, receipts
 
-ORDER = {CREATED: {OPENED}, OPENED: {CLOSED}, CLOSED: {OPENED, FINISHED}, FINISHED: set()}
+ORDER = {
+    Kind.CREATED: {Kind.OPENED},
+    Kind.OPENED: {Kind.CLOSED},
+    Kind.CLOSED: {Kind.OPENED, Kind.FINISHED},
+    Kind.FINISHED: set(),
+}
 
 
 class Phases(RuleBasedStateMachine):
@@ -102,8 +107,8 @@ class Phases(RuleBasedStateMachine):
         events = self.it.coordinator.log(STUDY)
         for before, after in pairwise(events):
             assert after.kind in ORDER[before.kind]
-        record = record_of(events)
-        released = {done.plan.phase: done.count for done in record.done}
+        record = fold(events)
+        released = {done.plan.phase: done.feedback.count for done in record.closed}
         with self.it.coordinator.database.read() as connection:
             waiting = connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one()
             total = connection.execute(sa.select(sa.func.count()).select_from(receipts)).scalar_one()

@@ -21,13 +21,13 @@ def one_phase(it: World) -> None:
     it.settle()
     it.play_all()
     it.settle()
-    told = participants.check_in(it.coordinator, [(STUDY, key) for key in it.keys])
+    told = participants.check_in(it.coordinator.context, [(STUDY, key) for key in it.keys])
     found = {key: json.loads(str(text)) for key, text in zip(it.keys, told, strict=True)}
     invited = [invitation for invitation in found.values() if invitation["invited"]]
     it.keys = [key for key in it.keys if not found[key]["invited"]]
     place, arms = (STUDY, it.status["phase"]), len(invited[0]["phase"]["arms"])
     body = np.full(arms, 0.3).tobytes()
-    verdicts = inbox.store(it.coordinator, [Upload(place, one["token"], body) for one in invited])
+    verdicts = inbox.store(it.coordinator.context, [Upload(place, one["token"], body) for one in invited])
     assert verdicts == [True] * PEOPLE
     it.settle()
 
@@ -36,7 +36,7 @@ def test_memory_does_not_grow_with_the_phases(tmp_path: Path) -> None:
     made = definition(private("central", PEOPLE), horizon=2**6 - 1)
     with world(str(tmp_path / "c.db"), made) as it:
         it.keys = [new_key() for _ in range(7 * PEOPLE)]
-        participants.register(it.coordinator, [participants.Newcomer(STUDY, key, None) for key in it.keys])
+        participants.register(it.coordinator.context, [participants.Newcomer(STUDY, key, None) for key in it.keys])
         one_phase(it)  # what is loaded once does not matter
         used = []
         tracemalloc.start()

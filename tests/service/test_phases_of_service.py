@@ -12,8 +12,9 @@ from voxpop.core.errors import Array
 from voxpop.privacy import Simulated
 from voxpop.privacy.sources import Integers
 from voxpop.runtime.random_streams import stream
-from voxpop.service.demo.replay import disagreements, record_of
+from voxpop.service.demo.replay import disagreements
 from voxpop.service.refusals import Refusal
+from voxpop.service.study.snapshot import fold
 from voxpop.stores.schema import inbox, plays, totals
 
 
@@ -32,7 +33,7 @@ def test_plans_and_state_are_the_simulators(address: str, model: str) -> None:
         it.run()
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []
         assert left_behind(it) == 0
-        assert len(it.coordinator.journal.record(STUDY).done) == 5
+        assert len(it.coordinator.snapshots.current(STUDY).closed) == 5
 
 
 def test_another_report_would_be_noticed(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
         events = it.coordinator.log(STUDY)
         assert disagreements(events, it.reports) == []
         assert noise.phase == 5
-        ledger = record_of(events).ledger
+        ledger = fold(events).ledger
         assert [entry.users for entry in ledger.entries] == [12] * 5
         assert ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
 
@@ -96,7 +97,7 @@ def test_more_participations_as_far_as_the_budget_pays(address: str) -> None:
         # Two releases of eps = 5 come to 7.4, three would come to more than 8.
         assert max(len(phases) for phases in it.asked.values()) == 2
         assert it.status["short"] > 0
-        ledger = it.coordinator.journal.record(STUDY).ledger
+        ledger = it.coordinator.snapshots.current(STUDY).ledger
         assert 5.0 < ledger.totals(1e-6)["epsilon"] <= 8.0
         it.register(60)
         it.run()
@@ -196,7 +197,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
             it.settle()
             it.answer_all()
         it.settle()
-        plan = it.coordinator.journal.record(STUDY).current
+        plan = it.coordinator.snapshots.current(STUDY).current
         assert plan is not None
         seen = []
         for number in range(plan.plan.length):

@@ -12,8 +12,8 @@ from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
 from voxpop.service.keys import new_key
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, Verdict, store
-from voxpop.service.study.snapshot import CLOSED, OPENED
 from voxpop.stores.database import open_database
 from voxpop.stores.migrate import migrate, open_store
 from voxpop.stores.schema import people
@@ -38,7 +38,7 @@ def test_a_phase_closes_once_and_its_noise_is_released_once(new_postgres: Callab
     with world(address, definition(private("central")), people=80) as it:
         others = [Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock) for _ in range(RACERS)]
         for _ in range(5):
-            while it.coordinator.journal.record(STUDY).current is None:
+            while it.coordinator.snapshots.current(STUDY).current is None:
                 together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
             it.play_all()
             together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
@@ -47,8 +47,8 @@ def test_a_phase_closes_once_and_its_noise_is_released_once(new_postgres: Callab
             together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
         it.settle()
         kinds = Counter(event.kind for event in it.coordinator.log(STUDY))
-        assert (kinds[OPENED], kinds[CLOSED]) == (5, 5)
-        states = [other.journal.record(STUDY).state for other in others]
+        assert (kinds[Kind.OPENED], kinds[Kind.CLOSED]) == (5, 5)
+        states = [other.snapshots.current(STUDY).state for other in others]
         for state in states[1:]:
             np.testing.assert_array_equal(state.upper, states[0].upper)
         with it.coordinator.database.read() as connection:
@@ -69,7 +69,7 @@ def test_one_token_at_two_coordinators_counts_once(new_postgres: Callable[[], st
             uploads = [Upload((STUDY, 1), invitation["token"], np.array([value]).tobytes()) for value in (0.1, 0.2)]
 
             def put(racer: int, uploads: list[Upload] = uploads) -> Verdict:
-                return store(others[racer], [uploads[racer % 2]])[0]
+                return store(others[racer].context, [uploads[racer % 2]])[0]
 
             verdicts = together([lambda r=r: put(r) for r in range(RACERS)])  # type: ignore[misc]
             assert sum(verdict is True for verdict in verdicts) == 1

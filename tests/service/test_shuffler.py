@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.service.world import STUDY, World, definition, own_shuffler, private, sealed, world
+from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
+from voxpop.privacy.batch import Batch
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
@@ -57,7 +58,7 @@ def test_the_coordinator_gets_no_report_and_the_shuffler_keeps_none(
     for report in it.reports[1]:
         assert np.array(report).tobytes() not in stored or np.count_nonzero(report) == 0
     it.settle()
-    assert it.coordinator.journal.record(STUDY).done[0].count == 12
+    assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
 
 
 def test_no_shows_are_replaced(pair: tuple[World, Shuffler]) -> None:
@@ -81,13 +82,13 @@ def test_no_shows_are_replaced(pair: tuple[World, Shuffler]) -> None:
 
 def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:
     _, shuffler = pair
-    first = shuffler.announce("b" * 43, 3, 10, 2, [b"1" * 32], [])
-    assert shuffler.announce("b" * 43, 3, 10, 2, [b"1" * 32], []) == first
+    first = shuffler.announce("b" * 43, Batch(2, 3, 10), [b"1" * 32], [])
+    assert shuffler.announce("b" * 43, Batch(2, 3, 10), [b"1" * 32], []) == first
     with pytest.raises(Refusal, match="other constants"):
-        shuffler.announce("b" * 43, 3, 11, 2, [], [])
-    withdrawn = shuffler.announce("b" * 43, 3, 10, 2, [], [b"1" * 32])
+        shuffler.announce("b" * 43, Batch(2, 3, 11), [], [])
+    withdrawn = shuffler.announce("b" * 43, Batch(2, 3, 10), [], [b"1" * 32])
     assert withdrawn["withdrawn"] == [(b"1" * 32).hex()]
-    assert shuffler.announce("b" * 43, 3, 10, 2, [], [b"1" * 32]) == withdrawn
+    assert shuffler.announce("b" * 43, Batch(2, 3, 10), [], [b"1" * 32]) == withdrawn
 
 
 @pytest.mark.parametrize(
@@ -107,11 +108,11 @@ def test_reports_that_no_device_sends(pair: tuple[World, Shuffler], report: list
     assert isinstance(verdict, Refusal)
     assert verdict.status == status
     batch = invitation["upload"].rsplit("/", 1)[1]
-    assert shuffler.announce(batch, 1, code_of(it).bits, 12, [], [])["count"] == 0
+    assert shuffler.announce(batch, Batch(12, 1, code_of(it).bits), [], [])["count"] == 0
 
 
 def code_of(it: World):  # type: ignore[no-untyped-def]
-    current = it.coordinator.journal.record(STUDY).current
+    current = it.coordinator.snapshots.current(STUDY).current
     assert current is not None
     assert isinstance(current.release, Shuffled)
     return current.release.encoding
@@ -121,16 +122,16 @@ def test_other_tokens_and_other_batches(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     (_, one), (_, two) = list(it.invited())[:2]
     batch = one["upload"].rsplit("/", 1)[1]
-    shuffler.announce("c" * 43, 1, 10, 2, [], [])
+    shuffler.announce("c" * 43, Batch(2, 1, 10), [], [])
     report = np.array([3.0])
     attempts = [
-        sealed(batch, {**one, "token": new_key()}, report),
-        sealed("c" * 43, one, report),
-        sealed("d" * 43, two, report),
+        encoded(batch, {**one, "token": new_key()}, report),
+        encoded("c" * 43, one, report),
+        encoded("d" * 43, two, report),
     ]
     verdicts = shuffler.store(attempts)
     assert [verdict.status for verdict in verdicts if isinstance(verdict, Refusal)] == [401, 403, 401]
-    again = [sealed(batch, one, report)] * 2 + [sealed(batch, one, np.array([4.0]))]
+    again = [encoded(batch, one, report)] * 2 + [encoded(batch, one, np.array([4.0]))]
     first, second, third = shuffler.store(again)
     assert (first, second) == (True, False)
     assert isinstance(third, Refusal)

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
-from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, sealed, world
-from voxpop.privacy.shuffle import Shuffled
+from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, world
+from voxpop.privacy.batch import Batch
 from voxpop.service import serve
 from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
@@ -43,16 +43,16 @@ def status_of(verdict: object) -> int:
     return verdict.status
 
 
-@pytest.mark.parametrize("lie", [{"users": 13}, {"users": 10**7}, {"users": 1}, {"coordinates": 2}, {"bits": 10**6}])
+@pytest.mark.parametrize("lie", [{"size": 13}, {"size": 10**7}, {"size": 1}, {"coordinates": 2}, {"bits": 10**6}])
 def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler], lie: dict[str, int]) -> None:
     it, shuffler = pair
     _, invitation = next(it.invited())
     batch, report = invitation["upload"].rsplit("/", 1)[1], np.array([3.0])
-    assert status_of(shuffler.store([sealed(batch, invitation, report, **lie)])[0]) == 422
+    assert status_of(shuffler.store([encoded(batch, invitation, report, **lie)])[0]) == 422
     with shuffler.database.read() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM reports").scalar_one() == 0
         assert connection.exec_driver_sql("SELECT count(digest) FROM tokens").scalar_one() == 0
-    assert shuffler.store([sealed(batch, invitation, report)]) == [True]
+    assert shuffler.store([encoded(batch, invitation, report)]) == [True]
 
 
 def test_a_batch_of_too_few_is_refused(tmp_path: Path) -> None:
@@ -60,16 +60,16 @@ def test_a_batch_of_too_few_is_refused(tmp_path: Path) -> None:
         for least, size in ((2, 1), (50, 49)):
             shuffler.least_batch = least
             with pytest.raises(Refusal, match=f"at least {least} people") as call:
-                shuffler.announce(BATCH, 1, 5, size, [], [])
+                shuffler.announce(BATCH, Batch(size, 1, 5), [], [])
             assert call.value.status == 422
-        shuffler.announce(BATCH, 1, 5, 50, [], [])
+        shuffler.announce(BATCH, Batch(50, 1, 5), [], [])
 
 
 def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
     database, token = open_store(str(tmp_path / "s.db"), "shuffler"), new_key()
     service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEY)
-    service.shuffler.announce(BATCH, 1, 5, 2, [hash_key(token)], [])
-    good: dict[str, Any] = {"report": [3], "users": 2, "coordinates": 1, "bits": 5}
+    service.shuffler.announce(BATCH, Batch(2, 1, 5), [hash_key(token)], [])
+    good: dict[str, Any] = {"report": [3], "size": 2, "coordinates": 1, "bits": 5}
     headers = {"authorization": f"Bearer {token}"}
     path = f"/v1/batches/{BATCH}"
     with served(service.guarded(Buckets(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
@@ -84,9 +84,9 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
         for name in good:
             assert put({key: value for key, value in good.items() if key != name}) == 422
         lies: list[dict[str, Any]] = [
-            {"users": 3},
-            {"users": 2.0},
-            {"users": "2"},
+            {"size": 3},
+            {"size": 2.0},
+            {"size": "2"},
             {"coordinates": 2},
             {"bits": 6},
             {"bits": True},
@@ -219,17 +219,17 @@ def test_a_coordinator_that_lost_the_total_gets_it_again(pair: tuple[World, Shuf
 def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     batch, total = whole(it, shuffler)
-    current = it.coordinator.journal.record(STUDY).current
+    current = it.coordinator.snapshots.current(STUDY).current
     assert current is not None
-    assert isinstance(current.release, Shuffled)
+    constants = current.release.batch
+    assert constants is not None
     it.forward()
     # An announcement that was on its way when the total was taken.
-    constants = len(current.plan.arms), current.release.encoding.bits, 12
-    assert shuffler.announce(batch, *constants, [], [])["count"] == 12
+    assert shuffler.announce(batch, constants, [], [])["count"] == 12
     it.forward()
     assert it.coordinator.take_total(batch, total) is False
     it.settle()
-    shuffler.announce(batch, *constants, [], [])
+    shuffler.announce(batch, constants, [], [])
     with pytest.raises(Refusal, match="no phase waits"):
         it.forward()
     it.settle()
@@ -304,8 +304,8 @@ def test_a_batch_that_is_refused_is_noted_and_nobody_is_asked(tmp_path: Path) ->
             httpx.Client() as client,
             world(str(tmp_path / "c.db"), definition(private("shuffle")), 30, shuffler) as it,
         ):
-            it.coordinator.shuffler = HttpShuffler(url, KEY, "https://shuffler.example", client)
-            it.coordinator.note = lambda kind, **values: notes.append((kind, values.get("status")))
+            it.coordinator.context.shuffler = HttpShuffler(url, KEY, "https://shuffler.example", client)
+            it.coordinator.context.note = lambda kind, **values: notes.append((kind, values.get("status")))
             it.settle()
             it.play_all()
             it.settle()

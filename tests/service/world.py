@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from voxpop.formats.releases import release_from_dict
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
-from voxpop.privacy.shuffle import Shuffled
+from voxpop.privacy.batch import Batch
 from voxpop.service.keys import new_key
-from voxpop.service.shuffler.batches import Sealed, Shuffler
-from voxpop.service.study.coordinator import Batch, Coordinator
+from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.study.context import BatchProgress
+from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, Verdict, store
 from voxpop.stores.migrate import open_store
@@ -55,27 +56,23 @@ class DirectShuffler:
 
     shuffler: Shuffler
 
-    def announce(
-        self, batch: str, coordinates: int, bits: int, size: int, tokens: list[bytes], overdue: list[bytes]
-    ) -> Batch:
-        reply = self.shuffler.announce(batch, coordinates, bits, size, tokens, overdue)
+    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
+        reply = self.shuffler.announce(name, batch, tokens, overdue)
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
-        return Batch(reply["count"], withdrawn, answered)
+        return BatchProgress(reply["count"], withdrawn, answered)
 
-    def upload_address(self, batch: str) -> str:
-        return f"https://shuffler.example/{batch}"
+    def upload_address(self, name: str) -> str:
+        return f"https://shuffler.example/{name}"
 
 
 def quiet(kind: str, **values: Any) -> None: ...
 
 
-def sealed(batch: str, invitation: dict[str, Any], report: Array, **others: int) -> Sealed:
+def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: int) -> EncodedReport:
     """A report for the shuffler, with the batch that the device was told of."""
     release = release_from_dict(invitation["phase"]["release"])
-    assert isinstance(release, Shuffled)
-    code, arms = release.encoding, len(invitation["phase"]["arms"])
-    made_for = {"users": code.users, "coordinates": arms, "bits": code.bits, **others}
-    return Sealed(batch, invitation["token"], report.tobytes(), **made_for)
+    assert release.batch is not None
+    return EncodedReport(batch, invitation["token"], report.tobytes(), replace(release.batch, **others))
 
 
 @dataclass
@@ -147,8 +144,8 @@ class World:
         if invitation["upload"].startswith("https://shuffler.example/"):
             assert self.shuffler is not None
             batch = invitation["upload"].rsplit("/", 1)[1]
-            return self.shuffler.store([sealed(batch, invitation, report)])[0]
-        return store(self.coordinator, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
+            return self.shuffler.store([encoded(batch, invitation, report)])[0]
+        return store(self.coordinator.context, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
 
     def forward(self) -> None:
         """What the shuffler's process does."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import everything, random_problem
 from voxpop.core.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.selection.posterior import select

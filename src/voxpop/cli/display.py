@@ -18,7 +18,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from voxpop.drivers.simulate import Run, Step, simulate
+from voxpop.drivers.phase import ClosedPhase
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Scenario
 from voxpop.lab.trials import Trial
 from voxpop.policies import Policy
@@ -48,9 +49,9 @@ def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy 
     """Simulate with a live display of the phase, the rounds and what is left."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 
-        def watch(step: Step) -> None:
-            left = f"{step.info.active_after} of {scenario.problem.size} actions left"
-            bar.update(task, advance=step.plan.length, description=f"phase {step.plan.phase}: {left}")
+        def watch(phase: ClosedPhase) -> None:
+            left = f"{phase.info.active_after} of {scenario.problem.size} actions left"
+            bar.update(task, advance=phase.plan.length, description=f"phase {phase.plan.phase}: {left}")
 
         return simulate(scenario, policy, seed, privacy, watch)
 
@@ -60,8 +61,8 @@ def show_phases(run: Run) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("phase", "rounds", "played", "people", "numbers", "left", "widest bound"):
         table.add_column(name, justify="right")
-    for step in run.steps:
-        plan, info = step.plan, step.info
+    for phase in run.phases:
+        plan, info = phase.plan, phase.info
         cells = (plan.phase, f"{plan.length:,}", len(plan.arms), f"{plan.participants:,}", f"{plan.numbers:,}")
         note = "  norm bound raised" if info.refuted else ""
         table.add_row(*map(str, cells), str(info.active_after), f"±{info.max_width:.3g}{note}")

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console, progress
 from voxpop.core.errors import require_choice
-from voxpop.privacy import MODELS, Secure, make_privacy
+from voxpop.privacy import MODELS, Private, Secure
 from voxpop.privacy.audit import audit as attack
 
 PrivacyOption = Annotated[str, typer.Option("--privacy", help="Whom people trust: none, central, local or shuffle.")]
@@ -23,7 +23,7 @@ FloorOption = Annotated[
 
 def audit(
     model: Annotated[str, typer.Option("--privacy", help="central, local, shuffle or all.")] = "all",
-    epsilon: EpsilonOption = 5.0,
+    epsilon: Annotated[float, typer.Option(help="The eps of the promise.")] = 5.0,
     delta: DeltaOption = 1e-6,
     trials: Annotated[int, typer.Option(help="Releases attacked in each of the two neighbouring groups.")] = 4000,
 ) -> None:
@@ -35,7 +35,7 @@ def audit(
     require_choice("privacy model", model, ("all", *MODELS))
     findings = []
     for name in MODELS if model == "all" else (model,):
-        privacy = make_privacy(name, epsilon, delta)
+        privacy = Private(name, epsilon, delta)
         with progress(2 * trials, f"releases ({name})") as (bar, task):
             findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))
     table = Table(box=None, header_style="bold", pad_edge=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import Enum
 from os import PathLike
 from typing import Any
@@ -18,8 +19,7 @@ from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refu
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.releases import release_from_dict
-from voxpop.privacy import Secure, Source
-from voxpop.privacy.shuffle import Shuffled
+from voxpop.privacy import Release, Secure, Source
 
 MOST_PHASE = 2**31
 
@@ -133,7 +133,7 @@ class Device:
         number, phase = _phase_of(invitation), invitation["phase"]
         release = release_from_dict(phase.get("release"))
         self.promise.check(release)
-        address, token = self._address(invitation.get("upload")), invitation.get("token")
+        address, token = self._address(invitation.get("upload"), release), invitation.get("token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InputError("the coordinator gives no token that could be sent; nothing is sent")
         arms = phase.get("arms")
@@ -144,13 +144,12 @@ class Device:
             return None
         report = release.randomize(np.array([averages]), self._source)[0]
         said: dict[str, Any] = {"report": report.tolist()}
-        if isinstance(release, Shuffled):  # the shuffler compares this with the batch it was told to make
-            code = release.encoding
-            said |= {"users": code.users, "coordinates": len(release.ball.centre), "bits": code.bits}
+        if release.batch is not None:  # the shuffler compares this with the batch that it was told to make
+            said |= asdict(release.batch)
         body = json.dumps(said, allow_nan=False).encode()
         return Outgoing(number, address, token, body)
 
-    def _address(self, upload: object) -> str:
+    def _address(self, upload: object, release: Release) -> str:
         """Where the report goes, if it may go there."""
         try:
             if not isinstance(upload, str):
@@ -162,9 +161,9 @@ class Device:
             raise InputError(f"the coordinator asks to send the report to {upload!r:.100}; nothing is sent") from None
         if scheme != "https" and scheme != urlsplit(self.url).scheme:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
-        if self.promise.model == "shuffle" and there == mine:
+        if release.batch is not None and there == mine:
             raise InputError("the coordinator asks for what only a shuffler may see; nothing is sent")
-        if self.promise.model != "shuffle" and there != mine:
+        if release.batch is None and there != mine:
             raise InputError("the coordinator asks to send the report elsewhere; nothing is sent")
         return address
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,13 @@ class Feedback:
                 f"phase {plan.phase} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
                 "give one number for each arm"
             )
+
+
+class Answered(NamedTuple):
+    """A plan with its feedback: what a log keeps of a phase."""
+
+    plan: Plan
+    feedback: Feedback
 
 
 @dataclass(frozen=True)

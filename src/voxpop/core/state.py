@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from voxpop.core.errors import Array
 from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Plan
+from voxpop.core.phases import Answered, Feedback, Plan
 from voxpop.core.problem import Indices, Problem
 
-History = tuple[tuple[Plan, Feedback], ...]
+History = tuple[Answered, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class State:
 
     def record(self, plan: Plan, feedback: Feedback) -> State:
         """The phase is over, and may be needed again."""
-        return changed(self.played(plan), history=(*self.history, (plan, feedback)))
+        return changed(self.played(plan), history=(*self.history, Answered(plan, feedback)))
 
     def contradicts(self) -> bool:
         """Whether no action is left, or some interval is empty by more than rounding."""

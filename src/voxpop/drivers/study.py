@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.phases import Feedback, Info, Plan, check_scale
+from voxpop.core.phases import Answered, Feedback, Info, Plan, check_scale
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.drivers.phase import Phase, entry_of, next_phase, release_phase
 from voxpop.formats import wire
 from voxpop.formats.files import read_text, write_atomically
 from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Entry, Ledger, NoPrivacy, Privacy, Secure
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Secure
+from voxpop.privacy.models import privacy_from_settings
 
 KIND = "voxpop study"
 
@@ -72,7 +74,7 @@ class Study:
     ) -> None:
         self.problem = problem
         self.privacy = privacy or NoPrivacy()
-        if self.privacy.model not in ("none", "central"):
+        if self.privacy.release_type.noise_on_device:
             raise InputError(
                 f"in the {self.privacy.model} model people's devices randomise, and a study only sees their sum; "
                 "use the central model here"
@@ -84,10 +86,10 @@ class Study:
                 f"policy {self.policy.name!r} asks one person a round, and a study asks many after a phase; use dpbe"
             )
         self.path = None if path is None else Path(path)
-        self.log: list[tuple[Plan, Feedback]] = []
+        self.log: list[Answered] = []
         self.infos: list[Info] = []
         self.state: State = self.policy.init(problem)
-        self._pending: Plan | None = None
+        self._pending: Phase | None = None
         if self.path is not None:
             if self.path.exists():
                 raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
@@ -96,14 +98,12 @@ class Study:
     def ask(self) -> Question | None:
         """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
         if self._pending is None:
-            plan = self.policy.plan(self.problem, self.state)
-            if plan is not None:
-                plan = self.privacy.enlist(self.problem, self.state, plan)
+            phase = next_phase(self.problem, self.policy, self.privacy, self.state)
             with self._all_or_nothing():
-                self._pending = plan
-        plan = self._pending
-        if plan is None:
+                self._pending = phase
+        if self._pending is None:
             return None
+        plan = self._pending.plan
         decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
         return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.participants)
 
@@ -114,15 +114,17 @@ class Study:
         * records: {"user": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
         """
-        plan = self._pending
-        if plan is None and self.policy.plan(self.problem, self.state) is None:
+        pending = self._pending
+        if pending is None and self.policy.plan(self.problem, self.state) is None:
             raise InputError(f"the study is over, so feedback for phase {phase} has no place; see what is best")
-        if plan is None:
+        if pending is None:
             raise InputError(f"no question is open, so feedback for phase {phase} has no place; ask first")
-        if phase != plan.phase:
-            raise InputError(f"feedback for phase {phase} does not answer the open question of phase {plan.phase}")
+        if phase != pending.plan.phase:
+            raise InputError(
+                f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
+            )
         with self._all_or_nothing():
-            self._advance(plan, self._feedback(plan, feedback))
+            self._advance(pending.plan, self._release(pending, feedback))
             self._pending = None
 
     @property
@@ -143,7 +145,7 @@ class Study:
         return (
             wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
             and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
-            and wire.privacy_to_dict(self.privacy) == wire.privacy_to_dict(privacy)
+            and self.privacy.settings() == privacy.settings()
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -151,12 +153,12 @@ class Study:
         content = {
             "problem": wire.problem_to_dict(self.problem),
             "policy": wire.policy_to_dict(self.policy),
-            "privacy": wire.privacy_to_dict(self.privacy),
+            "privacy": self.privacy.settings(),
             "ledger": wire.ledger_to_list(self.ledger),
             "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
-            "pending": None if self._pending is None else wire.plan_to_dict(self._pending),
+            "pending": None if self._pending is None else wire.plan_to_dict(self._pending.plan),
         }
-        write_atomically(Path(path), wire.seal(KIND, content))
+        write_atomically(Path(path), wire.pack(KIND, content))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Study:
@@ -165,21 +167,22 @@ class Study:
 
         def decode(content: dict[str, Any]) -> Study:
             problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
-            study = cls(problem, policy, privacy=wire.privacy_from_dict(content["privacy"]))
+            study = cls(problem, policy, privacy=privacy_from_settings(content["privacy"]))
             study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
             for plan, feedback in content["log"]:
                 study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
-            pending = content["pending"]
-            study._pending = None if pending is None else wire.plan_from_dict(pending)
+            if content["pending"] is not None:
+                plan = wire.plan_from_dict(content["pending"])
+                study._pending = Phase(plan, study.privacy.calibrate(problem, study.state, plan))
             return study
 
-        study = wire.unseal(KIND, read_text(source), str(source), decode)
+        study = wire.unpack(KIND, read_text(source), str(source), decode)
         study.path = source
         return study
 
     def _advance(self, plan: Plan, feedback: Feedback) -> None:
         self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
-        self.log.append((plan, feedback))
+        self.log.append(Answered(plan, feedback))
         self.infos.append(info)
 
     @contextmanager
@@ -196,15 +199,16 @@ class Study:
             self.ledger = Ledger(self.privacy.budget, self.ledger.entries[:charged])
             raise
 
-    def _feedback(self, plan: Plan, feedback: object) -> Feedback:
-        """Whatever was told as private feedback, charged to the ledger."""
+    def _release(self, phase: Phase, feedback: object) -> Feedback:
+        """Turn what was told into private feedback, charged to the ledger."""
+        plan = phase.plan
         people: tuple[str, ...] = ()
         if isinstance(feedback, Mapping):
             if set(feedback) != {"mean", "count"}:
                 raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
             feedback = Feedback(feedback["mean"], feedback["count"])
         if isinstance(feedback, Feedback):
-            return self._aggregate(plan, feedback)
+            return self._aggregate(phase, feedback)
         if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
             feedback, people = self._matrix(plan, feedback)
         matrix = require_array("feedback", feedback)
@@ -212,17 +216,17 @@ class Study:
             raise InputError(
                 f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
             )
-        release = self.privacy.calibrate(self.problem, self.state, plan)
-        self.ledger.charge(replace(release.entry(len(matrix)), phase=plan.phase, people=people))
-        return release.analyze(release.seal(release.tally(matrix)), Secure())
+        released, entry = release_phase(phase, phase.release.tally(matrix), self.ledger, Secure(), people)
+        self.ledger.record(entry)
+        return released
 
-    def _aggregate(self, plan: Plan, feedback: Feedback) -> Feedback:
-        """An average that someone else computed, which therefore cannot be clipped."""
+    def _aggregate(self, phase: Phase, feedback: Feedback) -> Feedback:
+        """Take an average that someone else computed, and that therefore cannot be clipped."""
         if self.privacy.model != "none":
             raise InputError("an aggregate cannot be made private any more; tell the answers one by one")
-        feedback.check(plan)
+        feedback.check(phase.plan)
         check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
-        self.ledger.charge(Entry("none", feedback.count, phase=plan.phase))
+        self.ledger.charge(entry_of(phase, feedback.count))
         return feedback
 
     def _matrix(self, plan: Plan, records: Iterable[object]) -> tuple[Array, tuple[str, ...]]:

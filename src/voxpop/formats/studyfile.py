@@ -55,6 +55,7 @@ from voxpop.lab.populations.gp import GPUsers
 from voxpop.lab.scenarios import Scenario
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
+from voxpop.privacy.models import privacy_from_settings
 
 SECTIONS = (
     "name",
@@ -88,7 +89,7 @@ def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
     if "privacy" not in data:
         return NoPrivacy()
     with said_of(path):
-        return wire.privacy_from_dict(dict(_table(data, "privacy")))
+        return privacy_from_settings(_table(data, "privacy"))
 
 
 def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
 from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Entry, Ledger, NoPrivacy, Privacy, Private
+from voxpop.privacy import Budget, Entry, Ledger
 
 VERSION = 1
 
@@ -106,24 +106,6 @@ def policy_from_dict(data: dict[str, Any]) -> Policy:
     return make_policy(**data)
 
 
-def privacy_to_dict(privacy: Privacy) -> dict[str, Any]:
-    """A trust model as plain data."""
-    return asdict(privacy) if isinstance(privacy, Private) else {"model": privacy.model}
-
-
-def privacy_from_dict(data: dict[str, Any]) -> Privacy:
-    """The trust model that `privacy_to_dict` described."""
-    if data.get("model") == "none":
-        return NoPrivacy()
-    known = [part.name for part in fields(Private)]
-    for name in data:
-        require_choice("setting of privacy", name, known)
-    try:
-        return Private(**data)
-    except TypeError:
-        raise InputError(f"privacy needs a model and an epsilon, got {sorted(data)}") from None
-
-
 def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
     """The entries of a ledger as plain data; None stands for an infinite eps."""
     return [entry.as_dict() for entry in ledger.entries]
@@ -131,13 +113,7 @@ def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
 
 def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
     """The ledger that `ledger_to_list` described."""
-    return Ledger(budget, [entry_from_dict(row) for row in data])
-
-
-def entry_from_dict(row: dict[str, Any]) -> Entry:
-    """The entry that `Entry.as_dict` described."""
-    epsilon = float("inf") if row["epsilon"] is None else row["epsilon"]
-    return Entry(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
+    return Ledger(budget, [Entry.from_dict(row) for row in data])
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
@@ -175,14 +151,14 @@ def feedback_from_dict(data: dict[str, Any]) -> Feedback:
     return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"])
 
 
-def seal(kind: str, content: dict[str, Any]) -> str:
+def pack(kind: str, content: dict[str, Any]) -> str:
     """A document: what it is, its version, a checksum and the content."""
     head = {"format": kind, "version": VERSION, "checksum": _checksum(content)}
     return json.dumps({**head, "content": content}, allow_nan=False)
 
 
-def unseal(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]], Decoded]) -> Decoded:
-    """The decoded content of a sealed document, or an `InputError` that says what is wrong with it."""
+def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]], Decoded]) -> Decoded:
+    """The decoded content of a packed document, or an `InputError` that says what is wrong with it."""
     remedy = "restore it from a copy"
     try:
         document = json.loads(text)

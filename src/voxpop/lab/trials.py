@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.drivers.simulate import Run, Step, simulate
+from voxpop.drivers.phase import ClosedPhase
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import Policy, make_policy, settings_of
 from voxpop.policies.dpbe import matching_users
 from voxpop.privacy import Privacy, make_privacy
 
-Watch = Callable[[Step], None]
+Watch = Callable[[ClosedPhase], None]
 
 
 @dataclass(frozen=True)

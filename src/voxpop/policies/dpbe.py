@@ -163,7 +163,7 @@ class DPBE:
         phase is not compared with anything, so it agrees with the prior as soon as the norm bound is large enough.
         """
         norm_bound = state.norm_bound
-        history = tuple((plan, feedback) for plan, feedback in state.history if feedback.clipping is None)
+        history = tuple(phase for phase in state.history if phase.feedback.clipping is None)
         if not history:
             fresh = State.prior(problem, 2 * norm_bound)
             return replace(fresh, phase=state.phase, rounds=state.rounds)

@@ -20,21 +20,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from voxpop.core.errors import Array, require_integer, require_number
+from voxpop.core.errors import require_integer, require_number
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import epsilon_of
-from voxpop.privacy.release import Privacy, Release
-from voxpop.privacy.shuffle import Shuffled
+from voxpop.privacy.models import Private
+from voxpop.privacy.release import PrivateRelease
 from voxpop.privacy.sources import Source
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditResult:
     """What a release claims and what the attack measured."""
 
     model: str
@@ -54,13 +53,13 @@ class Finding:
 
 
 def audit(
-    privacy: Privacy,
+    privacy: Private,
     source: Source,
     trials: int = 4000,
     users: int = 50,
     confidence: float = 0.9999,
     watch: Callable[[int], None] | None = None,
-) -> Finding:
+) -> AuditResult:
     """Attack the releases of a trust model on a small problem of its own."""
     problem, state, plan = specimen(users)
     return attack(privacy.calibrate(problem, state, plan), source, users, trials, confidence, watch)
@@ -75,17 +74,16 @@ def specimen(users: int) -> tuple[Problem, State, Plan]:
 
 
 def attack(
-    release: Release,
+    release: PrivateRelease,
     source: Source,
     users: int,
     trials: int,
     confidence: float = 0.9999,
     watch: Callable[[int], None] | None = None,
-) -> Finding:
+) -> AuditResult:
     """Guess many times which of two neighbouring groups a release came from."""
     require_integer("trials", trials, least=100)
     require_number("confidence", confidence, above=0.5, below=1)
-    assert isinstance(release, Central | Local | Shuffled)
     ball = release.ball
     arms = len(ball.centre)
     # Across all coordinates: a bound on each of them must not hide the lack of a ball.
@@ -96,7 +94,7 @@ def attack(
         answers[0] = ball.centre + sign * _far(ball) * (ball.root @ direction)
         values = []
         for trial in range(trials):
-            values.append(float(_whitened(release, answers, source) @ direction))
+            values.append(float(release.view(answers, source) @ direction))
             if watch is not None and trial % 100 == 99:
                 watch(100)
         seen.append(np.array(values))
@@ -110,7 +108,7 @@ def attack(
     measured = -sum(float(ndtri(np.clip(misses / guessed, 0.5 / guessed, 1 - 0.5 / guessed))) for misses in wrong)
     delta = release.cost.delta
     certain_epsilon = epsilon_of(1 / certain, delta) if certain > 0 else 0.0
-    return Finding(
+    return AuditResult(
         release.cost.mechanism,
         release.mu,
         measured,
@@ -131,11 +129,3 @@ def clopper_pearson(misses: int, trials: int, alpha: float) -> float:
 def _far(ball: Ball) -> float:
     """A distance far outside the ball, or far from the model where nothing is clipped."""
     return 10 * ball.radius if math.isfinite(ball.radius) else 1e3
-
-
-def _whitened(release: Central | Local | Shuffled, answers: Array, source: Source) -> Array:
-    """A release of the answers, in whitened coordinates; in the local model, the one person's own report."""
-    if isinstance(release, Local):
-        answers = answers[:1]
-    feedback = release.analyze(release.tally(release.randomize(answers, source)), source)
-    return np.asarray(release.ball.whiten(feedback.mean[None, :])[0])

@@ -19,14 +19,16 @@ the kernel ball, this is the functional mechanism of Hall, Rinaldo and Wasserman
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
-from voxpop.core.errors import Array
+from voxpop.core.errors import Array, InputError, require_array, require_number
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
@@ -87,6 +89,35 @@ class Ball:
         logs = np.log1p(np.expm1(rates[:, None] * excess) @ chance)
         slack = float(np.min((users * logs + math.log(1 / beta)) / (rates * users)))
         return slack**2 * self.shape
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ball as plain data."""
+        return {
+            "metric": self.metric,
+            "centre": self.centre.tolist(),
+            "root": self.root.tolist(),
+            "radius": None if math.isinf(self.radius) else self.radius,  # JSON knows no infinity
+            "tail": [part.tolist() for part in self.tail],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Ball:
+        """Read what `to_dict` wrote, or refuse it."""
+        metric, radius = str(data["metric"]), data["radius"]
+        radius = math.inf if radius is None else require_number("radius", radius, least=1 / HUGE, most=HUGE)
+        centre, root = require_array("centre", data["centre"]), require_array("root", data["root"])
+        if centre.ndim != 1 or not len(centre):
+            raise InputError(f"centre must be a list of numbers, got the shape {centre.shape}")
+        if root.shape != (len(centre), len(centre)):
+            raise InputError(
+                f"root must be a square of {len(centre)} rows, as centre is long, got the shape {root.shape}"
+            )
+        if np.triu(root, 1).any() or not (root.diagonal() > 0).all():
+            raise InputError("root must be lower triangular with a positive diagonal")
+        excess, chance = (require_array("tail", part) for part in data["tail"])
+        if excess.ndim != 1 or excess.shape != chance.shape:
+            raise InputError(f"tail must be two lists of one length, got the shapes {excess.shape} and {chance.shape}")
+        return cls(metric, centre, root, radius, (excess, chance))
 
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -45,6 +45,12 @@ class Entry:
         """The release as plain data; without a promise its eps is None."""
         return {**asdict(self), "epsilon": self.epsilon if self.private else None}
 
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Entry:
+        """Read what `as_dict` wrote."""
+        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
+        return cls(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -71,12 +77,12 @@ class Ledger:
     def __post_init__(self) -> None:
         entries, self.entries = self.entries, []
         for entry in entries:
-            self._record(entry)
+            self.record(entry)
 
     def charge(self, entry: Entry) -> None:
         """Record a release, or refuse it and change nothing."""
         self.check(entry)
-        self._record(entry)
+        self.record(entry)
 
     def check(self, entry: Entry) -> None:
         """Refuse a release that would pass the budget or ask someone too often."""
@@ -128,7 +134,8 @@ class Ledger:
         rows = [entry.as_dict() for entry in self.entries]
         return json.dumps({"budget": self.budget and asdict(self.budget), "entries": rows})
 
-    def _record(self, entry: Entry) -> None:
+    def record(self, entry: Entry) -> None:
+        """Keep a release that was checked before it was made."""
         self.entries.append(entry)
         for person in entry.people:
             self._about.setdefault(person, []).append(entry)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from voxpop.core.errors import Array, InputError, require_choice, require_integer
@@ -10,20 +11,19 @@ from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy import printed
-from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import Ball, candidates
+from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import require_delta, require_epsilon
-from voxpop.privacy.ledger import Budget
-from voxpop.privacy.release import NoPrivacy, Privacy, Release
+from voxpop.privacy.ledger import Budget, Entry
+from voxpop.privacy.local import Local
+from voxpop.privacy.none import NoPrivacy, PlainRelease
+from voxpop.privacy.release import Privacy, PrivateRelease, Release
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values
 
-RELEASES: dict[str, type[Central] | type[Local] | type[Shuffled]] = {
-    "central": Central,
-    "local": Local,
-    "shuffle": Shuffled,
-}
+# A trust model is one file with a release, and one name in this list.
+RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
 MODELS = tuple(RELEASES)
 SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
 MOST_USERS = 100_000  # the floor never asks for more people than this in a phase
@@ -68,21 +68,35 @@ class Private:
         floor = self._floor(problem, state, plan) if self.floor is None else self.floor
         return replace(plan, participants=max(plan.participants, floor))
 
-    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
         """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.participants, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
+    def settings(self) -> dict[str, Any]:
+        """The parameters as plain data, from which the same model can be made again."""
+        return asdict(self)
+
+    @property
+    def release_type(self) -> type[PrivateRelease]:
+        """The releases that it makes."""
+        return RELEASES[self.model]
+
     @property
     def budget(self) -> Budget | None:
         """What everyone is promised, if the calibration keeps its promise."""
         return Budget(self.epsilon, self.delta) if self.calibration == "exact" else None
 
-    def _releases(self, balls: list[Ball], users: int, beta: float) -> list[Central | Local | Shuffled]:
+    @property
+    def cost(self) -> Entry | None:
+        """What any release costs a person in it, if the calibration keeps its promise."""
+        return self.release_type.cost_of(self.epsilon, self.delta) if self.calibration == "exact" else None
+
+    def _releases(self, balls: list[Ball], users: int, beta: float) -> list[PrivateRelease]:
         """A release for every ball that public knowledge allows."""
-        make = RELEASES[self.model].make
+        make = self.release_type.make
         return [make(ball, self.epsilon, self.delta, users, beta) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
@@ -108,7 +122,7 @@ class Private:
         return max(high, plan.participants)
 
 
-def _mean_width(problem: Problem, state: State, plan: Plan, release: Central | Local | Shuffled) -> float:
+def _mean_width(problem: Problem, state: State, plan: Plan, release: PrivateRelease) -> float:
     """The mean width that the active actions can expect of a release, if everyone answers."""
     users = plan.participants
     noise = problem.answer_noise(plan.arms, plan.pulls, users) + release.variance(users) * release.ball.shape
@@ -132,3 +146,22 @@ def make_privacy(
     if epsilon is None:
         raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")
     return Private(model, epsilon, delta, calibration, floor)
+
+
+def privacy_from_settings(data: Mapping[str, Any]) -> Privacy:
+    """Make the trust model that `Privacy.settings` described."""
+    if data.get("model") == NoPrivacy.model:
+        return NoPrivacy()
+    known = [part.name for part in fields(Private)]
+    for name in data:
+        require_choice("setting of privacy", name, known)
+    try:
+        return Private(**data)
+    except TypeError:
+        raise InputError(f"privacy needs a model and an epsilon, got {sorted(data)}") from None
+
+
+def release_type_of(model: object) -> type[Release]:
+    """Find the kind of release that a model makes."""
+    known: dict[str, type[Release]] = {PlainRelease.model: PlainRelease, **RELEASES}
+    return known[require_choice("privacy model", model, known)]

@@ -11,15 +11,16 @@ from dataclasses import replace
 
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
-from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import unbounded
+from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import classical_multiplier, delta_of
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Release
+from voxpop.privacy.local import Local
+from voxpop.privacy.release import PrivateRelease
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
 
 
-def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> Release:
+def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> PrivateRelease:
     """One phase of DP-DPBE, LDP-DPBE or SDP-DPBE."""
     arms, half = len(plan.arms), delta / 2
     kappa_square = float(problem.prior_variance.max())

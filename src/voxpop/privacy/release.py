@@ -1,51 +1,110 @@
-"""What every trust model is: a way to enlist people, and a release with a device's, an adder's and an agent's side."""
+"""What every trust model is: a way to enlist people, and releases that say what each party does.
+
+A release answers for itself: its model's name, what a device must check and send, who adds the reports up, what the
+agent makes of them, what it costs, and how it is written down. Nobody outside `privacy/` asks which model it is.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError
+from voxpop.core.errors import Array, InputError, require_integer
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.crowds import unclipped
-from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
 
+if TYPE_CHECKING:
+    from voxpop.privacy.batch import Batch
+
+
+MOST_COUNT = 10**15  # of people, bits or arms: all smaller counts are exact as floats
+
 
 class Release(Protocol):
-    """Public constants of one phase; they may cross the wire."""
+    """The public constants of one phase; they may cross the wire."""
+
+    model: ClassVar[str]
+    noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
+    by_shuffler: ClassVar[bool]  # a shuffler adds the reports up
+    most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
+
+    @property
+    def arms(self) -> int:
+        """The number of averages in an answer."""
+
+    @property
+    def batch(self) -> Batch | None:
+        """What a shuffler must know to add the reports up; None if the agent adds them up itself."""
+
+    def weakness(self, epsilon: float, delta: float) -> str | None:
+        """Why a device that promised (eps, delta) must not answer; None if the release keeps the promise."""
 
     def randomize(self, y: Array, source: Source) -> Array:
-        """On the device: what is sent for averages y; several people at once have the shape (users, arms)."""
+        """On the device: what is sent for averages y; several people at once have the shape (people, arms)."""
+
+    def accept(self, reports: Array) -> None:
+        """Refuse reports that cannot be added up, as they arrive."""
 
     def tally(self, reports: Array) -> Tally:
-        """Where reports are added up (the shuffler in the shuffle model, else the agent)."""
+        """Add reports up, at the agent or at the shuffler."""
 
-    def seal(self, tally: Tally) -> Tally:
-        """The whole tally, or a refusal if it must not leave the place where it was added up."""
+    def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
+        """Draw the tally of people with averages mean + root w, w standard Gaussian; None: draw them one by one."""
+
+    def require_whole(self, tally: Tally) -> Tally:
+        """Refuse a tally of fewer people than the noise was made for."""
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """At the agent: the private average. Called once for a phase: noise is drawn here."""
+        """At the agent: the private average. Called once a phase, because noise is drawn here."""
 
     def entry(self, count: int) -> Entry:
-        """What the release spends of the privacy of the people in it."""
+        """What the release spends of the privacy of the `count` people in it."""
 
     def describe(self) -> dict[str, Any]:
         """The public constants, for people."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The public constants as plain data, without the model's name."""
 
-@runtime_checkable
-class CrowdRelease(Release, Protocol):
-    """A release that can add up a crowd of Gaussian people without drawing everyone."""
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make the release that `to_dict` described, or raise an error; no sign, type or NaN turns a bound around."""
 
-    def crowd(self, mean: Array, root: Array, users: int, rng: np.random.Generator) -> Tally:
-        """The tally of so many people with averages mean + root w, w standard Gaussian."""
+
+class PrivateRelease(Release, Protocol):
+    """A release that promises (eps, delta) to everyone in it."""
+
+    @property
+    def ball(self) -> Ball:
+        """What answers are clipped to."""
+
+    @property
+    def cost(self) -> Entry:
+        """What it spends of the privacy of one person."""
+
+    @property
+    def mu(self) -> float:
+        """The promise as an attacker can test it: the distance of two unit Gaussians that keep (eps, delta)."""
+
+    @classmethod
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
+        """Calibrate the least noise for (eps, delta), this ball and this number of people."""
+
+    @classmethod
+    def cost_of(cls, epsilon: float, delta: float) -> Entry:
+        """What any release of this promise costs a person in it."""
+
+    def variance(self, count: int) -> float:
+        """Variance of the noise per whitened coordinate, averaged over `count` people."""
+
+    def view(self, answers: Array, source: Source) -> Array:
+        """What an attacker sees of people's answers, in whitened coordinates."""
 
 
 class Privacy(Protocol):
@@ -53,107 +112,31 @@ class Privacy(Protocol):
 
     @property
     def model(self) -> str:
-        """none, central, local or shuffle."""
+        """The model's name: `none`, or a key of `RELEASES`."""
+
+    @property
+    def release_type(self) -> type[Release]:
+        """The releases that it makes."""
 
     @property
     def budget(self) -> Budget | None:
         """What a person may be exposed to; None for no promise."""
 
-    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        """The plan with enough people to hide in."""
-
-    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        """The release of a phase, from public constants only."""
-
-    def describe(self) -> dict[str, Any]:
-        """The parameters as plain data."""
-
-
-@dataclass(frozen=True)
-class NoPrivacy:
-    """Everyone trusts the agent with their averages."""
-
-    model = "none"
-    budget = None
-
-    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        return plan
-
-    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return PlainRelease(problem.grid_step, len(plan.arms))
-
-    def describe(self) -> dict[str, Any]:
-        return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}
-
-
-@dataclass(frozen=True)
-class PlainRelease:
-    """Averages are sent as they are."""
-
-    step: float
-    arms: int
-
-    def randomize(self, y: Array, source: Source) -> Array:
-        return y
-
-    def tally(self, reports: Array) -> Tally:
-        check_length(reports, self.arms)
-        return Tally.of(reports, self.step)
-
-    def crowd(self, mean: Array, root: Array, users: int, rng: np.random.Generator) -> Tally:
-        return unclipped(mean, root, users, self.step, rng)
-
-    def seal(self, tally: Tally) -> Tally:
-        return tally
-
-    def analyze(self, tally: Tally, source: Source) -> Feedback:
-        return tally.feedback()
-
-    def entry(self, count: int) -> Entry:
-        return Entry("none", count)
-
-    def describe(self) -> dict[str, Any]:
-        return {"mechanism": "none"}
-
-
-@dataclass(frozen=True, eq=False)
-class Clipped:
-    """What the private releases share: a ball, and what a release about one person costs."""
-
-    ball: Ball
-    beta: float  # of the widths, for the clipping slack
-    cost: Entry
-
-    def clipped(self, y: Array) -> Array:
-        """Whitened and clipped, whatever y holds: refusing a value would tell something about it."""
-        check_length(y, len(self.ball.centre))
-        return self.ball.clip(self.ball.whiten(y))
-
-    def feedback(self, z: Array, count: int, variance: float) -> Feedback:
-        """The mean of whitened answers as feedback; the variance is that of the noise in each coordinate."""
-        clipping = self.ball.clipping(count, self.beta)
-        noise = variance * self.ball.shape
-        return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
-
     @property
-    def mu(self) -> float:
-        """The promise as an attacker can test it: how far apart two unit Gaussians are that keep (eps, delta)."""
-        return 1 / noise_multiplier(self.cost.epsilon, self.cost.delta)
+    def cost(self) -> Entry | None:
+        """What any release costs a person in it; None for no promise."""
 
-    def seal(self, tally: Tally) -> Tally:
-        return tally
+    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
+        """Ask for enough people to hide in."""
 
-    def entry(self, count: int) -> Entry:
-        return replace(self.cost, users=count)
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
+        """Make the release of a phase, from public constants only."""
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "mechanism": self.cost.mechanism,
-            "metric": self.ball.metric,
-            "radius": self.ball.radius,
-            "epsilon": self.cost.epsilon,
-            "delta": self.cost.delta,
-        }
+        """The parameters, for people."""
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters as plain data, from which the same model can be made again."""
 
 
 def check_length(reports: Array, arms: int) -> None:
@@ -171,3 +154,10 @@ def check_finite(reports: Array) -> None:
     if not np.isfinite(reports).all():
         bad = reports[~np.isfinite(reports)][0]
         raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")
+
+
+def require_count(name: str, value: object) -> int:
+    """Return the value if it is a whole number of people, bits or arms; 3.0 is not."""
+    if isinstance(value, float):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    return require_integer(name, value, least=1, most=MOST_COUNT)

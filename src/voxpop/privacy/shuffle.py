@@ -18,24 +18,27 @@ and concentrated ones have a length near g, so there is room on both sides.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from voxpop.core.errors import Array, InputError
+from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.batch import Batch
+from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Clipped, check_finite, check_length
+from voxpop.privacy.release import require_count
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01
 MOST_TRIALS = 10**7
+MOST_LEVELS, MOST_BITS = 10**6, 10**10  # up to these, logarithms of binomials are right to the fourth digit
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity
 
 
@@ -151,40 +154,73 @@ def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Shuffled(Clipped):
-    """One phase of the shuffle model."""
+    """People trust a shuffler that adds their encoded reports up and forwards only totals."""
 
     encoding: Encoding
+    model: ClassVar[str] = "shuffle"
+    noise_on_device: ClassVar[bool] = True
+    by_shuffler: ClassVar[bool] = True
+    most_delta: ClassVar[float] = MOST_DELTA
 
     @classmethod
-    def make(cls, ball: Ball, epsilon: float, delta: float, users: int, beta: float) -> Shuffled:
-        """The least noise for (eps, delta) and this number of people."""
-        encoding = calibrated_encoding(epsilon, delta, users, len(ball.centre))
-        return cls(ball, beta, Entry("shuffle", 0, epsilon, delta), encoding)
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
+        """Calibrate the least noise for (eps, delta) and this number of people."""
+        encoding = calibrated_encoding(epsilon, delta, people, len(ball.centre))
+        return cls(ball, beta, cls.cost_of(epsilon, delta), encoding)
+
+    @classmethod
+    def cost_of(cls, epsilon: float, delta: float) -> Entry:
+        """What any release of this promise costs a person in it."""
+        return Entry(cls.model, 0, epsilon, delta)
+
+    @property
+    def batch(self) -> Batch:
+        """What the shuffler is told: not the ball, whose centre is an earlier estimate."""
+        return Batch(self.encoding.users, self.arms, self.encoding.bits)
 
     @property
     def unit(self) -> float:
         """What one bit stands for, in whitened coordinates."""
         return 2 * self.ball.radius / self.encoding.levels
 
-    def variance(self, users: int) -> float:
-        """Of the noise in the average of so many people, a coordinate."""
-        return replace(self.encoding, users=users).variance * (self.unit / users) ** 2
+    def variance(self, count: int) -> float:
+        """Variance of the noise per whitened coordinate, averaged over `count` people."""
+        return replace(self.encoding, users=count).variance * (self.unit / count) ** 2
+
+    def weakness(self, epsilon: float, delta: float) -> str | None:
+        """A device recomputes the privacy of the total from the encoding that it is told to use."""
+        code = self.encoding
+        known = (
+            1 <= code.levels <= MOST_LEVELS
+            and 1 <= code.trials <= 2 * MOST_TRIALS
+            and code.users >= 1
+            and code.users * code.trials <= MOST_BITS
+            and 0 < code.chance < 1
+        )
+        if 0 < self.ball.radius < math.inf and not known:
+            return (
+                f"an encoding ({code.levels} levels, {code.trials} trials of {code.chance}, "
+                f"{code.users} people) whose privacy cannot be computed"
+            )
+        # What cannot be compared is refused: NaN is neither less than enough nor enough.
+        enough = known and _delta_of(code, self.arms, epsilon * (1 + 1e-9)) <= delta
+        return weakness_of_noise(self.ball, enough, epsilon)
 
     def randomize(self, y: Array, source: Source) -> Array:
         """The ones among a person's bits, for each coordinate (alg:shuffler, the local randomizer)."""
         code = self.encoding
         scaled = np.clip((self.clipped(y) + self.ball.radius) / self.unit, 0.0, code.levels)
         floor = np.floor(scaled)
-        users, arms = scaled.shape
-        ones = floor + source.bernoulli(scaled - floor) + source.binomial(users, arms, code.trials, code.chance)
+        people, arms = scaled.shape
+        ones = floor + source.bernoulli(scaled - floor) + source.binomial(people, arms, code.trials, code.chance)
         return np.asarray(ones, dtype=float)
 
     def tally(self, reports: Array) -> Tally:
         """At the shuffler: how many of a coordinate's shuffled bits are ones, which is all they reveal."""
-        return count_ones(reports, len(self.ball.centre), self.encoding.bits)
+        return self.batch.tally(reports)
 
-    def seal(self, tally: Tally) -> Tally:
-        """At the shuffler: nothing leaves before everyone for whom the noise was made has answered."""
+    def require_whole(self, tally: Tally) -> Tally:
+        """Refuse a total of fewer people than the noise was made for."""
         if tally.count < self.encoding.users:
             raise InputError(
                 f"only {tally.count} of the {self.encoding.users} people for whom the noise was made have answered; "
@@ -194,7 +230,7 @@ class Shuffled(Clipped):
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """Count and debias (alg:shuffler, the analyzer); the noise is in the reports."""
-        tally = self.seal(tally)
+        tally = self.require_whole(tally)
         ones = np.array(tally.total, dtype=float) / tally.count - self.encoding.trials * self.encoding.chance
         return self.feedback(self.unit * ones - self.ball.radius, tally.count, self.variance(tally.count))
 
@@ -205,18 +241,30 @@ class Shuffled(Clipped):
             "levels": code.levels,
             "trials": code.trials,
             "chance": code.chance,
-            "bits_per_user": code.bits * len(self.ball.centre),
+            "bits_per_user": code.bits * self.arms,
             "noise_std": math.sqrt(self.variance(code.users)),
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "encoding": asdict(self.encoding)}
 
-def count_ones(reports: Array, arms: int, bits: int) -> Tally:
-    """The ones of each coordinate in all reports; a shuffler needs to know no more than how many bits there are."""
-    check_length(reports, arms)
-    check_finite(reports)
-    if reports.min() < 0 or reports.max() > bits or (reports != np.rint(reports)).any():
-        raise InputError(f"a report has from 0 to {bits} ones for each arm; encode it again")
-    return Tally.of_steps(reports, 1.0)
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(*clipped_from_dict(data), _encoding_from_dict(data["encoding"]))
+
+
+@cache
+def _delta_of(code: Encoding, arms: int, epsilon: float) -> float:
+    """The delta at eps of the total of a batch."""
+    return binomial_delta(code.users * code.trials, code.chance, shift_of(code.levels, arms), epsilon)
+
+
+def _encoding_from_dict(data: Mapping[str, Any]) -> Encoding:
+    extra = set(data) - {field.name for field in fields(Encoding)}
+    if extra:
+        raise InputError(f"encoding must hold nothing else, got {sorted(extra)}")
+    levels, trials, users = (require_count(name, data[name]) for name in ("levels", "trials", "users"))
+    return Encoding(levels, trials, require_number("chance", data["chance"], above=0, below=1), users)
 
 
 def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voxpop.core.errors import Array
-from voxpop.drivers.simulate import Run
 from voxpop.lab.metrics import regret_curve
+from voxpop.lab.runs import Run
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, SKY, sheet, styled
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def draw_active(ax: Axes, run: Run) -> None:
     """Which actions could still be best in each phase, and which were played."""
     axis = ActionAxis(run)
     active = np.arange(run.scenario.problem.size)
-    for step in run.steps:
-        phase = step.plan.phase
+    for closed in run.phases:
+        phase = closed.plan.phase
         ax.plot(np.full(len(active), phase), axis.places[active], "_", color=SKY, markersize=11, markeredgewidth=3)
-        ax.plot(np.full(len(step.plan.arms), phase), axis.places[step.plan.arms], ".", color=BLUE, markersize=4)
-        active = step.active
+        ax.plot(np.full(len(closed.plan.arms), phase), axis.places[closed.plan.arms], ".", color=BLUE, markersize=4)
+        active = closed.active
     best = axis.places[int(run.scenario.f.argmax())]
     ax.axhline(best, color=ORANGE, linewidth=1, linestyle="--")
     ax.plot([], [], "_", color=SKY, markersize=11, markeredgewidth=3, label="can still be best")

@@ -6,7 +6,7 @@ from typing import Any
 
 from voxpop import __version__
 from voxpop.core.errors import InputError
-from voxpop.drivers.simulate import Run
+from voxpop.lab.runs import Run
 from voxpop.report.drawing import svg
 from voxpop.report.figures import DRAWINGS, figure
 from voxpop.report.summary import describe, number, summarise
@@ -38,7 +38,7 @@ def render(run: Run) -> str:
         title=f"{run.scenario.name}: {describe(problem.decisions[run.best])}",
         lines=summarise(run),
         pictures=[svg(figure(run, name)) for name in DRAWINGS],
-        steps=run.steps,
+        phases=run.phases,
         run=run,
         problem=problem,
         number=number,

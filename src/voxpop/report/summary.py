@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from voxpop.drivers.simulate import Run
+from voxpop.lab.runs import Run
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def summarise(run: Run) -> list[Line]:
     problem, f, best = scenario.problem, scenario.f, run.best
     low, high = state.lower[best], state.upper[best]
     others = len(state.active) - 1
-    chance = 2 * problem.size * max(1, len(run.steps)) * problem.beta
+    chance = 2 * problem.size * max(1, len(run.phases)) * problem.beta
     lines = [
         Line("Do this", describe(problem.decisions[best])),
         Line("Expect", f"a {scenario.reward} of {number(low)} to {number(high)}", f"in truth {number(f[best])}"),

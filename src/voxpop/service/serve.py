@@ -48,7 +48,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
         note(kind, **values)
         service.metrics.events.labels(kind).inc()
 
-    coordinator.note = noted
+    coordinator.context.note = noted
     return service
 
 

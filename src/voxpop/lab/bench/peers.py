@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import numpy as np
 
 from voxpop.core.errors import Array
-from voxpop.drivers.simulate import simulate
 from voxpop.lab.bench.clock import seconds, together
 from voxpop.lab.bench.results import Curve, Figure, Results
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 

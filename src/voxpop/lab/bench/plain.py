@@ -18,7 +18,7 @@ import numpy as np
 
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices, Problem
-from voxpop.drivers.simulate import Run, simulate
+from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.selection.posterior import TIE, BatchRule, Selection

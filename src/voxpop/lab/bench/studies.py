@@ -10,10 +10,12 @@ import numpy as np
 
 from voxpop.core.phases import Plan
 from voxpop.core.state import State
-from voxpop.drivers.simulate import CROWD, collect, simulate
+from voxpop.drivers.phase import Phase
+from voxpop.drivers.simulate import CROWD, collect
 from voxpop.lab.bench.clock import Work, seconds, together
 from voxpop.lab.bench.plain import plain_program, same_plans, timed
 from voxpop.lab.bench.results import Curve, Figure, Results
+from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
@@ -57,7 +59,7 @@ def crowds() -> Results:
     def phase(count: int) -> Work:
         plan = Plan(1, arms, np.full(len(arms), 5), count)
         release = Private("central", 1.0, floor=0).calibrate(problem, state, plan)
-        return lambda: collect(plan, scenario.population, release, 0)
+        return lambda: collect(Phase(plan, release), scenario.population, 0)
 
     times = together([phase(count) for count in users], 5)
     one, billion = together([phase(users[0]), phase(users[-1])], 50)

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from voxpop.core.errors import Array, InputError
-from voxpop.drivers.simulate import Run
 from voxpop.lab.metrics import regret_curve
+from voxpop.lab.runs import Run
 from voxpop.lab.trials import Trial
 
 # What a run and its record depend on: everything but these, which only show, tell or distribute.

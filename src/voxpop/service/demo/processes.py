@@ -25,7 +25,7 @@ from voxpop.lab.scenarios import Scenario
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.snapshot import Event
+from voxpop.service.study.events import Event
 
 STUDY = "pricing"
 PATIENCE = 300.0  # seconds for the whole demonstration

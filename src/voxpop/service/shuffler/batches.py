@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import reduce
 from operator import add
 from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.privacy.shuffle import count_ones
+from voxpop.privacy.batch import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import check, matrix
@@ -25,19 +26,25 @@ from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
 LEAST_BATCH = 2  # people: the total of one is a report
-Verdict = bool | Refusal
+Verdict = bool | Refusal  # True: counted now; False: it was counted before
+
+
+class State(StrEnum):
+    """How far a batch is."""
+
+    COLLECTING = "collecting"
+    SEALED = "sealed"  # whole: only its total is left, and waits to be taken
+    FORWARDED = "forwarded"
 
 
 @dataclass(frozen=True)
-class Sealed:
+class EncodedReport:
     """A report for a batch, with the token that allows it."""
 
     batch: str
     token: str
     body: bytes
-    users: int  # the people for whom the device made its noise
-    coordinates: int
-    bits: int
+    made_for: Batch  # the batch for which the device made its noise
 
 
 @dataclass
@@ -48,33 +55,32 @@ class Shuffler:
     note: Callable[..., None]
     least_batch: int = LEAST_BATCH
 
-    def announce(
-        self, batch: str, coordinates: int, bits: int, size: int, fresh: list[bytes], overdue: list[bytes]
-    ) -> dict[str, Any]:
+    def announce(self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes]) -> dict[str, Any]:
         """Make a batch known, let tokens in, and shut out those whose time is over and who have not answered."""
-        if size < self.least_batch:
-            raise Refusal(422, f"a batch has at least {self.least_batch} people here, got {size}; ask more people")
-        constants = {"coordinates": coordinates, "bits": bits, "size": size}
+        if batch.size < self.least_batch:
+            raise Refusal(
+                422, f"a batch has at least {self.least_batch} people here, got {batch.size}; ask more people"
+            )
         with self.database.write() as connection:
-            row = self._batch(connection, batch)
+            row = self._row(connection, name)
             if row is None:
-                connection.execute(sa.insert(batches).values(id=batch, state="collecting", **constants))
-                self.note("announced", size=size)
-            elif any(getattr(row, name) != value for name, value in constants.items()):
+                connection.execute(sa.insert(batches).values(id=name, state=State.COLLECTING, **asdict(batch)))
+                self.note("announced", size=batch.size)
+            elif _constants(row) != batch:
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
-            elif row.state == "forwarded" and row.total is not None:
+            elif row.state == State.FORWARDED and row.total is not None:
                 # Who still announces the batch has not got its total, whoever acknowledged it: forward it again.
-                connection.execute(sa.update(batches).where(batches.c.id == batch).values(state="sealed"))
+                connection.execute(sa.update(batches).where(batches.c.id == name).values(state=State.SEALED))
                 self.note("forward_again")
             mine = dict(
-                connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == batch)).all()
+                connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == name)).all()
             )
             new = [token for token in dict.fromkeys(fresh) if token not in mine]
             if new:
-                rows = [{"token_hash": token, "batch": batch, "withdrawn": False} for token in new]
+                rows = [{"token_hash": token, "batch": name, "withdrawn": False} for token in new]
                 connection.execute(sa.insert(tokens), rows)
             withdrawn = [token for token in overdue if mine.get(token) is None]
-            if row is not None and row.state != "collecting":
+            if row is not None and row.state != State.COLLECTING:
                 withdrawn = []  # the batch is whole: nobody needs to be replaced
             if withdrawn:
                 shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
@@ -87,7 +93,7 @@ class Shuffler:
             "answered": [token.hex() for token in answered],
         }
 
-    def store(self, uploads: list[Sealed]) -> list[Verdict]:
+    def store(self, uploads: list[EncodedReport]) -> list[Verdict]:
         """Store what may be stored, and seal the batches that are whole, in one transaction."""
         verdicts: list[Verdict] = [Refusal(401, "this token is not known; check in to get the right one")] * len(
             uploads
@@ -97,7 +103,7 @@ class Shuffler:
             groups[upload.batch].append(index)
         with self.database.write() as connection:
             for batch in sorted(groups):
-                row = self._batch(connection, batch)
+                row = self._row(connection, batch)
                 if row is None:
                     continue
                 chosen = [uploads[index] for index in groups[batch]]
@@ -105,15 +111,15 @@ class Shuffler:
                     verdicts[index] = verdict
         return verdicts
 
-    def _store(self, connection: sa.Connection, batch: Any, uploads: list[Sealed]) -> list[Verdict]:
+    def _store(self, connection: sa.Connection, batch: Any, uploads: list[EncodedReport]) -> list[Verdict]:
         hashes = [hash_key(upload.token) for upload in uploads]
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
-        tally = partial(count_ones, arms=batch.coordinates, bits=batch.bits)
+        constants = _constants(batch)
         bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
-        problems = dict(check(tally, batch.coordinates, bodies, names))
-        problems |= {index: _not_meant() for index, upload in enumerate(uploads) if not _meant_for(upload, batch)}
-        room = batch.size - self._count(connection, batch.id) if batch.state == "collecting" else 0
+        problems = dict(check(constants.tally, constants.coordinates, bodies, names))
+        problems |= {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != constants}
+        room = batch.size - self._count(connection, batch.id) if batch.state == State.COLLECTING else 0
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
@@ -137,21 +143,22 @@ class Shuffler:
         """Count the ones of a whole batch, keep the total, and delete the reports."""
         wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
         bodies = connection.execute(wanted).scalars().partitions(CHUNK)
-        parts = (count_ones(matrix(part, batch.coordinates), batch.coordinates, batch.bits) for part in bodies)
+        constants = _constants(batch)
+        parts = (constants.tally(matrix(part, constants.coordinates)) for part in bodies)
         tally = reduce(add, parts)
         assert tally.count == batch.size, "only a whole batch is sealed"
         took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
         # In the order of the hashes, which says nothing of who came first.
         names = sorted(token.hex() for token in connection.execute(took_part).scalars())
         total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
-        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state="sealed", total=total))
+        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=State.SEALED, total=total))
         connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
         scrub_after(connection)
         self.note("sealed", size=batch.size)
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
         """The totals that wait to be taken."""
-        wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == "sealed")
+        wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == State.SEALED)
         with self.database.read() as connection:
             return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
 
@@ -162,13 +169,13 @@ class Shuffler:
         guesses against them. Empty ones stay, which say who answered.
         """
         with self.database.write() as connection:
-            done = sa.update(batches).where(batches.c.id == batch, batches.c.state == "sealed")
-            connection.execute(done.values(state="forwarded"))
+            done = sa.update(batches).where(batches.c.id == batch, batches.c.state == State.SEALED)
+            connection.execute(done.values(state=State.FORWARDED))
             marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
             connection.execute(marked.values(digest=b""))
         self.note("forwarded")
 
-    def _batch(self, connection: sa.Connection, batch: str) -> Any:
+    def _row(self, connection: sa.Connection, batch: str) -> Any:
         return connection.execute(sa.select(batches).where(batches.c.id == batch).with_for_update()).first()
 
     def _count(self, connection: sa.Connection, batch: str) -> int:
@@ -176,12 +183,12 @@ class Shuffler:
         return int(connection.execute(wanted).scalar_one())
 
 
-def _meant_for(upload: Sealed, batch: Any) -> bool:
-    """Whether the device made its noise for this batch: with fewer people than it was told, it has too little."""
-    return (upload.users, upload.coordinates, upload.bits) == (batch.size, batch.coordinates, batch.bits)
+def _constants(row: Any) -> Batch:
+    return Batch(row.size, row.coordinates, row.bits)
 
 
 def _not_meant() -> Refusal:
+    """Refuse noise for another batch: made for more people than this one has, it is too little."""
     return Refusal(422, "the noise of this report was made for another batch than the one announced; check in again")
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from voxpop.core.errors import InputError
+from voxpop.privacy.batch import Batch
 from voxpop.service.keys import sign
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.coordinator import Batch
+from voxpop.service.study.context import BatchProgress
 
 
 def require_url(name: str, url: str) -> str:
@@ -40,23 +41,19 @@ class HttpShuffler:
     public_url: str
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
 
-    def announce(
-        self, batch: str, coordinates: int, bits: int, size: int, tokens: list[bytes], overdue: list[bytes]
-    ) -> Batch:
+    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
         document = {
-            "coordinates": coordinates,
-            "bits": bits,
-            "size": size,
+            **asdict(batch),
             "tokens": [token.hex() for token in tokens],
             "overdue": [token.hex() for token in overdue],
         }
-        answer = send(self.client, self.key, self.url, f"/v1/batches/{batch}", document)
+        answer = send(self.client, self.key, self.url, f"/v1/batches/{name}", document)
         if answer.status_code in (409, 422):
             raise Refusal(answer.status_code, "the shuffler does not take this batch; ask who runs it")
         answer.raise_for_status()
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
-        return Batch(int(reply["count"]), withdrawn, answered)
+        return BatchProgress(int(reply["count"]), withdrawn, answered)
 
-    def upload_address(self, batch: str) -> str:
-        return f"{self.public_url}/v1/batches/{batch}/report"
+    def upload_address(self, name: str) -> str:
+        return f"{self.public_url}/v1/batches/{name}/report"

@@ -14,6 +14,7 @@ from voxpop.formats import wire
 from voxpop.formats.studyfile import privacy_of, read_study
 from voxpop.policies import Policy
 from voxpop.privacy import Budget, Privacy
+from voxpop.privacy.models import privacy_from_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -67,7 +68,7 @@ class Definition:
         return {
             "problem": wire.problem_to_dict(self.problem),
             "policy": wire.policy_to_dict(self.policy),
-            "privacy": wire.privacy_to_dict(self.privacy),
+            "privacy": self.privacy.settings(),
             "rules": asdict(self.rules),
             "reward": self.reward,
         }
@@ -84,7 +85,7 @@ class Definition:
             return cls(
                 wire.problem_from_dict(data["problem"]),
                 wire.policy_from_dict(data["policy"]),
-                wire.privacy_from_dict(data["privacy"]),
+                privacy_from_settings(data["privacy"]),
                 rules_of(data["rules"]),
                 str(data["reward"]),
             )

@@ -12,12 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg.rows import namedtuple_row
 
-from voxpop.core.errors import Array
-from voxpop.privacy.additive import Central
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import check
-from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.context import Context
+from voxpop.service.study.stages import Stage
 from voxpop.stores.schema import studies
 
 
@@ -57,19 +56,19 @@ class _OvertakenError(Exception):
     """Another coordinator counted a report under one of these tokens since it was looked up."""
 
 
-def store(coordinator: Coordinator, uploads: list[Upload]) -> list[Verdict]:
+def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     """Store what may be stored, all or nothing; what to answer to each."""
     while True:
-        with suppress(_OvertakenError), coordinator.database.write() as connection:
-            return _store(coordinator, connection, uploads)
+        with suppress(_OvertakenError), context.database.write() as connection:
+            return _store(context, connection, uploads)
 
 
-def _store(coordinator: Coordinator, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
+def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
     names = sorted({upload.place[0] for upload in uploads})
     look = _look_in_sqlite if connection.dialect.name == "sqlite" else _look_in_postgresql
     stages, rows = look(connection, names, hashes)
-    valid = _valid(coordinator, uploads, stages)
+    valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
@@ -122,7 +121,7 @@ def _judge(
             return False
         return Refusal(409, "another report was counted under this token; it stays as it is")
     stage = stages[row.study]
-    if row.expired or stage.phase != row.phase or stage.stage != "collecting":
+    if row.expired or stage.phase != row.phase or stage.stage != Stage.COLLECTING:
         return Refusal(410, "this invitation is over; the report came too late and was not counted")
     return problem if problem is not None else True
 
@@ -167,23 +166,18 @@ def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[by
     return stages, {row.token_hash: row for row in rows}
 
 
-def _anything(reports: Array) -> None: ...
-
-
-def _valid(coordinator: Coordinator, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:
-    """What is wrong with each report, judged by the very function that will add them up."""
+def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:
+    """Say what is wrong with each report, as the release judges it."""
     problems: list[Refusal | None] = [None] * len(uploads)
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, upload in enumerate(uploads):
         if upload.place[0] in stages:
             groups[upload.place].append(index)
     for (study, phase), indices in groups.items():
-        record = coordinator.journal.latest(study, stages[study].seq)
-        if record.current is None or record.current.plan.phase != phase:
+        current = context.snapshots.at(study, stages[study].seq).current
+        if current is None or current.plan.phase != phase:
             continue  # too late, whatever it says
-        release, arms = record.current.release, len(record.current.plan.arms)
-        # The central model clips whatever is finite, so that there is nothing to check but the length.
-        tally = _anything if isinstance(release, Central) else release.tally
-        for index, problem in check(tally, arms, [uploads[index].body for index in indices], indices):
+        bodies = [uploads[index].body for index in indices]
+        for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
             problems[index] = problem
     return problems

@@ -1,20 +1,15 @@
-"""Who is asked: uniform random draws among those who may still take part."""
+"""Who is asked: uniform random draws among those who may still take part, and what became of the invitations."""
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.privacy import Ledger
-from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.ledger import Entry, compose
 from voxpop.service.keys import hash_key, token_of
-from voxpop.service.study.definition import Definition
 from voxpop.stores.schema import inbox, invitations, people, receipts
 
 CHUNK = 10_000  # names in one statement
@@ -22,55 +17,10 @@ CHUNK = 10_000  # names in one statement
 
 @dataclass(frozen=True)
 class Asked:
-    """The people of a phase, counted."""
+    """The people who were invited to a phase, counted."""
 
     answered: int
     waiting: int  # invited, and their time is not over
-
-
-def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
-    """How often a person may take part in releases like this one before the budget is spent."""
-    if ledger.budget is None:
-        return wanted
-    most = 0
-    while most < wanted and compose([entry] * (most + 1), ledger.budget.delta) <= ledger.budget.epsilon * (1 + 1e-9):
-        most += 1
-    return most
-
-
-def cost(definition: Definition) -> Entry | None:
-    """What any release of the study costs a person in it; None: nothing is promised."""
-    promised, model = definition.privacy.budget, definition.privacy.model
-    if promised is None:
-        return None
-    multiplier = None if model == "shuffle" else noise_multiplier(promised.epsilon, promised.delta)
-    return Entry(model, 0, promised.epsilon, promised.delta, multiplier)
-
-
-def require_affordable(definition: Definition) -> None:
-    """Refuse participations for which the budget can never pay: the study would wait for other people, silently."""
-    entry, budget, rules = cost(definition), definition.budget, definition.rules
-    if entry is None or budget is None:
-        return
-    wanted = min(2, rules.participations)
-    most = most_participations(Ledger(budget), entry, wanted)
-    if most == wanted:
-        return
-    if most == 0:
-        raise InputError(
-            f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
-        )
-    spent = compose([entry] * 2, budget.delta)
-    if math.isinf(spent):
-        raise InputError(
-            f"service.participations {rules.participations} cannot be paid for in the {entry.mechanism} model, where "
-            f"two releases pass delta {budget.delta:g} whatever the budget; leave it at 1"
-        )
-    least = math.ceil(100 * spent) / 100
-    raise InputError(
-        f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
-        f"which is what two releases come to, got {budget.epsilon:g}; raise it, or leave the participations at 1"
-    )
 
 
 def count(connection: sa.Connection, study: str, phase: int) -> Asked:
@@ -197,3 +147,42 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     )
     connection.execute(left.values(expired=True))
     return tuple(map(str, persons))
+
+
+def note_answered(connection: sa.Connection, study: str, phase: int, tokens: list[bytes]) -> None:
+    """Give receipts to the invitations that the shuffler has counted and that have none."""
+    for start in range(0, len(tokens), CHUNK):
+        wanted = sa.select(invitations.c.id, sa.null()).where(
+            invitations.c.token_hash.in_(tokens[start : start + CHUNK]),
+            invitations.c.study == study,
+            invitations.c.phase == phase,
+            invitations.c.id.not_in(sa.select(receipts.c.invitation)),
+        )
+        connection.execute(sa.insert(receipts).from_select(["invitation", "digest"], wanted))
+
+
+def unanswered(connection: sa.Connection, study: str, phase: int) -> list[Any]:
+    """The invitations of a phase that are not over and have no receipt: token hash, ready, deadline."""
+    wanted = sa.select(invitations.c.token_hash, invitations.c.ready, invitations.c.deadline).where(
+        invitations.c.study == study,
+        invitations.c.phase == phase,
+        ~invitations.c.expired,
+        invitations.c.id.not_in(sa.select(receipts.c.invitation)),
+    )
+    return list(connection.execute(wanted))
+
+
+def make_ready(connection: sa.Connection, tokens: list[bytes], deadline: float) -> None:
+    """Let devices see invitations whose tokens the shuffler knows; their time begins now."""
+    _update_by_token(connection, tokens, ready=True, deadline=deadline)
+
+
+def withdraw(connection: sa.Connection, tokens: list[bytes]) -> None:
+    """End invitations whose tokens the shuffler no longer accepts."""
+    _update_by_token(connection, tokens, expired=True)
+
+
+def _update_by_token(connection: sa.Connection, tokens: list[bytes], **changes: Any) -> None:
+    if tokens:
+        chosen = sa.update(invitations).where(invitations.c.token_hash == sa.bindparam("token"))
+        connection.execute(chosen.values(**changes), [{"token": token} for token in tokens])

@@ -1,76 +1,79 @@
-"""Reading and appending the log, and the fold of it that a process keeps at hand."""
+"""Reading and appending the log of a study, and the snapshot of it that a process keeps at hand."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import sqlalchemy as sa
 
 from voxpop.service.refusals import no_study
-from voxpop.service.study.snapshot import Event, Record
+from voxpop.service.study.events import Event, Kind
+from voxpop.service.study.snapshot import Snapshot
 from voxpop.stores.database import Database
 from voxpop.stores.schema import events, studies
 
 
-def append(connection: sa.Connection, study: str, event: Event) -> None:
-    """Add an event; a second one with the same number is refused by the database."""
+def append(connection: sa.Connection, study: str, event: Event, **changes: Any) -> None:
+    """Add an event and move the study's row on; the database refuses a second event with the same number."""
     row = {"study": study, "seq": event.seq, "kind": event.kind, "at": event.at, "body": event.text}
     connection.execute(sa.insert(events), [row])
+    update_study(connection, study, seq=event.seq, **changes)
+
+
+def update_study(connection: sa.Connection, study: str, **changes: Any) -> None:
+    """Change the row that says how far a study is."""
+    connection.execute(sa.update(studies).where(studies.c.id == study).values(**changes))
 
 
 def read(connection: sa.Connection, study: str, start: int = 0) -> list[Event]:
-    """The events from a number on."""
+    """Read the events from a number on."""
     wanted = sa.select(events).where(events.c.study == study, events.c.seq >= start).order_by(events.c.seq)
-    return [Event(row.seq, row.kind, row.at, json.loads(row.body)) for row in connection.execute(wanted)]
+    return [Event(row.seq, Kind(row.kind), row.at, json.loads(row.body)) for row in connection.execute(wanted)]
 
 
-@dataclass
-class Journal:
-    """The records of all studies, each brought up to date when asked for."""
-
-    database: Database
-    _records: dict[str, Record] = field(default_factory=dict)
-    _locks: dict[str, Lock] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
-
-    def record(self, study: str, connection: sa.Connection | None = None) -> Record:
-        """The record of a study, with everything that any coordinator has appended."""
-        if connection is None:
-            with self.database.read() as connection:
-                return self.record(study, connection)
-        # A name that nobody created must not leave anything behind in memory.
-        if study not in self._records and not exists(connection, study):
-            raise no_study(study)
-        with self._lock:
-            lock = self._locks.setdefault(study, Lock())
-        with lock:
-            record = self._records.get(study)
-            for event in read(connection, study, 0 if record is None else record.seq + 1):
-                record = Record.begin(event) if record is None else record.after(event)
-            assert record is not None
-            self._records[study] = record
-            return record
-
-    def known(self, study: str) -> Record | None:
-        """The record at hand, without a look at the database; it may be behind."""
-        return self._records.get(study)
-
-    def latest(self, study: str, seq: int) -> Record:
-        """The record if it is already at that event, or else brought up to date: saves a look at the log."""
-        record = self._records.get(study)
-        return record if record is not None and record.seq == seq else self.record(study)
-
-
-def exists(connection: sa.Connection, study: str) -> bool:
-    """Whether there is such a study."""
-    return connection.execute(sa.select(studies.c.id).where(studies.c.id == study)).first() is not None
-
-
-def lock(connection: sa.Connection, study: str) -> sa.Row[tuple[object, ...]]:
-    """The row of a study, which nobody else can change before this transaction ends."""
-    row = connection.execute(sa.select(studies).where(studies.c.id == study).with_for_update()).first()
+def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
+    """Find the row of a study; with `lock`, nobody else can change it before this transaction ends."""
+    wanted = sa.select(studies).where(studies.c.id == study)
+    row = connection.execute(wanted.with_for_update() if lock else wanted).first()
     if row is None:
         raise no_study(study)
     return row
+
+
+@dataclass
+class Snapshots:
+    """The snapshots of all studies, each brought up to date when asked for."""
+
+    database: Database
+    _snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    _locks: dict[str, Lock] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def current(self, study: str, connection: sa.Connection | None = None) -> Snapshot:
+        """The snapshot of a study, with everything that any coordinator has appended."""
+        if connection is None:
+            with self.database.read() as connection:
+                return self.current(study, connection)
+        if study not in self._snapshots:
+            row_of(connection, study)  # a name that nobody created must not leave anything behind in memory
+        with self._lock:
+            lock = self._locks.setdefault(study, Lock())
+        with lock:
+            snapshot = self._snapshots.get(study)
+            for event in read(connection, study, 0 if snapshot is None else snapshot.seq + 1):
+                snapshot = Snapshot.begin(event) if snapshot is None else snapshot.after(event)
+            assert snapshot is not None
+            self._snapshots[study] = snapshot
+            return snapshot
+
+    def known(self, study: str) -> Snapshot | None:
+        """The snapshot at hand, without a look at the database; it may be behind."""
+        return self._snapshots.get(study)
+
+    def at(self, study: str, seq: int, connection: sa.Connection | None = None) -> Snapshot:
+        """The snapshot at hand if it is at that event, or else one brought up to date: saves a look at the log."""
+        snapshot = self._snapshots.get(study)
+        return snapshot if snapshot is not None and snapshot.seq == seq else self.current(study, connection)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import hash_key, same, token_of
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study.context import Context
+from voxpop.service.study.stages import Stage
 from voxpop.stores.schema import invitations, people, receipts, studies
-
-if TYPE_CHECKING:
-    from voxpop.service.study.coordinator import Coordinator
 
 
 @dataclass(frozen=True)
@@ -28,9 +26,9 @@ class Newcomer:
     enrolment: str | None = None
 
 
-def register(self: Coordinator, newcomers: list[Newcomer]) -> list[bool | Refusal]:
+def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
     """Register participants in one transaction; False for keys that are registered already."""
-    with self.database.write() as connection:
+    with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]
         known = {(row.study, row.key_hash) for row in _people(connection, rows, hashes)}
@@ -46,7 +44,7 @@ def register(self: Coordinator, newcomers: list[Newcomer]) -> list[bool | Refusa
                 answers.append(problem or False)
         if new:
             # Another coordinator may have registered the same device a moment ago.
-            insert = sqlite.insert(people) if self.database.embedded else postgresql.insert(people)
+            insert = sqlite.insert(people) if context.database.embedded else postgresql.insert(people)
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
             connection.execute(insert.on_conflict_do_nothing(), values)
     return answers
@@ -58,15 +56,15 @@ def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
     code, given = row.enrolment_hash, newcomer.enrolment
     if code is not None and (given is None or not same(code, hash_key(given))):
         return Refusal(403, "this study takes only people with its enrolment code; send the right one")
-    if row.stage == "finished" and not known:
+    if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
     return None
 
 
-def check_in(self: Coordinator, callers: list[tuple[str, str]]) -> list[str | Refusal]:
+def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Refusal]:
     """For each (study, key): whether the participant is invited, and if so all that the device needs; as JSON."""
     hashes = [hash_key(key) for _, key in callers]
-    with self.database.read() as connection:
+    with context.database.read() as connection:
         rows = _studies(connection, [study for study, _ in callers])
         known = {(person.study, person.key_hash): person for person in _people(connection, rows, hashes)}
         invited = _invited(connection, rows, [person.id for person in known.values()])
@@ -78,7 +76,7 @@ def check_in(self: Coordinator, callers: list[tuple[str, str]]) -> list[str | Re
         elif person is None or not same(person.key_hash, hashed):
             answers.append(Refusal(401, "this participant key is not registered; register first"))
         else:
-            answers.append(_answer(self, rows[study], person, invited[person.id]))
+            answers.append(_answer(context, rows[study], person, invited[person.id]))
     return answers
 
 
@@ -104,26 +102,26 @@ def _invited(connection: sa.Connection, rows: dict[str, Any], persons: list[int]
     return found
 
 
-def _answer(self: Coordinator, row: Any, person: Any, invitation: Any) -> str:
+def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
     waiting = json.dumps({"invited": False, "status": "waiting", "participations": person.participations})
-    if row.stage == "finished":
+    if row.stage == Stage.FINISHED:
         return json.dumps({"invited": False, "status": "finished"})
     if invitation is not None and invitation.receipt is not None:
         return json.dumps({"invited": False, "status": "answered"})
-    if invitation is None or row.stage != "collecting" or not invitation.ready:
+    if invitation is None or row.stage != Stage.COLLECTING or not invitation.ready:
         return waiting
-    record = self.journal.latest(row.id, row.seq)
-    if record.seq != row.seq or record.current is None:  # closed a moment ago, and perhaps the next one is open
+    snapshot = context.snapshots.at(row.id, row.seq)
+    if snapshot.seq != row.seq or snapshot.current is None:  # closed a moment ago, and perhaps the next one is open
         return waiting
     address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
-    if isinstance(record.current.release, Shuffled):
-        assert self.shuffler is not None
-        address = self.shuffler.upload_address(row.batch)
+    if snapshot.current.release.batch is not None:
+        assert context.shuffler is not None
+        address = context.shuffler.upload_address(row.batch)
     head = {
         "invited": True,
-        "token": token_of(self.secret, invitation.nonce),
+        "token": token_of(context.secret, invitation.nonce),
         "upload": address,
         # Seconds from now: a device's clock may be years off.
-        "seconds_left": max(0.0, round(invitation.deadline - self.clock(), 3)),
+        "seconds_left": max(0.0, round(invitation.deadline - context.clock(), 3)),
     }
-    return json.dumps(head)[:-1] + ', "phase": ' + record.current.told + "}"
+    return json.dumps(head)[:-1] + ', "phase": ' + snapshot.told + "}"

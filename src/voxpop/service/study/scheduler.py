@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from voxpop.service import logs
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.steps import step
 
 EVERY = 0.5  # seconds, for deadlines and clocks
 PAUSE = 0.05  # seconds between looks, however often something happens
@@ -21,11 +22,11 @@ LAST = 5.0  # seconds for steps under way when the service stops; an unfinished 
 THREADS = 32  # studies that take a step at the same time; more wait
 
 
-class Ticker:
+class Scheduler:
     """Runs in the background of a service."""
 
     def __init__(self, coordinator: Coordinator) -> None:
-        self.coordinator = coordinator
+        self.coordinator, self.context = coordinator, coordinator.context
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, float] = {}  # when a study may be tried again
@@ -74,7 +75,7 @@ class Ticker:
                 logs.fault("tick", error)
                 names = []
             for study in names:
-                if study not in self._steps and self._failed.get(study, 0.0) <= self.coordinator.clock():
+                if study not in self._steps and self._failed.get(study, 0.0) <= self.context.clock():
                     self._steps[study] = asyncio.create_task(self._step(study))
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
@@ -88,16 +89,16 @@ class Ticker:
     async def _step(self, study: str) -> None:
         """A step of one study, in a thread of its own: a shuffler that hangs holds up nobody else's."""
         try:
-            moved = await asyncio.get_running_loop().run_in_executor(self._threads, self.coordinator.step, study)
-            self._left[study] = self.coordinator.lacking.get(study, 0)
+            taken = await asyncio.get_running_loop().run_in_executor(self._threads, step, self.context, study)
+            self._left[study] = taken.lacking
             self._failed.pop(study, None)
             self._times.pop(study, None)
-            if moved:
+            if taken.moved:
                 self.nudge()
         except Exception as error:
             logs.fault("step", error, study=study)
             self._times[study] = self._times.get(study, 0) + 1
             wait = min(MOST_BACKOFF, BACKOFF * 2 ** min(self._times[study] - 1, 10))
-            self._failed[study] = self.coordinator.clock() + wait
+            self._failed[study] = self.context.clock() + wait
         finally:
             del self._steps[study]

@@ -19,7 +19,8 @@ from voxpop.service.refusals import Refusal, one
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.scheduler import Ticker
+from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.stages import Stage
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, RECEIPT, REPORT, NewStudy, Rounds, Total
 from voxpop.service.web.dashboard import PAGE_HEADERS, page, watch
 from voxpop.service.web.guard import Buckets, Guard, Metrics
@@ -56,13 +57,13 @@ class Service:
         self.shuffler_key = shuffler_key
         self.open_dashboard = open_dashboard
         self.metrics = Metrics()
-        self.ticker = Ticker(coordinator)
-        self.writer: GroupWriter[inbox.Upload, inbox.Verdict] = GroupWriter(partial(inbox.store, coordinator))
+        self.scheduler = Scheduler(coordinator)
+        self.writer: GroupWriter[inbox.Upload, inbox.Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
         self.registrar: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
-            partial(participants.register, coordinator)
+            partial(participants.register, coordinator.context)
         )
         self.usher: GroupWriter[tuple[str, str], str | Refusal] = GroupWriter(
-            partial(participants.check_in, coordinator)
+            partial(participants.check_in, coordinator.context)
         )
 
     # -- who may call
@@ -96,7 +97,7 @@ class Service:
         new = await body_of(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
         created = await run_in_threadpool(self.coordinator.create, study, definition, new.enrolment_code)
-        self.ticker.nudge()
+        self.scheduler.nudge()
         return JSONResponse({"study": study}, 201 if created else 200)
 
     async def studies(self, request: Request, _: str) -> Response:
@@ -121,7 +122,7 @@ class Service:
         study, key = text_of(request, "study"), text_of(request, "key")
         rounds = await body_of(request, Rounds)
         done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
-        self.ticker.nudge()
+        self.scheduler.nudge()
         return JSONResponse(done)
 
     # -- participants
@@ -131,7 +132,7 @@ class Service:
         study = text_of(request, "study")
         new = one([await self.registrar.put(participants.Newcomer(study, key, code))])
         if new:
-            self.ticker.nudge()
+            self.scheduler.nudge()
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
     async def checkin(self, request: Request, key: str) -> Response:
@@ -144,19 +145,19 @@ class Service:
         new = one([await self.writer.put(inbox.Upload(place, token, report), len(report))])
         if new:
             self.metrics.reports.inc()
-            self.ticker.count(place[0])
+            self.scheduler.count(place[0])
         return new
 
     async def room(self, match: re.Match[str], again: bool) -> int:
         """The most numbers that a report of this study has or had."""
         study = require_text("study", match["study"])
-        record = self.coordinator.journal.known(study)
-        if record is None or again:
+        snapshot = self.coordinator.snapshots.known(study)
+        if snapshot is None or again:
             try:
-                record = await run_in_threadpool(self.coordinator.journal.record, study)
+                snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
             except Refusal:
                 return 0  # there is no such study, as the caller will be told
-        plans = [done.plan for done in record.done] + ([record.current.plan] if record.current else [])
+        plans = [phase.plan for phase in (*snapshot.closed, snapshot.current) if phase is not None]
         return max((len(plan.arms) for plan in plans), default=0)
 
     # -- the shuffler
@@ -164,7 +165,7 @@ class Service:
     async def total(self, request: Request, _: str) -> Response:
         total = await body_of(request, Total)
         new = await run_in_threadpool(self.coordinator.take_total, text_of(request, "batch"), total.model_dump())
-        self.ticker.nudge()
+        self.scheduler.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
     # -- anyone
@@ -173,14 +174,14 @@ class Service:
         return HTMLResponse(page(self.open_dashboard), headers=PAGE_HEADERS)
 
     def _unwell(self) -> str | None:
-        return None if self.ticker.alive else "nothing moves the studies on; restart the service"
+        return None if self.scheduler.alive else "nothing moves the studies on; restart the service"
 
     def routes(self) -> list[Route]:
         """Every address of the coordinator."""
         v1 = "/v1/studies/{study}"
         watcher: Role = "anyone" if self.open_dashboard else "operator"
         count = {"type": "integer", "minimum": 0}
-        stage = {"enum": ["new", "open", "playing", "collecting", "closed", "finished"]}
+        stage = {"enum": [str(stage) for stage in Stage]}
         decision = schema(phase=count, stage=stage, index=count, decision=None, rounds=count)
         alive = schema(status=str)
         studies = schema(studies={"type": "array", "items": {"type": "string"}})
@@ -270,7 +271,7 @@ class Service:
 
         @asynccontextmanager
         async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-            async with self.ticker:
+            async with self.scheduler:
                 yield
             for group in (self.writer, self.registrar, self.usher):
                 await group.close()

@@ -23,31 +23,31 @@ PAGE_HEADERS = {
 
 def watch(coordinator: Coordinator, study: str) -> dict[str, Any]:
     """What there is to see of a study: from the log, and how far the current phase is."""
-    record = coordinator.journal.record(study)
-    state, problem = record.state, record.definition.problem
-    delta = record.ledger.budget.delta if record.ledger.budget else 0.0
+    snapshot = coordinator.snapshots.current(study)
+    state, problem = snapshot.state, snapshot.definition.problem
+    delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
     return {
         "status": coordinator.status(study),
-        "reward": record.definition.reward,
-        "privacy": record.definition.privacy.describe(),
+        "reward": snapshot.definition.reward,
+        "privacy": snapshot.definition.privacy.describe(),
         "phases": [
             {
-                "phase": done.plan.phase,
-                "rounds": done.plan.length,
-                "arms": len(done.plan.arms),
-                "people": done.count,
-                "active": done.info.active_after,
-                "width": done.info.max_width,
+                "phase": phase.plan.phase,
+                "rounds": phase.plan.length,
+                "arms": len(phase.plan.arms),
+                "people": phase.feedback.count,
+                "active": phase.info.active_after,
+                "width": phase.info.max_width,
             }
-            for done in record.done
+            for phase in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
         "lower": state.lower.tolist(),
         "upper": state.upper.tolist(),
         "active": state.active.tolist(),
-        "asked": record.current.plan.arms.tolist() if record.current else [],
-        "ledger": record.ledger.totals(delta),
-        "budget": None if record.ledger.budget is None else record.ledger.budget.epsilon,
+        "asked": snapshot.current.plan.arms.tolist() if snapshot.current else [],
+        "ledger": snapshot.ledger.totals(delta),
+        "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
     }
 
 

@@ -16,12 +16,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from voxpop.privacy.batch import Batch
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, one, too_large
-from voxpop.service.shuffler import signed_http as link
-from voxpop.service.shuffler.batches import Sealed, Shuffler, Verdict
+from voxpop.service.shuffler import signed_http
+from voxpop.service.shuffler.batches import EncodedReport, Shuffler, Verdict
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, RECEIPT
 from voxpop.service.web.guard import Buckets, Guard, Metrics
 from voxpop.service.web.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
@@ -53,7 +54,7 @@ class Report(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     report: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(min_length=1)
-    users: int = Field(ge=1, le=10**7)
+    size: int = Field(ge=1, le=10**7)
     coordinates: int = Field(ge=1, le=100_000)
     bits: int = Field(ge=1, le=10**9)
 
@@ -64,7 +65,7 @@ class ShufflerService:
     def __init__(self, shuffler: Shuffler, coordinator_url: str, key: bytes) -> None:
         self.shuffler, self.url, self.key = shuffler, coordinator_url, key
         self.metrics = Metrics()
-        self.writer: GroupWriter[Sealed, Verdict] = GroupWriter(shuffler.store)
+        self.writer: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
         self._something = asyncio.Event()
         self._coordinates: dict[str, int] = {}  # by batch
@@ -79,8 +80,8 @@ class ShufflerService:
     async def announce(self, request: Request, _: str) -> Response:
         said = await body_of(request, Announcement)
         fresh, overdue = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue))
-        constants = text_of(request, "batch"), said.coordinates, said.bits, said.size
-        return JSONResponse(await run_in_threadpool(self.shuffler.announce, *constants, fresh, overdue))
+        name, batch = text_of(request, "batch"), Batch(said.size, said.coordinates, said.bits)
+        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, batch, fresh, overdue))
 
     async def upload(self, request: Request, token: str) -> Response:
         batch = text_of(request, "batch")
@@ -89,8 +90,8 @@ class ShufflerService:
             raise too_large(most)
         said = await body_of(request, Report)
         body = np.array(said.report, dtype="<f8").tobytes()
-        sealed = Sealed(batch, token, body, said.users, said.coordinates, said.bits)
-        new = one([await self.writer.put(sealed, len(body))])
+        report = EncodedReport(batch, token, body, Batch(said.size, said.coordinates, said.bits))
+        new = one([await self.writer.put(report, len(body))])
         if new:
             self.metrics.reports.inc()
             self._something.set()
@@ -126,7 +127,7 @@ class ShufflerService:
     def _forward(self) -> None:
         self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
-            answer = link.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
+            answer = signed_http.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
             if answer.status_code in (200, 201, 410):  # 410: released already, or so it seems
                 self.shuffler.taken(batch)
             else:

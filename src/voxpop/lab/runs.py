@@ -1,0 +1,126 @@
+"""Simulated runs of a study, measured against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+from voxpop.core.errors import InputError
+from voxpop.core.phases import Plan
+from voxpop.core.problem import GRAM_LIMIT
+from voxpop.core.state import State
+from voxpop.drivers.phase import ClosedPhase
+from voxpop.drivers.simulate import simulate_phases
+from voxpop.lab.metrics import Metrics, measure
+from voxpop.lab.scenarios import Scenario
+from voxpop.policies import Policy
+from voxpop.privacy import Ledger, NoPrivacy, Privacy
+from voxpop.runtime.threads import one_thread
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished simulation of a scenario."""
+
+    scenario: Scenario
+    policy: Policy
+    privacy: Privacy
+    ledger: Ledger
+    seed: int
+    phases: tuple[ClosedPhase, ...]
+    state: State
+    seconds: float
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The phases that were played."""
+        return [phase.plan for phase in self.phases]
+
+    @property
+    def best(self) -> int:
+        """The action the policy settled on."""
+        return self.policy.best(self.scenario.problem, self.state)
+
+    @property
+    def optimum_kept(self) -> bool:
+        """Whether the truly best action can still be best."""
+        return int(self.scenario.f.argmax()) in self.state.active
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What the run cost."""
+        return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The run as plain data."""
+        problem, metrics = self.scenario.problem, self.metrics
+        return {
+            "study": self.scenario.name,
+            "policy": self.policy.name,
+            "seed": self.seed,
+            "horizon": problem.horizon,
+            "size": problem.size,
+            "settings": self.policy.settings(),
+            **self.privacy.describe(),
+            "ledger": self.ledger.totals(self.ledger.budget.delta if self.ledger.budget else 0.0),
+            "regret": metrics.regret,
+            "communication": metrics.communication,
+            "participants": metrics.participants,
+            "switches": metrics.switches,
+            "best": {"index": self.best, "action": problem.decisions[self.best]},
+            "optimum_kept": self.optimum_kept,
+            "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
+            "seconds": self.seconds,
+            "phases": [
+                {
+                    "phase": phase.plan.phase,
+                    "length": phase.plan.length,
+                    "arms": phase.plan.arms.tolist(),
+                    "pulls": phase.plan.pulls.tolist(),
+                    "participants": phase.plan.participants,
+                    "active_before": phase.info.active_before,
+                    "active_after": phase.info.active_after,
+                    "max_width": phase.info.max_width,
+                    "information_gain": phase.info.information_gain,
+                    "norm_bound_refuted": phase.info.refuted,
+                    "release": phase.release.describe(),
+                }
+                for phase in self.phases
+            ],
+        }
+
+
+def simulate(
+    scenario: Scenario,
+    policy: Policy,
+    seed: int = 0,
+    privacy: Privacy | None = None,
+    watch: Callable[[ClosedPhase], None] | None = None,
+) -> Run:
+    """Run a scenario to its end.
+
+    >>> from voxpop.policies import make_policy
+    >>> from voxpop.lab.scenarios import Options, make_scenario
+    >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), make_policy("dpbe"))
+    >>> run.as_dict()["optimum_kept"]
+    True
+    """
+    start = perf_counter()
+    problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
+    if privacy.model != "none" and not policy.aggregates:
+        raise InputError(
+            f"policy {policy.name!r} asks one person a round, which the {privacy.model} model cannot hide; use dpbe"
+        )
+    ledger = Ledger(privacy.budget)
+    with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
+        state = policy.init(problem)
+        for phase, after in simulate_phases(problem, policy, scenario.population, seed, privacy, ledger):
+            phases.append(phase)
+            state = after
+            if watch is not None:
+                watch(phase)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(phases), state, perf_counter() - start)

@@ -1,0 +1,39 @@
+"""What a shuffler is told of a phase: how many reports to wait for and what a report looks like, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Tally
+from voxpop.privacy.release import check_finite, check_length
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The reports that are added up together.
+
+    >>> import numpy as np
+    >>> Batch(size=2, coordinates=3, bits=4).tally(np.array([[0.0, 1.0, 4.0], [2.0, 1.0, 0.0]])).total
+    (2, 2, 4)
+    """
+
+    size: int  # people; fewer would weaken everyone's privacy
+    coordinates: int
+    bits: int  # that a person sends for each coordinate
+
+    def tally(self, reports: Array) -> Tally:
+        """Count the ones of each coordinate, in reports of shape (people, coordinates)."""
+        check_length(reports, self.coordinates)
+        check_finite(reports)
+        if reports.min() < 0 or reports.max() > self.bits or (reports != reports.round()).any():
+            raise InputError(f"a report has from 0 to {self.bits} ones for each arm; encode it again")
+        return Tally.of_steps(reports, 1.0)
+
+    def require_total(self, count: int, total: Sequence[int]) -> None:
+        """Refuse a total that cannot be that of the whole batch."""
+        if count != self.size or len(total) != self.coordinates:
+            raise InputError("the total is not that of the announced batch; forward the whole batch")
+        if not all(0 <= ones <= count * self.bits for ones in total):
+            raise InputError("the total holds more ones than the batch has bits; count again")

@@ -1,0 +1,44 @@
+"""The central model: people trust the agent, which clips their answers and adds noise once, to the sum."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.core.phases import Feedback, Tally
+from voxpop.privacy.additive import Additive
+from voxpop.privacy.crowds import clipped
+from voxpop.privacy.release import check_length
+from voxpop.privacy.sources import Source
+
+
+class Central(Additive):
+    """The agent whitens, clips, adds up, and adds noise once (eq:privatizer_cdp)."""
+
+    model: ClassVar[str] = "central"
+
+    def variance(self, count: int) -> float:
+        """Variance of the noise per whitened coordinate, averaged over `count` people."""
+        return (self.std * self.step / count) ** 2
+
+    def randomize(self, y: Array, source: Source) -> Array:
+        return y
+
+    def accept(self, reports: Array) -> None:
+        """Refuse nothing but the wrong length: a refusal for a value would tell something about it."""
+        check_length(reports, self.arms)
+
+    def tally(self, reports: Array) -> Tally:
+        return Tally.of_steps(self.grid(reports), self.step)
+
+    def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
+        """Draw the tally of Gaussian people at once."""
+        return clipped(mean, root, people, self.ball, self.step, self.tally, rng)
+
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        # The noise hides one person in the sum, so it is right for any number of people who answered.
+        noise = source.gaussian(1, len(tally.total), self.std)[0].tolist()
+        total = np.array([value + extra for value, extra in zip(tally.total, noise, strict=True)], dtype=float)
+        return self.feedback(total * self.step / tally.count, tally.count, self.variance(tally.count))

@@ -1,0 +1,118 @@
+"""What the private releases have in common: answers are clipped to a ball, whatever they hold."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from voxpop.core.errors import Array, require_number
+from voxpop.core.phases import Feedback, Tally
+from voxpop.privacy.ball import Ball
+from voxpop.privacy.batch import Batch
+from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.ledger import Entry
+from voxpop.privacy.release import check_length
+from voxpop.privacy.sources import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped(ABC):
+    """A ball, and what a release about one person costs; the models add their noise."""
+
+    ball: Ball
+    beta: float  # of the widths, for the clipping slack
+    cost: Entry
+    model: ClassVar[str]
+    noise_on_device: ClassVar[bool] = False
+    by_shuffler: ClassVar[bool] = False
+    most_delta: ClassVar[float] = 1.0
+
+    @property
+    def arms(self) -> int:
+        """The number of averages in an answer."""
+        return len(self.ball.centre)
+
+    @property
+    def batch(self) -> Batch | None:
+        """The agent adds the reports up, unless the model says otherwise."""
+        return None
+
+    @property
+    def mu(self) -> float:
+        """The promise as an attacker can test it: the distance of two unit Gaussians that keep (eps, delta)."""
+        return 1 / noise_multiplier(self.cost.epsilon, self.cost.delta)
+
+    def clipped(self, y: Array) -> Array:
+        """Whiten and clip answers, whatever they hold: refusing a value would tell something about it."""
+        check_length(y, self.arms)
+        return self.ball.clip(self.ball.whiten(y))
+
+    def feedback(self, z: Array, count: int, variance: float) -> Feedback:
+        """Turn the mean of whitened answers, with noise of this variance per coordinate, into feedback."""
+        clipping = self.ball.clipping(count, self.beta)
+        noise = variance * self.ball.shape
+        return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
+
+    def weakness(self, epsilon: float, delta: float) -> str | None:
+        """The agent adds the noise: a device has nothing to check."""
+        return None
+
+    def accept(self, reports: Array) -> None:
+        self.tally(reports)
+
+    @abstractmethod
+    def randomize(self, y: Array, source: Source) -> Array:
+        """On the device: what is sent for averages y, of shape (people, arms)."""
+
+    @abstractmethod
+    def tally(self, reports: Array) -> Tally:
+        """Add reports up."""
+
+    @abstractmethod
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        """At the agent: the private average."""
+
+    def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
+        """Devices randomise one by one, unless the model says otherwise."""
+        return None
+
+    def require_whole(self, tally: Tally) -> Tally:
+        return tally
+
+    def entry(self, count: int) -> Entry:
+        return replace(self.cost, users=count)
+
+    def view(self, answers: Array, source: Source) -> Array:
+        """What an attacker sees of people's answers, in whitened coordinates: the released average."""
+        feedback = self.analyze(self.tally(self.randomize(answers, source)), source)
+        return np.asarray(self.ball.whiten(feedback.mean[None, :])[0])
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "mechanism": self.model,
+            "metric": self.ball.metric,
+            "radius": self.ball.radius,
+            "epsilon": self.cost.epsilon,
+            "delta": self.cost.delta,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ball": self.ball.to_dict(), "beta": self.beta, "cost": self.cost.as_dict()}
+
+
+def clipped_from_dict(data: Mapping[str, Any]) -> tuple[Ball, float, Entry]:
+    """Read what `Clipped.to_dict` wrote."""
+    beta = require_number("beta", data["beta"], above=0, most=1)
+    return Ball.from_dict(data["ball"]), beta, Entry.from_dict(data["cost"])
+
+
+def weakness_of_noise(ball: Ball, enough: bool, epsilon: float) -> str | None:
+    """Say what is wrong with noise that a device adds itself: no clipping, or too little noise."""
+    if not 0 < ball.radius < math.inf:
+        return "an answer without clipping"
+    return None if enough else f"less noise than epsilon {epsilon:g} takes"

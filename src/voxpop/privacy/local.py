@@ -1,0 +1,61 @@
+"""The local model: people trust nobody, and their own devices add the noise."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Feedback, Tally
+from voxpop.privacy.additive import Additive
+from voxpop.privacy.clipped import weakness_of_noise
+from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.release import check_finite, check_length
+from voxpop.privacy.sources import Source
+
+# A grid so fine that a discrete Gaussian is as good as a continuous one, and so coarse that floats hold its numbers.
+LEAST_STEPS, MOST_STEPS = 2.0**10, 2.0**40
+
+
+class Local(Additive):
+    """Each device whitens, clips and adds noise itself (eq:randomizer_ldp)."""
+
+    model: ClassVar[str] = "local"
+    noise_on_device: ClassVar[bool] = True
+
+    def variance(self, count: int) -> float:
+        """Variance of the noise per whitened coordinate, averaged over `count` people."""
+        return (self.std * self.step) ** 2 / count
+
+    def weakness(self, epsilon: float, delta: float) -> str | None:
+        """A device recomputes the noise that its promise takes."""
+        steps = self.ball.radius / self.step
+        if 0 < self.ball.radius < math.inf and not LEAST_STEPS <= steps <= MOST_STEPS:
+            return f"a grid of {steps:g} steps a radius, for which the noise is not known to be enough"
+        needed = noise_multiplier(epsilon, delta) * (2 * steps + math.sqrt(self.arms))
+        # What cannot be compared is refused: NaN is neither less than enough nor enough.
+        return weakness_of_noise(self.ball, self.std >= needed * (1 - 1e-6), epsilon)
+
+    def randomize(self, y: Array, source: Source) -> Array:
+        grid = self.grid(y)
+        people, arms = grid.shape
+        return grid + source.gaussian(people, arms, self.std)
+
+    def tally(self, reports: Array) -> Tally:
+        check_length(reports, self.arms)
+        check_finite(reports)
+        farthest = self.ball.radius / self.step + 40 * self.std if math.isfinite(self.ball.radius) else math.inf
+        largest = float(np.abs(reports).max())
+        if largest > farthest:
+            raise InputError(f"a report holds {largest:g}, which no device sends (at most {farthest:g}); send it again")
+        return Tally.of_steps(np.rint(reports), self.step)
+
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        mean = np.array(tally.total, dtype=float) * self.step / tally.count
+        return self.feedback(mean, tally.count, self.variance(tally.count))
+
+    def view(self, answers: Array, source: Source) -> Array:
+        """What an attacker sees: a single person's own report."""
+        return super().view(answers[:1], source)

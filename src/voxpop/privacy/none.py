@@ -1,0 +1,92 @@
+"""No privacy: everyone trusts the agent with their averages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from voxpop.core.errors import Array, require_number
+from voxpop.core.phases import Feedback, Plan, Tally
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
+from voxpop.privacy.crowds import unclipped
+from voxpop.privacy.ledger import Entry
+from voxpop.privacy.release import Release, check_length, require_count
+from voxpop.privacy.sources import Source
+
+
+@dataclass(frozen=True)
+class PlainRelease:
+    """Averages are sent as they are.
+
+    >>> PlainRelease(0.5, 3).to_dict()
+    {'step': 0.5, 'arms': 3}
+    """
+
+    step: float
+    arms: int
+    model: ClassVar[str] = "none"
+    noise_on_device: ClassVar[bool] = False
+    by_shuffler: ClassVar[bool] = False
+    most_delta: ClassVar[float] = 1.0
+    batch: ClassVar[None] = None
+
+    def weakness(self, epsilon: float, delta: float) -> str | None:
+        return None
+
+    def randomize(self, y: Array, source: Source) -> Array:
+        return y
+
+    def accept(self, reports: Array) -> None:
+        self.tally(reports)
+
+    def tally(self, reports: Array) -> Tally:
+        check_length(reports, self.arms)
+        return Tally.of(reports, self.step)
+
+    def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
+        return unclipped(mean, root, people, self.step, rng)
+
+    def require_whole(self, tally: Tally) -> Tally:
+        return tally
+
+    def analyze(self, tally: Tally, source: Source) -> Feedback:
+        return tally.feedback()
+
+    def entry(self, count: int) -> Entry:
+        return Entry(self.model, count)
+
+    def describe(self) -> dict[str, Any]:
+        return {"mechanism": self.model}
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(require_number("step", data["step"], above=0), require_count("arms", data["arms"]))
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """The trust model without a promise."""
+
+    model: ClassVar[str] = PlainRelease.model
+    release_type: ClassVar[type[Release]] = PlainRelease
+    budget: ClassVar[None] = None
+    cost: ClassVar[None] = None
+
+    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
+        return plan
+
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
+        return PlainRelease(problem.grid_step, len(plan.arms))
+
+    def describe(self) -> dict[str, Any]:
+        return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}
+
+    def settings(self) -> dict[str, Any]:
+        return {"model": self.model}

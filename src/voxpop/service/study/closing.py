@@ -1,0 +1,61 @@
+"""The end of a phase: noise, log, ledger and the end of the raw reports, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import add
+
+import sqlalchemy as sa
+
+from voxpop.core.phases import Tally
+from voxpop.drivers.phase import release_phase
+from voxpop.service.reports import matrix
+from voxpop.service.study import invitations, log
+from voxpop.service.study.events import Event, Kind, closed_body
+from voxpop.service.study.stages import Stage
+from voxpop.service.study.turn import Turn
+from voxpop.stores.database import scrub_after
+from voxpop.stores.schema import inbox, plays, totals
+
+CHUNK = 2_000  # reports added up at a time, so that memory stays bounded
+
+
+def close(turn: Turn, total: Tally | None = None) -> None:
+    """Release the phase from the shuffler's total, or from the reports of the inbox."""
+    context, connection, study, phase = turn.context, turn.connection, turn.study, turn.phase
+    number = phase.plan.phase
+    tally = _add_up(turn) if total is None else total
+    people = invitations.settle(connection, study, number)
+    named = people if turn.snapshot.definition.rules.participations > 1 else ()  # else everyone was drawn once
+    feedback, entry = release_phase(phase, tally, turn.snapshot.ledger, context.noise, named)
+    event = Event(turn.row.seq + 1, Kind.CLOSED, turn.now, closed_body(feedback, entry))
+    log.append(connection, study, event, stage=Stage.CLOSED, short=0, batch=None)
+    for table in (inbox, totals):
+        connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == number))
+    connection.execute(sa.delete(plays).where(plays.c.study == study))
+    invitations.forget(connection, study, number)
+    scrub_after(connection)
+    context.shuffled.pop(study, None)
+    context.note("closed", study=study, phase=number, people=tally.count)
+
+
+def _add_up(turn: Turn) -> Tally:
+    """Add the reports of the inbox up, a chunk at a time."""
+    phase = turn.phase
+    wanted = sa.select(inbox.c.body).where(inbox.c.study == turn.study, inbox.c.phase == phase.plan.phase)
+    rows = turn.connection.execute(wanted.execution_options(stream_results=True))
+    arms = len(phase.plan.arms)
+    parts = (phase.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
+    return reduce(add, parts)
+
+
+def forwarded_total(turn: Turn) -> Tally | None:
+    """Read what the shuffler forwarded, if it has."""
+    number = turn.phase.plan.phase
+    wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.phase == number)
+    body = turn.connection.execute(wanted).scalar_one_or_none()
+    if body is None:
+        return None
+    total = json.loads(body)
+    return Tally(total["count"], tuple(total["total"]), 1.0)

@@ -1,0 +1,58 @@
+"""The events of a study's log: a definition, plans with their public constants, and released averages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from voxpop.core.phases import Feedback
+from voxpop.drivers.phase import Phase
+from voxpop.formats import wire
+from voxpop.formats.releases import release_from_dict, release_to_dict
+from voxpop.privacy import Entry
+
+
+class Kind(StrEnum):
+    """The kinds of event, in the order in which they come."""
+
+    CREATED = "created"
+    OPENED = "opened"
+    CLOSED = "closed"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the log."""
+
+    seq: int
+    kind: Kind
+    at: float  # only for people
+    body: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The body as it is stored."""
+        return json.dumps(self.body, allow_nan=False, separators=(",", ":"))
+
+
+def opened_body(phase: Phase) -> dict[str, Any]:
+    """Write the body of an `opened` event."""
+    return {"plan": wire.plan_to_dict(phase.plan), "release": release_to_dict(phase.release)}
+
+
+def opened_phase(body: dict[str, Any]) -> Phase:
+    """Read what `opened_body` wrote."""
+    return Phase(wire.plan_from_dict(body["plan"]), release_from_dict(body["release"]))
+
+
+def closed_body(feedback: Feedback, entry: Entry) -> dict[str, Any]:
+    """Write the body of a `closed` event."""
+    return {"feedback": wire.feedback_to_dict(feedback), "entry": entry.as_dict()}
+
+
+def closed_parts(body: dict[str, Any]) -> tuple[Feedback, Entry]:
+    """Read what `closed_body` wrote."""
+    return wire.feedback_from_dict(body["feedback"]), Entry.from_dict(body["entry"])

@@ -1,0 +1,46 @@
+"""How often a person may take part before the privacy budget is spent."""
+
+from __future__ import annotations
+
+import math
+
+from voxpop.core.errors import InputError
+from voxpop.privacy import Entry, Ledger
+from voxpop.privacy.ledger import compose
+from voxpop.service.study.definition import Definition
+
+
+def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
+    """How often a person may take part in releases like this one before the budget is spent."""
+    if ledger.budget is None:
+        return wanted
+    most = 0
+    while most < wanted and compose([entry] * (most + 1), ledger.budget.delta) <= ledger.budget.epsilon * (1 + 1e-9):
+        most += 1
+    return most
+
+
+def require_affordable(definition: Definition) -> None:
+    """Refuse participations for which the budget can never pay: the study would wait for other people, silently."""
+    entry, budget, rules = definition.privacy.cost, definition.budget, definition.rules
+    if entry is None or budget is None:
+        return
+    wanted = min(2, rules.participations)
+    most = most_participations(Ledger(budget), entry, wanted)
+    if most == wanted:
+        return
+    if most == 0:
+        raise InputError(
+            f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
+        )
+    spent = compose([entry] * 2, budget.delta)
+    if math.isinf(spent):
+        raise InputError(
+            f"service.participations {rules.participations} cannot be paid for in the {entry.mechanism} model, where "
+            f"two releases pass delta {budget.delta:g} whatever the budget; leave it at 1"
+        )
+    least = math.ceil(100 * spent) / 100
+    raise InputError(
+        f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
+        f"which is what two releases come to, got {budget.epsilon:g}; raise it, or leave the participations at 1"
+    )
