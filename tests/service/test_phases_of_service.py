@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
 from voxpop.core.errors import Array
-from voxpop.privacy import Simulated
+from voxpop.privacy import Simulated, crowds
 from voxpop.privacy.sources import Integers
 from voxpop.runtime.random_streams import stream
 from voxpop.service.demo.replay import disagreements
@@ -34,6 +34,14 @@ def test_plans_and_state_are_the_simulators(address: str, model: str) -> None:
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []
         assert left_behind(it) == 0
         assert len(it.coordinator.snapshots.current(STUDY).closed) == 5
+
+
+def test_the_simulator_s_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every report counts once, even if the simulator would draw its people a few at a time."""
+    monkeypatch.setattr(crowds, "CHUNK", 4)
+    with world(str(tmp_path / "c.db"), definition(private("local")), people=80) as it:
+        it.run()
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
 
 
 def test_another_report_would_be_noticed(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
-from voxpop.core.errors import require_choice
-from voxpop.privacy import MODELS, Private, Secure
+from voxpop.core.errors import one_of, require_choice
+from voxpop.privacy import RELEASES, NoPrivacy, Private, Secure
 from voxpop.privacy.audit import audit as attack
 
-PrivacyOption = Annotated[str, typer.Option("--privacy", help="Whom people trust: none, central, local or shuffle.")]
+MODELS = one_of([NoPrivacy.model, *RELEASES])
+PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
 EpsilonOption = Annotated[float | None, typer.Option(help="What everyone is promised; smaller is more private.")]
 DeltaOption = Annotated[float, typer.Option(help="The probability with which the promise may fail.")]
 CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
@@ -22,7 +23,7 @@ FloorOption = Annotated[
 
 
 def audit(
-    model: Annotated[str, typer.Option("--privacy", help="central, local, shuffle or all.")] = "all",
+    model: Annotated[str, typer.Option("--privacy", help=f"{one_of([*RELEASES, 'all'])}.")] = "all",
     epsilon: Annotated[float, typer.Option(help="The eps of the promise.")] = 5.0,
     delta: DeltaOption = 1e-6,
     trials: Annotated[int, typer.Option(help="Releases attacked in each of the two neighbouring groups.")] = 4000,
@@ -32,9 +33,9 @@ def audit(
     Uses the noise that real people get, from the operating system. Exits with 1 if a release protects less than it
     claims.
     """
-    require_choice("privacy model", model, ("all", *MODELS))
+    require_choice("privacy model", model, ("all", *RELEASES))
     findings = []
-    for name in MODELS if model == "all" else (model,):
+    for name in RELEASES if model == "all" else (model,):
         privacy = Private(name, epsilon, delta)
         with progress(2 * trials, f"releases ({name})") as (bar, task):
             findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched_run
-from voxpop.cli.privacy import DeltaOption, EpsilonOption
+from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.formats.files import write_atomically
 from voxpop.formats.studyfile import read_rehearsal
 from voxpop.lab.scenarios import Options, make_scenario
@@ -23,9 +23,7 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Which simulated people answer.")] = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
-    privacy: Annotated[
-        str | None, typer.Option(help="Whom people trust: none, central, local or shuffle; central with an epsilon.")
-    ] = None,
+    privacy: Annotated[str | None, typer.Option(help=f"Whom people trust: {MODELS}; central with an epsilon.")] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,

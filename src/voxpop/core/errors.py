@@ -91,6 +91,16 @@ def require_choice(kind: str, value: Any, known: Iterable[str]) -> str:
     raise InputError(f"unknown {kind} {value!r}; {hint}known: {', '.join(names)}")
 
 
+def one_of(names: Iterable[str]) -> str:
+    """Name the choices in a sentence.
+
+    >>> one_of(["central", "local", "shuffle"])
+    'central, local or shuffle'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def require_array(name: str, values: object) -> Array:
     """The values as a fresh float array, all finite, or an `InputError`."""
     try:

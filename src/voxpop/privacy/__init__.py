@@ -9,13 +9,13 @@
 """
 
 from voxpop.privacy.ledger import Budget, Entry, Ledger
-from voxpop.privacy.models import MODELS, Private, make_privacy
+from voxpop.privacy.models import RELEASES, Private, make_privacy
 from voxpop.privacy.none import NoPrivacy
 from voxpop.privacy.release import Privacy, Release
 from voxpop.privacy.sources import Secure, Simulated, Source
 
 __all__ = [
-    "MODELS",
+    "RELEASES",
     "Budget",
     "Entry",
     "Ledger",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from voxpop.core.errors import Array, InputError, require_choice, require_integer
+from voxpop.core.errors import Array, InputError, one_of, require_choice, require_integer
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
@@ -24,7 +24,6 @@ from voxpop.widths.blocks import affine_values
 
 # A trust model is one file with a release, and one name in this list.
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
-MODELS = tuple(RELEASES)
 SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
 MOST_USERS = 100_000  # the floor never asks for more people than this in a phase
 
@@ -44,10 +43,12 @@ class Private:
     floor: int | None = None
 
     def __post_init__(self) -> None:
-        require_choice("privacy model", self.model, MODELS)
+        require_choice("privacy model", self.model, RELEASES)
         require_epsilon(self.epsilon)
         require_delta(self.delta)
         require_choice("calibration", self.calibration, ("exact", "paper"))
+        if self.calibration == "paper":
+            require_choice("model of the paper", self.model, printed.PRINTED)
         if self.floor is not None:
             require_integer("floor", self.floor, least=0)
 
@@ -138,10 +139,10 @@ def make_privacy(
     model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
 ) -> Privacy:
     """The trust model that the options describe."""
-    require_choice("privacy model", model, ("none", *MODELS))
-    if model == "none":
+    require_choice("privacy model", model, (NoPrivacy.model, *RELEASES))
+    if model == NoPrivacy.model:
         if epsilon is not None:
-            raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy central, local or shuffle")
+            raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy {one_of(RELEASES)}")
         return NoPrivacy()
     if epsilon is None:
         raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")

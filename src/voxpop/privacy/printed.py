@@ -7,6 +7,7 @@ eq:randomizer_ldp, eq:gbp_set), with delta_1 = delta_2 = delta / 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from voxpop.core.phases import Plan
@@ -19,23 +20,46 @@ from voxpop.privacy.local import Local
 from voxpop.privacy.release import PrivateRelease
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
 
+Calibrate = Callable[[Entry, Problem, Plan], PrivateRelease]
+
 
 def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> PrivateRelease:
-    """One phase of DP-DPBE, LDP-DPBE or SDP-DPBE."""
-    arms, half = len(plan.arms), delta / 2
-    kappa_square = float(problem.prior_variance.max())
-    spread = math.sqrt(2 * (kappa_square + problem.noise_std**2) * arms * math.log(2 * arms / half))
+    """Make the release of one phase of DP-DPBE, LDP-DPBE or SDP-DPBE."""
     cost = Entry(model, 0, epsilon, delta, guaranteed=False)
-    ball = unbounded(problem, plan)
-    if model == "shuffle":
-        radius = problem.norm_bound * math.sqrt(kappa_square * arms) + spread
-        encoding = printed_encoding(epsilon, half, plan.participants, arms)
-        return Shuffled(replace(ball, radius=radius), problem.beta, cost, encoding)
-    # eq:gaussian_noise is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
-    std = 2 * spread * math.sqrt(math.log(1.25 / half)) / epsilon
-    step = problem.grid_step
-    made = Central if model == "central" else Local
-    return made(ball, problem.beta, cost, step, std / step)
+    return PRINTED[model](cost, problem, plan)
+
+
+def _gaussian(made: type[Central | Local]) -> Calibrate:
+    """eq:gaussian_noise is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|)."""
+
+    def calibrate(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+        std = 2 * _spread(cost, problem, plan) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
+        step = problem.grid_step
+        return made(unbounded(problem, plan), problem.beta, cost, step, std / step)
+
+    return calibrate
+
+
+def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+    """eq:gbp_set; answers are clipped to the norm bound and the spread together."""
+    arms = len(plan.arms)
+    radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
+    encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.participants, arms)
+    return Shuffled(replace(unbounded(problem, plan), radius=radius), problem.beta, cost, encoding)
+
+
+def _spread(cost: Entry, problem: Problem, plan: Plan) -> float:
+    """What the length of a deviation does not exceed, with probability 1 - delta_1."""
+    arms = len(plan.arms)
+    log_term = math.log(2 * arms / (cost.delta / 2))
+    return math.sqrt(2 * (problem.largest_variance + problem.noise_std**2) * arms * log_term)
+
+
+PRINTED: dict[str, Calibrate] = {
+    Central.model: _gaussian(Central),
+    Local.model: _gaussian(Local),
+    Shuffled.model: _shuffled,
+}
 
 
 def caveats(model: str, epsilon: float, delta: float) -> list[str]:
@@ -43,6 +67,6 @@ def caveats(model: str, epsilon: float, delta: float) -> list[str]:
     found = ["the sensitivity holds for people who behave like the model only: others get no guarantee"]
     half = delta / 2
     actual = delta_of(classical_multiplier(epsilon, half), epsilon)
-    if model != "shuffle" and actual > half:
+    if model != Shuffled.model and actual > half:
         found.append(f"the classical noise gives delta = {actual:.2g} at epsilon = {epsilon:g}, not {half:g}")
     return found
