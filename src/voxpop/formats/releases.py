@@ -14,7 +14,7 @@ from voxpop.formats.wire import entry_from_dict
 from voxpop.privacy import Release
 from voxpop.privacy.additive import Central, Local
 from voxpop.privacy.ball import HUGE, Ball
-from voxpop.privacy.release import Clipped, PlainRelease
+from voxpop.privacy.release import PlainRelease
 from voxpop.privacy.shuffle import Encoding, Shuffled
 
 MOST_COUNT = 10**15  # of people, bits or arms; all of them are exact as floats
@@ -28,12 +28,11 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     """
     if isinstance(release, PlainRelease):
         return {"model": "none", "step": release.step, "arms": release.arms}
-    if not isinstance(release, Clipped):
+    if not isinstance(release, Central | Local | Shuffled):
         raise InputError(f"a release of type {type(release).__name__} cannot be sent; use the models of voxpop")
     common = {"ball": _ball_to_dict(release.ball), "beta": release.beta, "cost": release.cost.as_dict()}
     if isinstance(release, Shuffled):
         return {"model": "shuffle", **common, "encoding": asdict(release.encoding)}
-    assert isinstance(release, Central | Local)
     model = "central" if isinstance(release, Central) else "local"
     return {"model": model, **common, "step": release.step, "std": release.std}
 

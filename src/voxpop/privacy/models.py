@@ -19,7 +19,7 @@ from voxpop.privacy.shuffle import Shuffled
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values
 
-RELEASES: dict[str, type[Central] | type[Local] | type[Shuffled]] = {
+RELEASES: dict[str, type[Central | Local | Shuffled]] = {
     "central": Central,
     "local": Local,
     "shuffle": Shuffled,
