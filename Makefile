@@ -5,7 +5,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test lint format bench baseline postgres reproduce clean
+.PHONY: run test lint format bench baseline postgres reproduce dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -42,6 +42,11 @@ baseline: $(SETUP)
 reproduce: $(SETUP)
 	$(BIN)/voxpop reproduce $(ARGS)
 
+# The wheel, built from the sdist, so that both are known to be complete; tests/test_package.py installs and runs it.
+dist: $(SETUP)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
@@ -49,3 +54,4 @@ $(SETUP): pyproject.toml constraints.txt
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
