@@ -19,7 +19,7 @@ from voxpop.lab import theory
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import make_policy
-from voxpop.selection.posterior import BatchRule, Selection, select
+from voxpop.selection.greedy import BatchRule, Selection, select
 
 RULES: list[BatchRule] = ["corrected", "printed", "single"]
 BATCHED: list[BatchRule] = ["corrected", "printed"]

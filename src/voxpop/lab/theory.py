@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 from voxpop.core.errors import InputError, require_number
 from voxpop.core.problem import Problem
 from voxpop.policies.dpbe import users_of_phase
-from voxpop.selection.posterior import BatchRule
+from voxpop.selection.greedy import BatchRule
 
 CLOSE = 0.01  # relative precision of the maximum information gain
 STEPS = 2000  # at most; each costs one factorisation of an n x n matrix

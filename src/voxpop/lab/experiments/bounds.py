@@ -17,7 +17,8 @@ from voxpop.lab.experiments.drawing import logarithmic, panels
 from voxpop.lab.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, Verdict, quantity
 from voxpop.lab.trials import Trial
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
-from voxpop.selection.posterior import BatchRule, regress, select
+from voxpop.selection.greedy import BatchRule, select
+from voxpop.selection.posterior import regress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
