@@ -11,16 +11,16 @@ import numpy as np
 from tests.helpers_cli import SHARED
 from voxpop.core.errors import Array
 from voxpop.lab.experiments.exhibits import Cell
-from voxpop.lab.experiments.records import Record, grid
+from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.trials import Trial
 
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 
 
-def record(horizon: int = 100, **changes: Any) -> Record:
+def summary(horizon: int = 100, **changes: Any) -> RunSummary:
     """A run of some kind; the curve rises evenly unless another is given."""
     curve = tuple(float(value) for value in np.asarray(grid(horizon)) / horizon)
-    usual = Record(
+    usual = RunSummary(
         regret=1.0, numbers=10, merged=10, people=5, seconds=0.5, kept=True, left=1, norm_bound=1.0, curve=curve
     )
     return replace(usual, **changes)
@@ -30,7 +30,7 @@ def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Ce
     """Runs with these values of one number, by seed."""
     by_seed: dict[int, Any] = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
     trials = tuple(Trial("sphere", seed=seed, horizon=100) for seed in by_seed)
-    return Cell({seed: replace(record(), **{field: value}) for seed, value in by_seed.items()}, trials)
+    return Cell({seed: replace(summary(), **{field: value}) for seed, value in by_seed.items()}, trials)
 
 
 def exact_regret(arms: Iterable[int], f: Array) -> Array:

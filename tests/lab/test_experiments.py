@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import LIGHT, SHARED, refusal
-from tests.helpers_experiments import NAMES, cell, floats, labels, numbers, paper, record, table
+from tests.helpers_experiments import NAMES, cell, floats, labels, numbers, paper, summary, table
 from voxpop.core.errors import InputError
 from voxpop.lab.experiments import all_exhibits, choose
 from voxpop.lab.experiments import paper as printed
@@ -31,7 +31,7 @@ from voxpop.lab.experiments.exhibits import (
     trend,
 )
 from voxpop.lab.experiments.output import COLOURS, cells_of
-from voxpop.lab.experiments.records import Record, grid
+from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.scenarios import Scenario
 from voxpop.lab.trials import Trial
 
@@ -219,11 +219,11 @@ def test_a_cell_s_statistics_are_numpy_s() -> None:
     rng = np.random.default_rng(0)
     curves = rng.uniform(size=(6, 9))
     regret, sent = rng.uniform(1, 9, 6), rng.integers(1, 99, 6)
-    records = {
-        seed: record(regret=regret[i], numbers=int(sent[i]), kept=bool(i % 3), curve=tuple(curves[i].tolist()))
+    runs = {
+        seed: summary(regret=regret[i], numbers=int(sent[i]), kept=bool(i % 3), curve=tuple(curves[i].tolist()))
         for i, seed in enumerate((4, 0, 7, 2, 9, 1))
     }
-    made = Cell(records, ())
+    made = Cell(runs, ())
     np.testing.assert_array_equal(made["regret"], regret)
     assert made.mean() == pytest.approx(np.mean(regret))
     assert made.std() == pytest.approx(np.std(regret))
@@ -235,15 +235,15 @@ def test_a_cell_s_statistics_are_numpy_s() -> None:
 
 def test_cells_hold_the_runs_there_are() -> None:
     exhibit = choose(["ablation/sphere"], SMALL)[0]
-    records = {trial: record(regret=trial.seed) for trial in exhibit.trials}
+    summaries = {trial: summary(regret=trial.seed) for trial in exhibit.trials}
     lost = exhibit.series["DPBE-Fixed"][1]
-    cells = cells_of(exhibit, {trial: found for trial, found in records.items() if trial != lost})
+    cells = cells_of(exhibit, {trial: found for trial, found in summaries.items() if trial != lost})
     assert cells is not None
-    assert {name: list(cell.records) for name, cell in cells.items()} == {
+    assert {name: list(cell.runs) for name, cell in cells.items()} == {
         name: [0, 2] if name == "DPBE-Fixed" else [0, 1, 2] for name in exhibit.series
     }
     assert cells["DPBE-Fixed"].mean() == 1.0
-    assert cells_of(exhibit, {t: f for t, f in records.items() if t.policy != "dpbe-fixed"}) is None
+    assert cells_of(exhibit, {t: f for t, f in summaries.items() if t.policy != "dpbe-fixed"}) is None
 
 
 # The catalogue covers the paper
@@ -661,12 +661,12 @@ def show(exhibit: Exhibit, changes: Mapping[str, Mapping[str, Any]] | None = Non
     """The exhibit of a made-up world; every seed scales all its numbers, so that only pairs can tell."""
     world, cells = WORLDS[exhibit.name.split("/")[0]], {}
     for name, trials in exhibit.series.items():
-        records: dict[int, Record] = {}
+        runs: dict[int, RunSummary] = {}
         for trial in trials:
             made = {**world(name, trial), **(changes or {}).get(name, {})}
             known = {"horizon": int(trial.horizon or 0), **made, "regret": made["regret"] * (1 + trial.seed)}
-            records[trial.seed] = record(**known)
-        cells[name] = Cell(records, trials)
+            runs[trial.seed] = summary(**known)
+        cells[name] = Cell(runs, trials)
     return exhibit.present(cells)
 
 
@@ -789,7 +789,7 @@ def test_the_tradeoff_s_numbers_stand_beside_ours() -> None:
 
 def test_our_lemmas_hold_and_what_does_not_hold_has_a_reason() -> None:
     exhibit = small("bounds")
-    cells = {name: Cell({t.seed: record(400) for t in trials}, trials) for name, trials in exhibit.series.items()}
+    cells = {name: Cell({t.seed: summary(400) for t in trials}, trials) for name, trials in exhibit.series.items()}
     shown = exhibit.present(cells)
     ours = [finding for finding in shown.findings if "our form" in finding.claim]
     said = [finding for finding in shown.findings if "our form" not in finding.claim]

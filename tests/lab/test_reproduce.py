@@ -26,8 +26,9 @@ from voxpop.cli import reproduce
 from voxpop.lab import experiments
 from voxpop.lab.experiments import all_exhibits, choose
 from voxpop.lab.experiments.exhibits import FULL, QUICK, Cell, Exhibit, Scale
+from voxpop.lab.experiments.journal import Journal
 from voxpop.lab.experiments.output import COLOURS
-from voxpop.lab.experiments.records import Journal, Record, grid, perform
+from voxpop.lab.experiments.summaries import RunSummary, grid, perform
 from voxpop.lab.trials import Trial
 
 Main = Callable[..., Outcome]
@@ -62,9 +63,9 @@ def entries(folder: Path) -> list[dict[str, Any]]:
 
 
 def of_policy(folder: Path, policy: str) -> list[dict[str, Any]]:
-    """The records of a policy, in the order of seeds."""
+    """The summaries of a policy's runs, in the order of seeds."""
     found = [entry for entry in entries(folder) if entry["trial"]["policy"] == policy]
-    return [entry["record"] for entry in sorted(found, key=lambda entry: int(entry["trial"]["seed"]))]
+    return [entry["summary"] for entry in sorted(found, key=lambda entry: int(entry["trial"]["seed"]))]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -125,9 +126,9 @@ def test_it_says_where_and_what_it_found(made: tuple[subprocess.CompletedProcess
 def exhibit_findings(folder: Path) -> dict[str, str]:
     """Claims with their verdicts, from the journal by hand."""
     exhibit = exhibit_of(replace(QUICK, seeds=2))
-    records = Journal(folder / "runs.jsonl").read(exhibit.trials)
-    assert len(records) == 8
-    made = {n: Cell({t.seed: records[t] for t in trials}, trials) for n, trials in exhibit.series.items()}
+    summaries = Journal(folder / "runs.jsonl").read(exhibit.trials)
+    assert len(summaries) == 8
+    made = {n: Cell({t.seed: summaries[t] for t in trials}, trials) for n, trials in exhibit.series.items()}
     return {finding.claim: finding.verdict for finding in exhibit.present(made).findings}
 
 
@@ -148,10 +149,10 @@ def test_the_summary_is_the_mean_over_the_runs(folder: Path) -> None:
     rows = {row["series"]: row for row in rows_of(folder / f"{STEM}.csv")}
     assert tuple(rows) == SERIES
     for name, policy in zip(SERIES, ("dpbe-paper", "dpbe-fixed", "dpbe-nobatching", "dpbe"), strict=True):
-        records = of_policy(folder, policy)
-        assert (rows[name]["runs"], rows[name]["kept"]) == ("2", str(sum(record["kept"] for record in records)))
+        runs = of_policy(folder, policy)
+        assert (rows[name]["runs"], rows[name]["kept"]) == ("2", str(sum(run["kept"] for run in runs)))
         for field in ("regret", "numbers", "merged", "people", "seconds", "left", "norm_bound"):
-            values = [record[field] for record in records]
+            values = [run[field] for run in runs]
             assert float(rows[name][f"{field} mean"]) == pytest.approx(np.mean(values), rel=1e-5)
             assert float(rows[name][f"{field} std"]) == pytest.approx(np.std(values), rel=1e-5, abs=1e-12)
 
@@ -162,7 +163,7 @@ def test_the_curves_are_the_mean_over_the_runs(folder: Path) -> None:
     assert len(rows) == 4 * len(rounds)
     for name, policy in (("DPBE", "dpbe-paper"), ("voxpop", "dpbe")):
         own = [row for row in rows if row["series"] == name]
-        curves = np.array([record["curve"] for record in of_policy(folder, policy)])
+        curves = np.array([run["curve"] for run in of_policy(folder, policy)])
         assert [float(row["round"]) for row in own] == rounds.tolist()
         np.testing.assert_allclose([float(row["regret mean"]) for row in own], curves.mean(axis=0), rtol=1e-5)
         np.testing.assert_allclose([float(row["regret std"]) for row in own], curves.std(axis=0), rtol=1e-5, atol=1e-9)
@@ -193,9 +194,9 @@ def test_the_page_puts_the_paper_s_number_beside_ours(folder: Path, page: Page) 
     assert (rows["DPBE"]["numbers sent, paper"], rows["DPBE"]["seconds, paper"]) == ("1,490", "0.07")
     assert (rows["DPBE-NoBatching"]["numbers sent, paper"], rows["voxpop"]["numbers sent, paper"]) == ("6,160", "")
     for name, policy in (("DPBE", "dpbe-paper"), ("voxpop", "dpbe")):
-        records = of_policy(folder, policy)
-        assert rows[name]["numbers sent"] == f"{np.mean([record['numbers'] for record in records]):,.0f}"
-        regret = float(np.mean([record["regret"] for record in records]))
+        runs = of_policy(folder, policy)
+        assert rows[name]["numbers sent"] == f"{np.mean([run['numbers'] for run in runs]):,.0f}"
+        regret = float(np.mean([run["regret"] for run in runs]))
         assert float(rows[name]["regret at T"].split(" ±")[0].replace(",", "")) == pytest.approx(regret, rel=0.01)
     assert list(rows_of(folder / f"{STEM}-table-1.csv")[0].values()) == list(rows["DPBE"].values())
 
@@ -306,7 +307,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
     """The trials that will have been performed."""
     performed: list[Trial] = []
 
-    def count(trial: Trial) -> Record:
+    def count(trial: Trial) -> RunSummary:
         performed.append(trial)
         return perform(trial)
 
@@ -420,7 +421,7 @@ def test_ctrl_c_while_drawing_is_one_sentence(main: Main, monkeypatch: pytest.Mo
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Trial], bool]) -> None:
-    def attempt(trial: Trial) -> Record:
+    def attempt(trial: Trial) -> RunSummary:
         if fails(trial):
             raise RuntimeError(f"boom in seed {trial.seed}")
         return perform(trial)
