@@ -21,7 +21,7 @@ from tests.helpers_cli import ENVIRONMENT, refusal
 from voxpop.core.errors import InputError
 from voxpop.drivers.simulate import Run
 from voxpop.lab import sweep as sweep_module
-from voxpop.lab.sweep import Backend, Done, sweep
+from voxpop.lab.sweep import Backend, SweepResult, sweep
 from voxpop.lab.trials import Trial
 
 # Workers know nothing of this file, so the functions are Python's own and voxpop's: eval stands for any of them.
@@ -39,7 +39,7 @@ def facts(run: Run | None) -> dict[str, Any]:
     return {key: value for key, value in run.as_dict().items() if key != "seconds"}
 
 
-def by_trial(found: Iterator[Done[Trial, Run]]) -> dict[Trial, dict[str, Any]]:
+def by_trial(found: Iterator[SweepResult[Trial, Run]]) -> dict[Trial, dict[str, Any]]:
     done = list(found)
     assert [each.error for each in done] == [""] * len(done)
     assert Counter(each.item for each in done) == Counter(TRIALS)

@@ -70,7 +70,7 @@ def left_variance(problem: Problem, chosen: Selection, active: Indices) -> float
 
 @given(problem=problems(most=4), rounds=st.integers(1, 6))
 def test_the_information_gain_is_an_upper_bound_on_every_choice_of_actions(problem: Problem, rounds: int) -> None:
-    bound = theory.maximum_information_gain(problem, rounds)
+    bound = theory.information_gain_bound(problem, rounds)
     assert best_gain(problem, rounds) <= bound * ROUNDING
     assert bound <= rounds * first_gain(problem) * ROUNDING
 
@@ -80,7 +80,7 @@ def test_the_information_gain_is_an_upper_bound_on_what_was_found(
     problem: Problem, rounds: int, seed: int, rule: BatchRule
 ) -> None:
     assume(rule != "single" or rounds <= 300)
-    bound = theory.maximum_information_gain(problem, rounds)
+    bound = theory.information_gain_bound(problem, rounds)
     rng = np.random.default_rng(seed)
     for concentration in (0.05, 1.0, 20.0):
         shares = rng.dirichlet(np.full(problem.size, concentration))
@@ -120,8 +120,8 @@ def test_the_information_gain_is_within_two_percent_of_an_allocation(name: str, 
     chosen = select(problem, everything(problem), rounds, 1.05)
     pulls[chosen.arms] = chosen.pulls
     found = gain_of(problem, pulls)
-    assert found <= theory.maximum_information_gain(problem, rounds) * ROUNDING
-    assert theory.maximum_information_gain(problem, rounds) <= 1.02 * found
+    assert found <= theory.information_gain_bound(problem, rounds) * ROUNDING
+    assert theory.information_gain_bound(problem, rounds) <= 1.02 * found
 
 
 LINE = np.linspace(0.1, 1, 8)
@@ -143,7 +143,7 @@ def alike(name: str, ridge: float) -> Problem:
 def test_without_a_second_dimension_the_information_gain_is_known(name: str, rounds: int, ridge: float) -> None:
     problem = alike(name, ridge)
     exact = math.log1p(rounds / ridge) / 2
-    found = theory.maximum_information_gain(problem, rounds)
+    found = theory.information_gain_bound(problem, rounds)
     assert exact <= found * ROUNDING
     assert found <= 1.02 * exact
     if problem.size == 1:
@@ -153,7 +153,7 @@ def test_without_a_second_dimension_the_information_gain_is_known(name: str, rou
 @pytest.mark.parametrize("rounds", [1, 8, 800])
 def test_without_correlation_the_information_gain_is_known(rounds: int) -> None:
     exact = rounds * math.log1p(1 / 0.3) / 2 if rounds < 8 else 8 * math.log1p(rounds / 8 / 0.3) / 2
-    assert theory.maximum_information_gain(APART, rounds) == pytest.approx(exact, rel=1e-9)
+    assert theory.information_gain_bound(APART, rounds) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("rounds", [10**9, 10**12, 10**15])
@@ -163,7 +163,7 @@ def test_the_longest_horizons_of_a_singular_kernel_have_an_information_gain(
     name: str, ridge: float, rounds: int
 ) -> None:
     exact = math.log1p(rounds / ridge) / 2
-    assert exact <= theory.maximum_information_gain(alike(name, ridge), rounds) * (1 + 1e-6)
+    assert exact <= theory.information_gain_bound(alike(name, ridge), rounds) * (1 + 1e-6)
 
 
 # lem:bound_h
@@ -183,14 +183,14 @@ def test_no_selection_has_more_batches_than_its_information_gain_allows(
     chosen = select(problem, active, rounds, ratio, rule)
     own = theory.batches(problem, ratio, chosen.information_gain, rule)
     assert chosen.batches <= own * ROUNDING
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     assert own <= theory.batches(problem, ratio, gain, rule) * ROUNDING
 
 
 def test_the_bound_on_batches_is_nearly_reached() -> None:
     ratio = math.sqrt(1 + 1.999 / 0.3)  # corrected: floor(1.999) rounds of every action of variance 1
     chosen = select(APART, everything(APART), 8, ratio)
-    bound = theory.batches(APART, ratio, theory.maximum_information_gain(APART, 8))
+    bound = theory.batches(APART, ratio, theory.information_gain_bound(APART, 8))
     assert chosen.batches == 8
     assert 8 <= bound <= 9.01
 
@@ -205,7 +205,7 @@ def test_single_rounds_have_no_bound_on_batches_but_the_rounds() -> None:
 def test_the_printed_bound_on_batches_is_false(rule: BatchRule) -> None:
     problem = synthetic().problem
     rounds = 2**6  # phase 7
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     printed = 4 * problem.ridge * 1.6**2 / (1.6**2 - 1) * gain
     assert theory.printed_batches(problem, 1.6, gain) == pytest.approx(printed, rel=1e-12)
     chosen = select(problem, everything(problem), rounds, 1.6, rule)
@@ -229,7 +229,7 @@ def test_the_printed_bound_on_communication_is_false() -> None:
 def test_the_printed_lemmas_hold_where_their_proofs_do(seed: int, ridge: float, ratio: float, rounds: int) -> None:
     problem = random_problem(seed, n=6, ridge=ridge)
     chosen = select(problem, everything(problem), rounds, ratio, "printed")
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     assert chosen.batches - 1 <= theory.printed_batches(problem, ratio, gain) * ROUNDING  # the last may be cut
     left = left_variance(problem, chosen, everything(problem))
     assert left <= theory.printed_variance(problem, ratio, gain, rounds) * ROUNDING
@@ -252,7 +252,7 @@ def test_no_active_action_keeps_more_variance_than_the_information_gain_allows(
     chosen = select(problem, active, rounds, ratio, rule)
     own = theory.variance(problem, ratio, chosen.information_gain, rounds, rule)
     assert left_variance(problem, chosen, active) <= own * ROUNDING + 1e-12
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     assert own <= theory.variance(problem, ratio, gain, rounds, rule) * ROUNDING
 
 
@@ -271,7 +271,7 @@ def test_the_bound_on_the_variance_is_nearly_reached() -> None:
 def test_the_variance_of_one_action_is_within_the_information_gain_of_its_rounds(rule: BatchRule, rounds: int) -> None:
     problem = Problem([0.5], SquaredExponential(0.2), 0.1, 0.1, norm_bound=1.0, horizon=5000, ridge=0.5)
     exact = 0.5 / (rounds + 0.5)
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     assert exact <= theory.variance(problem, 1.6, gain, rounds, rule) <= min(1.0, 8 * gain * exact)
 
 
@@ -279,7 +279,7 @@ def test_the_variance_of_one_action_is_within_the_information_gain_of_its_rounds
 def test_the_printed_bound_on_the_variance_is_false(rule: BatchRule) -> None:
     problem = synthetic().problem
     rounds = 2**5  # phase 6
-    gain = theory.maximum_information_gain(problem, rounds)
+    gain = theory.information_gain_bound(problem, rounds)
     chosen = select(problem, everything(problem), rounds, 1.6, rule)
     left = left_variance(problem, chosen, everything(problem))
     printed = theory.printed_variance(problem, 1.6, gain, rounds)
@@ -495,7 +495,7 @@ def last_line_of_the_regret(problem: Problem, alpha: float, C: float) -> float:
     """2B kappa + 16 T^(1-alpha/2) sqrt(2 kappa^2 log(|D|T)) + 8 sigma C_1 C sqrt(2 gamma_T T^(1-alpha) log(|D|T))
     + 32 sigma B C sqrt(gamma_T T) + 8 B kappa log(2T), the last logarithm to base two: 2^(L-1) <= T.
     """
-    gamma = theory.maximum_information_gain(problem, problem.horizon)
+    gamma = theory.information_gain_bound(problem, problem.horizon)
     sigma, B, T, log = problem.noise_std, problem.norm_bound, float(problem.horizon), logarithm(problem)
     kappa = math.sqrt(gram(problem).diagonal().max())
     C1 = math.sqrt(2 ** (1 - alpha)) / (math.sqrt(2 ** (1 - alpha)) - 1)
@@ -510,7 +510,7 @@ def last_line_of_the_regret(problem: Problem, alpha: float, C: float) -> float:
 
 def last_line_of_the_private_regret(problem: Problem, alpha: float, C: float, epsilon: float, delta: float) -> float:
     """As without privacy, + 4 C_2 G_1 gamma_T sqrt(2 log(|D|T)) T^(1-alpha), and 12 instead of 8 B kappa log(2T)."""
-    gamma = theory.maximum_information_gain(problem, problem.horizon)
+    gamma = theory.information_gain_bound(problem, problem.horizon)
     sigma, B, T, log = problem.noise_std, problem.norm_bound, float(problem.horizon), logarithm(problem)
     kappa = math.sqrt(gram(problem).diagonal().max())
     delta_1 = delta_2 = delta / 2
@@ -544,7 +544,7 @@ def test_the_printed_private_regret_is_the_last_line_of_its_proof(horizon: int, 
 def test_the_printed_communication_is_the_sum_of_its_proof() -> None:
     problem = plain(3000)
     lengths = [2**l for l in range(11)] + [3000 - 2047]
-    gains = [theory.maximum_information_gain(problem, rounds) for rounds in lengths]
+    gains = [theory.information_gain_bound(problem, rounds) for rounds in lengths]
     expected = sum(
         4 * 0.4**2 * 1.6**2 / (1.6**2 - 1) * gain * (2 ** (0.7 * l) + 1) for l, gain in enumerate(gains, start=1)
     )

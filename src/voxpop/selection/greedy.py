@@ -43,7 +43,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
     ([0, 2, 1], [5, 3, 2])
     """
-    scale = _scale(problem, ratio, rule)
+    scale = batch_scale(problem, ratio, rule)
     posterior = LazyPosterior if len(active) > GRAM_LIMIT else DensePosterior
     return fill(posterior(problem, active), active, rounds, scale)
 
@@ -63,13 +63,13 @@ def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) 
 
 def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) -> None:
     """Refuse batches so short that a phase of these rounds would not end in reasonable time."""
-    scale = _scale(problem, ratio, rule)
+    scale = batch_scale(problem, ratio, rule)
     least = least_batches(problem, np.arange(problem.size), rounds, scale)
     if scale > 0 and least > MOST_BATCHES:
         raise InputError(f"a phase of {rounds:,} rounds takes {least:,.0f} batches by the {rule} rule; {REMEDY}")
 
 
-def _scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
+def batch_scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
     """Give the length of a batch times the variance of its action."""
     return (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
 
