@@ -3,17 +3,21 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
-from tests.helpers_cli import SHARED
+from tests.helpers_cli import LIGHT, SHARED
 from voxpop.core.errors import Array
-from voxpop.lab.experiments.exhibits import Cell
+from voxpop.lab.experiments import all_exhibits
+from voxpop.lab.experiments.exhibits import FULL, Cell, Exhibit, Scale
 from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.trials import Trial
 
+STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
+SMALL = Scale(seeds=3, horizon=400, private_horizon=600, data=str(LIGHT))
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 
 
@@ -31,6 +35,16 @@ def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Ce
     by_seed: dict[int, Any] = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
     trials = tuple(Trial("sphere", seed=seed, horizon=100) for seed in by_seed)
     return Cell({seed: replace(summary(), **{field: value}) for seed, value in by_seed.items()}, trials)
+
+
+@cache
+def catalogue() -> list[Exhibit]:
+    return all_exhibits(replace(FULL, data=str(LIGHT)))
+
+
+def of_group(group: str) -> list[tuple[str, Exhibit]]:
+    """The exhibits of a group with their studies."""
+    return [(e.name.split("/")[1], e) for e in catalogue() if e.name.startswith(f"{group}/")]
 
 
 def exact_regret(arms: Iterable[int], f: Array) -> Array:
