@@ -3,24 +3,28 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
-from tests.helpers_cli import SHARED
+from tests.helpers_cli import LIGHT, SHARED
 from voxpop.core.errors import Array
-from voxpop.lab.experiments.exhibits import Cell
-from voxpop.lab.experiments.records import Record, grid
+from voxpop.lab.experiments import all_exhibits
+from voxpop.lab.experiments.exhibits import FULL, Cell, Exhibit, Scale
+from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.trials import Trial
 
+STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
+SMALL = Scale(seeds=3, horizon=400, private_horizon=600, data=str(LIGHT))
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 
 
-def record(horizon: int = 100, **changes: Any) -> Record:
+def summary(horizon: int = 100, **changes: Any) -> RunSummary:
     """A run of some kind; the curve rises evenly unless another is given."""
     curve = tuple(float(value) for value in np.asarray(grid(horizon)) / horizon)
-    usual = Record(
+    usual = RunSummary(
         regret=1.0, numbers=10, merged=10, people=5, seconds=0.5, kept=True, left=1, norm_bound=1.0, curve=curve
     )
     return replace(usual, **changes)
@@ -30,7 +34,17 @@ def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Ce
     """Runs with these values of one number, by seed."""
     by_seed: dict[int, Any] = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
     trials = tuple(Trial("sphere", seed=seed, horizon=100) for seed in by_seed)
-    return Cell({seed: replace(record(), **{field: value}) for seed, value in by_seed.items()}, trials)
+    return Cell({seed: replace(summary(), **{field: value}) for seed, value in by_seed.items()}, trials)
+
+
+@cache
+def catalogue() -> list[Exhibit]:
+    return all_exhibits(replace(FULL, data=str(LIGHT)))
+
+
+def of_group(group: str) -> list[tuple[str, Exhibit]]:
+    """The exhibits of a group with their studies."""
+    return [(e.name.split("/")[1], e) for e in catalogue() if e.name.startswith(f"{group}/")]
 
 
 def exact_regret(arms: Iterable[int], f: Array) -> Array:

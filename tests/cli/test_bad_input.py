@@ -17,8 +17,9 @@ from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import POLICIES, make_policy
 from voxpop.runtime import memory
-from voxpop.selection import posterior
-from voxpop.selection.posterior import least_batches, select
+from voxpop.selection import greedy
+from voxpop.selection.dense import DensePosterior
+from voxpop.selection.greedy import fill, least_batches, select
 
 LINE = np.linspace(0.1, 1, 7)
 EXTREMES: dict[str, tuple[Any, Kernel]] = {
@@ -102,7 +103,7 @@ def test_printed_batches_that_would_never_end_are_refused_at_once() -> None:
 
 
 def test_batches_that_go_on_and_on_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posterior, "MOST_BATCHES", 200)
+    monkeypatch.setattr(greedy, "MOST_BATCHES", 200)
     problem = random_problem(0, n=12, kernel=SquaredExponential(1e-6), ridge=20.0)
     assert least_batches(problem, everything(problem), 5000, 1.56) <= 200
     with pytest.raises(InputError, match=r"200 batches left [\d,]+ rounds") as caught:
@@ -118,7 +119,7 @@ def test_the_bound_on_the_number_of_batches_holds(ridge: float, scale: float, ro
     for n in (1, 8):
         problem = random_problem(1, n=n, ridge=ridge)
         active = everything(problem)
-        batches = posterior.fill(posterior.Posterior(problem, active), active, rounds, scale).batches
+        batches = fill(DensePosterior(problem, active), active, rounds, scale).batches
         assert least_batches(problem, active, rounds, scale) <= batches + 1
 
 

@@ -19,7 +19,7 @@ from voxpop.lab.bench.effort import counted
 from voxpop.lab.bench.large import problem_of, selection
 from voxpop.lab.bench.plain import plain_program, plain_select, same_plans, timed
 from voxpop.lab.bench.results import Curve, Figure, Results
-from voxpop.selection.posterior import select
+from voxpop.selection.greedy import select
 
 
 def test_a_target_is_reached_or_missed() -> None:

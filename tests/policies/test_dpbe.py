@@ -17,7 +17,7 @@ from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPUsers
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, users_of_phase
-from voxpop.selection.posterior import select
+from voxpop.selection.greedy import select
 from voxpop.widths.affine import AffineEstimator
 
 NAMES = ["dpbe", "dpbe-paper"]

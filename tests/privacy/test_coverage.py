@@ -17,7 +17,7 @@ from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.models import SHARE
-from voxpop.selection.posterior import select
+from voxpop.selection.greedy import select
 from voxpop.widths.affine import AffineEstimator
 
 BETA = 0.05

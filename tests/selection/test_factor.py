@@ -13,9 +13,11 @@ from voxpop.core.errors import Array
 from voxpop.core.kernels import Kernel, Matern, SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.selection import lazy
-from voxpop.selection.factor import Factor, Reference
+from voxpop.selection.conditioning import PLAIN_CONDITIONING, Conditioning
+from voxpop.selection.dense import DensePosterior
+from voxpop.selection.factor import Factor
+from voxpop.selection.greedy import Selection, fill
 from voxpop.selection.lazy import Layer, LazyPosterior
-from voxpop.selection.posterior import Posterior, Selection, fill
 from voxpop.selection.rounding import FLUSH, Slack, norm_bound
 
 KERNELS: dict[str, Kernel] = {
@@ -129,7 +131,7 @@ def test_narrowing_does_not_look_at_what_is_not_there_yet() -> None:
     arms, root = played(problem, 11, 2)
     found = variances(problem, arms, root, None)
     found._panels[-1][:, 3:] = 1e300
-    found._compiled = Reference
+    found._code = PLAIN_CONDITIONING
     found.narrow()
 
 
@@ -156,7 +158,9 @@ def test_nothing_denormal_is_kept() -> None:
     assert kept[kept > 0].min() >= FLUSH
 
 
-def selection(problem: Problem, kind: type[Posterior] | type[LazyPosterior], rounds: int, scale: float) -> Selection:
+def selection(
+    problem: Problem, kind: type[DensePosterior] | type[LazyPosterior], rounds: int, scale: float
+) -> Selection:
     return fill(kind(problem, everything(problem)), everything(problem), rounds, scale)
 
 
@@ -172,7 +176,7 @@ def test_the_arms_do_not_depend_on_the_precision(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Factor, "narrow", counted(Factor.narrow, narrowed))
     problem = random_problem(1, n=300, d=2, kernel=KERNELS[kernel], ridge=0.05)
     for rounds, scale in ((150, 0.0), (3000, 0.05)):
-        one, other = selection(problem, LazyPosterior, rounds, scale), selection(problem, Posterior, rounds, scale)
+        one, other = selection(problem, LazyPosterior, rounds, scale), selection(problem, DensePosterior, rounds, scale)
         np.testing.assert_array_equal(one.arms, other.arms)
         np.testing.assert_array_equal(one.pulls, other.pulls)
     assert narrowed or narrowing == "whenever useful"
@@ -201,14 +205,14 @@ def test_the_norm_of_numbers_of_very_different_size() -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("batches", [1, 2, 30])
-def test_compiled_code_does_what_the_reference_does(kind: type[np.floating[Any]], batches: int) -> None:
-    compiled = pytest.importorskip("voxpop.widths.compiled")
+def test_compiled_code_does_what_the_plain_code_does(kind: type[np.floating[Any]], batches: int) -> None:
+    compiled = pytest.importorskip("voxpop.selection.compiled_conditioning")
     rng = np.random.default_rng(batches)
     root = (np.tril(0.1 * rng.standard_normal((batches, batches)), -1) + np.eye(batches)).astype(kind)
     columns, variance = rng.standard_normal((batches, 1100)), np.full(1100, 50.0)
     columns[rng.random(columns.shape) < 0.1] *= 1e-20
     results = []
-    for code in (Reference, compiled):
+    for code in (PLAIN_CONDITIONING, Conditioning(compiled.narrow, compiled.condition)):
         out, rest = np.empty(columns.shape, kind), variance.copy()
         code.narrow(columns, out, 1e-16)
         assert (out == 0).any()

@@ -13,12 +13,13 @@ from voxpop.core.errors import InputError
 from voxpop.core.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from voxpop.core.problem import Indices, Problem
 from voxpop.runtime import memory
+from voxpop.selection.dense import DensePosterior
+from voxpop.selection.greedy import BatchRule, Selection, fill, select
 from voxpop.selection.lazy import Layer, LazyPosterior
-from voxpop.selection.posterior import BatchRule, Posterior, Selection, fill, select
 
 
 def dense(problem: Problem, active: Indices, rounds: int, scale: float) -> Selection:
-    return fill(Posterior(problem, active), active, rounds, scale)
+    return fill(DensePosterior(problem, active), active, rounds, scale)
 
 
 def lazily(problem: Problem, active: Indices, rounds: int, scale: float) -> Selection:
@@ -98,13 +99,13 @@ RULES: list[BatchRule] = ["corrected", "printed", "single"]
 def test_large_problems_are_selected_lazily(monkeypatch: pytest.MonkeyPatch, rule: BatchRule) -> None:
     problem = random_problem(4, n=120, d=2, ridge=0.02)
     expected = select(problem, everything(problem), 300, 1.6, rule)
-    monkeypatch.setattr("voxpop.selection.posterior.GRAM_LIMIT", 50)
-    monkeypatch.setattr(Posterior, "most_uncertain", refuse_all(Posterior.most_uncertain, problem.size))
+    monkeypatch.setattr("voxpop.selection.greedy.GRAM_LIMIT", 50)
+    monkeypatch.setattr(DensePosterior, "most_uncertain", refuse_all(DensePosterior.most_uncertain, problem.size))
     same(select(problem, everything(problem), 300, 1.6, rule), expected)
 
 
 def refuse_all(most_uncertain: Any, size: int) -> Any:
-    def checked(self: Posterior) -> int:
+    def checked(self: DensePosterior) -> int:
         assert len(self.candidates) < size
         return int(most_uncertain(self))
 

@@ -12,7 +12,9 @@ from tests.helpers import everything, gram, random_problem, standard_posterior
 from voxpop.core.errors import Array
 from voxpop.core.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.core.problem import Indices, Problem
-from voxpop.selection.posterior import BatchRule, Posterior, Selection, information_gain, regress, select
+from voxpop.selection.dense import DensePosterior
+from voxpop.selection.greedy import BatchRule, Selection, select
+from voxpop.selection.posterior import information_gain, regress
 
 RULES: list[BatchRule] = ["corrected", "printed"]
 
@@ -88,7 +90,7 @@ def test_many_batches_of_few_actions_do_not_drift() -> None:
 @pytest.mark.parametrize("n", [3, 20, 60])
 def test_variance_of_merged_pulls_is_the_posterior_of_every_single_round(n: int) -> None:
     problem = random_problem(7, n=n, ridge=0.2)
-    rng, posterior, played = np.random.default_rng(7), Posterior(problem, everything(problem)), list[int]()
+    rng, posterior, played = np.random.default_rng(7), DensePosterior(problem, everything(problem)), list[int]()
     for position, rounds in zip(rng.integers(n, size=100), rng.integers(1, 4, size=100), strict=True):
         posterior.observe(int(position), int(rounds))
         played += [int(position)] * int(rounds)
@@ -99,7 +101,7 @@ def test_variance_of_merged_pulls_is_the_posterior_of_every_single_round(n: int)
 
 def test_candidates_are_numbered_by_position() -> None:
     problem, candidates = random_problem(8), np.array([9, 4, 1])
-    posterior = Posterior(problem, candidates)
+    posterior = DensePosterior(problem, candidates)
     posterior.observe(1, 5)
     _, variance = standard_posterior(problem, np.repeat(4, 5), np.zeros(5))
     np.testing.assert_allclose(posterior.variance, variance[candidates], rtol=1e-12)
@@ -145,14 +147,14 @@ def batch_changes(
     monkeypatch: pytest.MonkeyPatch, problem: Problem, rounds: int, ratio: float, rule: BatchRule
 ) -> list[tuple[int, Array]]:
     """For each batch of a selection: its rounds, and the factor by which the variance of every action fell."""
-    changes, observe = [], Posterior.observe
+    changes, observe = [], DensePosterior.observe
 
-    def spy(self: Posterior, position: int, length: int) -> None:
+    def spy(self: DensePosterior, position: int, length: int) -> None:
         before = self.variance.copy()
         observe(self, position, length)
         changes.append((length, before / self.variance))
 
-    monkeypatch.setattr(Posterior, "observe", spy)
+    monkeypatch.setattr(DensePosterior, "observe", spy)
     select(problem, everything(problem), rounds, ratio, rule)
     return changes
 

@@ -14,7 +14,8 @@ from voxpop.core.errors import Array
 from voxpop.core.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.core.problem import Indices, Problem
 from voxpop.selection.posterior import regress
-from voxpop.widths.affine import Affine, AffineEstimator, printed_width
+from voxpop.widths.affine import Affine, AffineEstimator
+from voxpop.widths.printed import printed_width
 
 ARMS, PULLS, COUNT = np.array([4, 1, 9, 6]), np.array([1, 5, 2, 40]), 3
 

@@ -1,7 +1,5 @@
 """Widths block by block are those of the whole, never too small, with and without compiled code."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,17 +11,21 @@ from voxpop.core.problem import Problem
 from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
-from voxpop.selection.posterior import select
-from voxpop.widths import blocks as streamed
-from voxpop.widths.affine import AffineEstimator, Path
-from voxpop.widths.blocks import Reference, Streamed
+from voxpop.selection.greedy import select
+from voxpop.widths import blocks
+from voxpop.widths.affine import AffineEstimator
+from voxpop.widths.blocks import Streamed
+from voxpop.widths.search import PLAIN_SEARCH, Path, Search
 
 FLAT = 1e-4  # a width with two scales is so flat between them that a search may end there
-SEARCHES = ["reference", "compiled"]
+SEARCHES = ["plain", "compiled"]
 
 
-def search(name: str) -> Any:
-    return Reference if name == "reference" else pytest.importorskip("voxpop.widths.compiled")
+def search(name: str) -> Search:
+    if name == "plain":
+        return PLAIN_SEARCH
+    compiled = pytest.importorskip("voxpop.widths.compiled_search")
+    return Search(compiled.minimise, compiled.evaluate)
 
 
 def estimator_of(problem: Problem, clipping: bool = False) -> AffineEstimator:
@@ -47,7 +49,7 @@ KERNELS: dict[str, Kernel] = {
 def test_blocks_say_what_the_whole_says(
     monkeypatch: pytest.MonkeyPatch, name: str, kernel: str, clipping: bool
 ) -> None:
-    monkeypatch.setattr(streamed, "_search", lambda: search(name))
+    monkeypatch.setattr(blocks, "fastest_search", lambda: search(name))
     problem = random_problem(0, n=150, kernel=KERNELS[kernel], norm_bound=2.0)
     estimator, at = estimator_of(problem, clipping), everything(problem)[3:]
     y = np.random.default_rng(0).standard_normal(len(estimator.arms))
@@ -61,7 +63,7 @@ def test_blocks_say_what_the_whole_says(
 
 
 @given(seed=st.integers(0, 10**6), arms=st.integers(1, 20), weight=st.floats(1e-3, 1e3), spread=st.floats(0, 12))
-def test_the_compiled_search_is_as_good_as_the_reference(seed: int, arms: int, weight: float, spread: float) -> None:
+def test_the_compiled_search_is_as_good_as_the_plain_one(seed: int, arms: int, weight: float, spread: float) -> None:
     rng = np.random.default_rng(seed)
     theta = np.sort(10 ** rng.uniform(-spread / 2, spread / 2, size=arms))
     g = np.sqrt(theta) * rng.standard_normal((6, arms))
@@ -85,14 +87,13 @@ def test_one_function_does_not_mislead_the_search_for_the_next(seed: int, arms: 
     square = (g * g / theta).sum(axis=1) * (1 + 10 ** rng.uniform(-6, 4, size=8))
     last = -1
     weight = float(np.linalg.norm(g[last]) / theta[-1] / np.sqrt(square[last]) * np.exp(rng.normal()))
-    together, alone = search("compiled"), search("reference")
+    together, alone = search("compiled"), search("plain")
     widths = [Path(theta, g * g, square).at(found.minimise(theta, g, square, weight)) for found in (together, alone)]
     ours, best = (s + weight * b for s, b, *_ in widths)
     np.testing.assert_allclose(ours, best, rtol=FLAT)
 
 
 def test_sums_of_both_searches_agree() -> None:
-    pytest.importorskip("voxpop.widths.compiled")
     rng = np.random.default_rng(1)
     theta, g, c, y = np.sort(rng.random(9)), rng.standard_normal((4, 9)), rng.random(4), rng.standard_normal(9)
     for one, other in zip(*(search(name).evaluate(theta, g, c, y) for name in SEARCHES), strict=True):
@@ -103,7 +104,7 @@ def test_sums_of_both_searches_agree() -> None:
 def test_a_study_in_blocks_has_the_same_plans(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     scenario = make_scenario("synthetic", Options(seed=1, size=60, horizon=2000))
     whole = simulate(scenario, make_policy(policy), 1)
-    for module in ("selection.posterior", "widths.blocks"):
+    for module in ("selection.greedy", "selection.dense", "selection.posterior", "widths.blocks"):
         monkeypatch.setattr(f"voxpop.{module}.GRAM_LIMIT", 20)
     parts = simulate(scenario, make_policy(policy), 1)
     assert len(parts.plans) == len(whole.plans)
@@ -111,14 +112,3 @@ def test_a_study_in_blocks_has_the_same_plans(monkeypatch: pytest.MonkeyPatch, p
         np.testing.assert_array_equal(one.arms, other.arms)
         np.testing.assert_array_equal(one.pulls, other.pulls)
     np.testing.assert_allclose(parts.state.upper, whole.state.upper, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("kernel", [SquaredExponential(0.3), SquaredExponential((0.1, 3.0)), Matern(0.2, nu=1.5)])
-def test_compiled_distances_are_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch, kernel: Kernel) -> None:
-    pytest.importorskip("voxpop.widths.compiled")
-    rng = np.random.default_rng(2)
-    x, y = rng.random((7, 2)), rng.random((40, 2))
-    monkeypatch.setattr("voxpop.core.kernels.WORTH_COMPILING", 10**9)
-    expected = kernel(x, y)
-    monkeypatch.setattr("voxpop.core.kernels.WORTH_COMPILING", 1)
-    np.testing.assert_array_equal(kernel(x, y), expected)

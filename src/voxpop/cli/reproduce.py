@@ -16,8 +16,9 @@ from voxpop.cli.display import console, progress
 from voxpop.core.errors import InputError, require_integer
 from voxpop.lab.experiments import choose
 from voxpop.lab.experiments.exhibits import FULL, QUICK, Exhibit, Scale
+from voxpop.lab.experiments.journal import Journal
 from voxpop.lab.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
-from voxpop.lab.experiments.records import Journal, Record, perform
+from voxpop.lab.experiments.summaries import RunSummary, perform
 from voxpop.lab.populations.light import load_light
 from voxpop.lab.sweep import Backend, sweep
 from voxpop.lab.trials import Trial
@@ -91,7 +92,7 @@ def _scale(quick: bool, seeds: int | None, data: Path | None) -> tuple[Scale, li
     return scale, notices
 
 
-def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, Record], dict[Trial, str]]:
+def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, RunSummary], dict[Trial, str]]:
     """Every run that is not in the journal yet; each is kept as soon as it is finished."""
     with journal.writing() as writer:
         records = journal.read(trials)
@@ -118,7 +119,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
     return records, failures
 
 
-def _present(chosen: list[Exhibit], records: dict[Trial, Record], out: Path) -> list[Part]:
+def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path) -> list[Part]:
     parts = []
     with progress(len(chosen), "figures") as (bar, task):
         for exhibit in chosen:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voxpop.core.errors import Array, InputError, require_array, require_integer, require_number
-from voxpop.core.kernels import Kernel, Precomputed
+from voxpop.core.kernels import Kernel, Precomputed, fast_distances
 from voxpop.core.spaces import Decisions
 
 Indices = NDArray[np.intp]
@@ -125,8 +125,10 @@ class Problem:
         """The kernel matrix of two lists of action numbers, of shape (rows, columns)."""
         if self._gram is not None:
             return np.asarray(self._gram[rows][:, columns])
-        points = self.decisions.points
-        return self.kernel(points[rows], points[columns])
+        x, y = self.decisions.points[rows], self.decisions.points[columns]
+        matrix = np.empty((len(x), len(y)))
+        self.kernel.fill(matrix, x, y, fast_distances)
+        return matrix
 
     def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:
         """K + lambda W^-1."""

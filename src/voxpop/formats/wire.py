@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from voxpop.core.errors import InputError, require_choice, require_integer
-from voxpop.core.kernels import Constant, Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
+from voxpop.core.kernels import KERNELS, Kernel
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
@@ -22,21 +22,11 @@ VERSION = 1
 
 Decoded = TypeVar("Decoded")
 
-KERNELS: dict[str, type[Kernel]] = {
-    "squared-exponential": SquaredExponential,
-    "matern": Matern,
-    "linear": Linear,
-    "constant": Constant,
-    "precomputed": Precomputed,
-    "sum": Sum,
-    "product": Product,
-    "scaled": Scaled,
-}
-
 
 def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
     """A kernel as plain data.
 
+    >>> from voxpop.core.kernels import SquaredExponential
     >>> kernel_to_dict(2 * SquaredExponential(0.2))
     {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
     """
@@ -60,7 +50,9 @@ def kernel_from_dict(data: Any) -> Kernel:
         raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
     made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
     arguments = {
-        name: kernel_from_dict(value) if name in ("left", "right", "kernel") else value
+        name: kernel_from_dict(value)
+        if name in ("left", "right", "kernel") or (isinstance(value, Mapping) and "type" in value)
+        else value
         for name, value in data.items()
         if name != "type"
     }

@@ -40,7 +40,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Done(Generic[Item, Result]):
+class SweepResult(Generic[Item, Result]):
     """An item with its result, or with what went wrong."""
 
     item: Item
@@ -50,7 +50,7 @@ class Done(Generic[Item, Result]):
 
 def sweep(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend | None = None
-) -> Iterator[Done[Item, Result]]:
+) -> Iterator[SweepResult[Item, Result]]:
     """Apply a function to every item, and yield each as soon as it is done, in any order.
 
     An item that fails is reported like the others. What was yielded is safe whatever happens to the rest.
@@ -63,7 +63,9 @@ def sweep(
         yield from {"local": _here, "dask": _on_dask, "ray": _on_ray}[backend.name](function, items, backend)
 
 
-def _here(function: Callable[[Item], Result], items: Sequence[Item], backend: Backend) -> Iterator[Done[Item, Result]]:
+def _here(
+    function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
+) -> Iterator[SweepResult[Item, Result]]:
     """On the cores of this machine."""
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -88,7 +90,7 @@ def _here(function: Callable[[Item], Result], items: Sequence[Item], backend: Ba
 
 def _on_ray(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
-) -> Iterator[Done[Item, Result]]:
+) -> Iterator[SweepResult[Item, Result]]:
     """A block at a time: Ray's joblib backend returns lists only."""
     from joblib import Parallel, delayed, parallel_config
 
@@ -103,8 +105,8 @@ def _on_ray(
 
 def _on_dask(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
-) -> Iterator[Done[Item, Result]]:
-    """Through Dask's own client: joblib's waits for ever when a worker dies or cannot load the function."""
+) -> Iterator[SweepResult[Item, Result]]:
+    """Through Dask's own client: joblib's waits without end when a worker dies or cannot load the function."""
     with closing(_dask_client(str(backend.address))) as client:
         from distributed import as_completed
 
@@ -114,17 +116,17 @@ def _on_dask(
                 if future.status == "finished":
                     yield future.result()
                 else:
-                    yield Done(futures[future], error=_line(future.exception() or RuntimeError(future.status)))
+                    yield SweepResult(futures[future], error=_line(future.exception() or RuntimeError(future.status)))
         finally:
             client.cancel(list(futures))
 
 
-def _attempt(function: Callable[[Item], Result], item: Item) -> Done[Item, Result]:
+def _attempt(function: Callable[[Item], Result], item: Item) -> SweepResult[Item, Result]:
     try:
-        return Done(item, function(item))
+        return SweepResult(item, function(item))
     except Exception as error:  # one failed run must not lose the others
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        return Done(item, error=f"{kind}{error}")
+        return SweepResult(item, error=f"{kind}{error}")
 
 
 @contextmanager
@@ -150,7 +152,7 @@ def _dask_client(address: str) -> Any:
     try:
         client: Any = Client(address, timeout=PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler at {address!r} ({_line(error)}); start one, or mend the address") from None
+        raise _unreachable("Dask scheduler", address, error) from None
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
@@ -172,7 +174,7 @@ def _start_ray(address: str | None) -> None:
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"no Ray cluster at {address!r} ({_line(error)}); start one, or mend the address") from None
+        raise _unreachable("Ray cluster", address, error) from None
     register_ray()
 
 
@@ -185,7 +187,11 @@ def _require_listener(kind: str, address: str) -> None:
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()
     except (OSError, OverflowError) as error:
-        raise InputError(f"no {kind} at {address!r} ({_line(error)}); start one, or mend the address") from None
+        raise _unreachable(kind, address, error) from None
+
+
+def _unreachable(kind: str, address: str | None, error: Exception) -> InputError:
+    return InputError(f"no {kind} at {address!r} ({_line(error)}); start one, or correct the address")
 
 
 def _line(error: BaseException) -> str:

@@ -19,15 +19,15 @@ from scipy.linalg import solve_triangular
 from voxpop.core.errors import InputError, require_number
 from voxpop.core.problem import Problem
 from voxpop.policies.dpbe import users_of_phase
-from voxpop.selection.posterior import BatchRule
+from voxpop.selection.greedy import BatchRule, batch_scale
 
 CLOSE = 0.01  # relative precision of the maximum information gain
 STEPS = 2000  # at most; each costs one factorisation of an n x n matrix
 
 
 @lru_cache(maxsize=256)
-def maximum_information_gain(problem: Problem, rounds: int) -> float:
-    """An upper bound on gamma_T, with a certificate: close to it if T is not small.
+def information_gain_bound(problem: Problem, rounds: int) -> float:
+    """Bound gamma_T, the maximum information gain of T rounds, from above; closely if T is not small.
 
     Shares w of the rounds instead of whole rounds make F(w) = 1/2 ln det(I + (T / lambda) W^1/2 K W^1/2) concave, with
     slopes (T / 2 lambda) Sigma^2(x). So for any w, gamma_T <= F(w) + (T / 2 lambda) (max Sigma^2 - sum w Sigma^2). The
@@ -35,7 +35,7 @@ def maximum_information_gain(problem: Problem, rounds: int) -> float:
 
     >>> from voxpop.core.kernels import SquaredExponential
     >>> alone = Problem([0.5], SquaredExponential(0.2), 0.1, 0.1, norm_bound=1.0, horizon=100)
-    >>> round(maximum_information_gain(alone, 99), 6), round(math.log(100) / 2, 6)
+    >>> round(information_gain_bound(alone, 99), 6), round(math.log(100) / 2, 6)
     (2.302585, 2.302585)
     """
     noise, every = problem.ridge / rounds, np.arange(problem.size)
@@ -59,7 +59,7 @@ def maximum_information_gain(problem: Problem, rounds: int) -> float:
 
 
 def batches(problem: Problem, ratio: float, gain: float, rule: BatchRule = "corrected") -> float:
-    """lem:bound_h: at most so many batches in a phase whose rounds can gain `gain`.
+    """Bound the number of batches of a phase whose rounds can gain `gain` (lem:bound_h).
 
     Every batch but the last gains at least 1/2 ln(1 + q / (2 lambda)).
     """
@@ -126,7 +126,7 @@ def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule =
     found, left, phase = [], problem.horizon, 1
     while left > 0:
         rounds, users = min(2 ** (phase - 1), left), users_of_phase(alpha, phase)
-        gain = maximum_information_gain(problem, rounds)
+        gain = information_gain_bound(problem, rounds)
         deviation = math.sqrt(variance(problem, ratio, gain, rounds, rule))
         spread = problem.bias_std * z / math.sqrt(users)
         width = spread * kappa + deviation * (spread + problem.norm_bound)
@@ -181,9 +181,8 @@ def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon
 
 
 def _product(problem: Problem, ratio: float, rule: BatchRule) -> float:
-    """q / lambda: what T_h Sigma^2 / lambda is at most, unless the batch is a single round."""
-    q = (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
-    return q / problem.ridge
+    """Compute q / lambda: what T_h Sigma^2 / lambda is at most, unless the batch is a single round."""
+    return batch_scale(problem, ratio, rule) / problem.ridge
 
 
 def _failure(problem: Problem, events: int, phases: float) -> float:
@@ -198,10 +197,10 @@ def _worst(problem: Problem) -> float:
 
 
 def _constants(problem: Problem) -> tuple[float, float, float, float]:
-    gain = maximum_information_gain(problem, problem.horizon)
+    gain = information_gain_bound(problem, problem.horizon)
     return gain, math.sqrt(float(problem.prior_variance.max())), math.log(1 / problem.beta), float(problem.horizon)
 
 
 def _geometric(q: float) -> float:
-    """q / (q - 1): the sum of q, q^2, ..., q^L is at most so many times its last term."""
+    """Compute q / (q - 1): the sum of q, q^2, ..., q^L is at most this times its last term."""
     return q / (q - 1)

@@ -25,7 +25,8 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.gp_ucb import noise_variance
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.selection.posterior import in_blocks, information_gain, regress, select
+from voxpop.selection.greedy import select
+from voxpop.selection.posterior import in_blocks, information_gain, regress
 
 
 @dataclass(frozen=True)

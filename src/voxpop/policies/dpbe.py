@@ -29,9 +29,11 @@ from voxpop.core.phases import Feedback, Info, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.protocol import require_few_rounds
-from voxpop.selection.posterior import BatchRule, in_blocks, information_gain, regress, require_end, select
-from voxpop.widths.affine import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.selection.greedy import BatchRule, require_end, select
+from voxpop.selection.posterior import in_blocks, information_gain, regress
+from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values, affine_values_and_gaps
+from voxpop.widths.printed import printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Tally
-from voxpop.privacy.release import check_finite, check_length
+from voxpop.privacy.checks import check_finite, check_length
 
 
 @dataclass(frozen=True)

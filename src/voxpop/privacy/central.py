@@ -9,8 +9,8 @@ import numpy as np
 from voxpop.core.errors import Array
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.additive import Additive
+from voxpop.privacy.checks import check_length
 from voxpop.privacy.crowds import clipped
-from voxpop.privacy.release import check_length
 from voxpop.privacy.sources import Source
 
 

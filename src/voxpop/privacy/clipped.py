@@ -14,9 +14,9 @@ from voxpop.core.errors import Array, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
+from voxpop.privacy.checks import check_length
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import check_length
 from voxpop.privacy.sources import Source
 
 

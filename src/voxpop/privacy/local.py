@@ -10,9 +10,9 @@ import numpy as np
 from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.additive import Additive
+from voxpop.privacy.checks import check_finite, check_length
 from voxpop.privacy.clipped import weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.release import check_finite, check_length
 from voxpop.privacy.sources import Source
 
 # A grid so fine that a discrete Gaussian is as good as a continuous one, and so coarse that floats hold its numbers.

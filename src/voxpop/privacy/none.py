@@ -12,9 +12,10 @@ from voxpop.core.errors import Array, require_number
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.privacy.checks import check_length, require_count
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Release, check_length, require_count
+from voxpop.privacy.release import Release
 from voxpop.privacy.sources import Source
 
 

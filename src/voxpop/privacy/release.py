@@ -7,23 +7,18 @@ agent makes of them, what it costs, and how it is written down. Nobody outside `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError, require_integer
+from voxpop.core.errors import Array
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.batch import Batch
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
-
-if TYPE_CHECKING:
-    from voxpop.privacy.batch import Batch
-
-
-MOST_COUNT = 10**15  # of people, bits or arms: all smaller counts are exact as floats
 
 
 class Release(Protocol):
@@ -137,27 +132,3 @@ class Privacy(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """The parameters as plain data, from which the same model can be made again."""
-
-
-def check_length(reports: Array, arms: int) -> None:
-    """Refuse reports of another length, and none at all."""
-    if reports.ndim != 2:
-        raise InputError(f"reports must have the shape (people, {arms}), got {reports.shape}; a report is a row")
-    if reports.shape[1] != arms:
-        raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
-    if not len(reports):
-        raise InputError("there is not a single report to add up; wait for one")
-
-
-def check_finite(reports: Array) -> None:
-    """Refuse reports that no device sends."""
-    if not np.isfinite(reports).all():
-        bad = reports[~np.isfinite(reports)][0]
-        raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")
-
-
-def require_count(name: str, value: object) -> int:
-    """Return the value if it is a whole number of people, bits or arms; 3.0 is not."""
-    if isinstance(value, float):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
-    return require_integer(name, value, least=1, most=MOST_COUNT)

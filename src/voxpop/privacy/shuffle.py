@@ -30,10 +30,10 @@ from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
+from voxpop.privacy.checks import require_count
 from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import require_count
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01

@@ -1,11 +1,10 @@
-"""Threads and compiled code: neither for small problems, which they slow down, both for large ones."""
+"""Threads: one for small problems, which more would slow down, and all of them for large ones."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -23,16 +22,6 @@ def one_thread() -> AbstractContextManager[Any]:
     """A context in which linear algebra runs on one thread."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit
-
-
-@cache
-def load_compiled() -> ModuleType | None:
-    """The compiled code, if numba is installed; loading it takes half a second, so only large problems do."""
-    try:
-        from voxpop.widths import compiled
-    except ImportError:
-        return None
-    return compiled
 
 
 @dataclass(frozen=True)

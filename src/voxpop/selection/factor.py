@@ -5,7 +5,8 @@ With L the factor of the arms' regularised kernel matrix, the columns of the bat
     V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
 
 In single precision this takes half the memory and half the time, and the variances that come of it are wrong by at most
-`rounding.Slack`, which docs/mathematics.md derives. Whoever reads them as bounds adds it, and decides if that is sharp.
+`rounding.Slack`, which docs/mathematics.md derives. Code that uses them as bounds must add it, and decide whether that
+is sharp enough.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from voxpop.core.errors import Array, Numbers
+from voxpop.core.kernels import fast_distances
 from voxpop.core.problem import Indices, Problem
+from voxpop.runtime.compiling import numba_installed
 from voxpop.runtime.memory import require_room
-from voxpop.runtime.threads import load_compiled, pool
+from voxpop.runtime.threads import pool
+from voxpop.selection.conditioning import PLAIN_CONDITIONING, Conditioning
 from voxpop.selection.rounding import FLUSH
 
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
@@ -33,7 +37,7 @@ class Factor:
     """V, and the posterior variances, of many candidate actions."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
-        self._compiled = load_compiled() or Reference  # loaded now, for the kernel too
+        self._code = fastest_conditioning()
         self.problem, self.size = problem, len(candidates)
         self._tile = min(TILE, self.size)
         self._tiles = -(-self.size // self._tile)
@@ -99,7 +103,7 @@ class Factor:
         for number, panel in enumerate(self._panels):
             used, narrow = min(PANEL, self.columns - number * PANEL), np.empty(panel.shape, np.float32)
             for wide, out in zip(panel, narrow, strict=True):
-                self._compiled.narrow(wide[:used], out[:used], FLUSH)
+                self._code.narrow(wide[:used], out[:used], FLUSH)
             self._panels[number] = narrow
 
     def _advance(self, rows: Numbers, arms: Array, low: int, tile: int) -> None:
@@ -112,7 +116,7 @@ class Factor:
             last = min(first + PANEL, low)
             # In place: BLAS counts by columns, so to it these are the transposes.
             multiply(-1.0, panel[tile, : last - first].T, rows[:, first:last].T, 1.0, new.T, overwrite_c=1)
-        self._compiled.condition(rows[:, low:], new, variance, FLUSH if self.single else 0.0)
+        self._code.condition(rows[:, low:], new, variance, FLUSH if self.single else 0.0)
 
     def _kernel(self, out: Numbers, arms: Array, points: Array) -> None:
         """Fill in K(arms, points), a few rows at a time."""
@@ -121,16 +125,16 @@ class Factor:
         for top in range(0, len(arms), step):
             part = out[top : top + step]
             exact: Any = part if room is None else room[: len(part)]
-            self.problem.kernel.fill(exact, arms[top : top + step], points)
+            self.problem.kernel.fill(exact, arms[top : top + step], points, fast_distances)
             if self.single:
-                self._compiled.narrow(exact, part, FLUSH)
+                self._code.narrow(exact, part, FLUSH)
 
     def _rounded(self, rows: Array) -> Numbers:
         """Rows of L, in the precision of V."""
         if not self.single:
             return rows
         out = np.empty(rows.shape, np.float32)
-        self._compiled.narrow(np.ascontiguousarray(rows), out, FLUSH)
+        self._code.narrow(np.ascontiguousarray(rows), out, FLUSH)
         return out
 
     def _panel(self) -> Numbers:
@@ -140,20 +144,10 @@ class Factor:
         return np.empty(shape, kind)
 
 
-class Reference:
-    """What compiled code does, readable."""
+def fastest_conditioning() -> Conditioning:
+    """Give the compiled code if numba is installed; this imports it, which only a large problem is worth."""
+    if not numba_installed():
+        return PLAIN_CONDITIONING
+    from voxpop.selection import compiled_conditioning
 
-    @staticmethod
-    def narrow(wide: Numbers, out: Numbers, flush: float) -> None:
-        """Round to the precision of out, and what is smaller than flush to zero."""
-        out[:] = np.where(np.abs(wide) < flush, 0.0, wide)
-
-    @staticmethod
-    def condition(root: Numbers, columns: Numbers, variance: Array, flush: float) -> None:
-        """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances."""
-        # In place: BLAS counts by columns, so to it these are the transposes.
-        solve = get_blas_funcs("trsm", (columns,))
-        solve(1.0, root, columns.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        columns[np.abs(columns) < flush] = 0.0
-        variance -= np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
-        np.maximum(variance, 0.0, out=variance)
+    return Conditioning(compiled_conditioning.narrow, compiled_conditioning.condition)

@@ -16,11 +16,12 @@ import numpy as np
 
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices, Problem
+from voxpop.selection.batches import Batches
+from voxpop.selection.dense import TIE, DensePosterior
 from voxpop.selection.factor import PANEL, Factor
-from voxpop.selection.posterior import TIE, Batches, Posterior
 from voxpop.selection.rounding import Slack
 
-FRONTIER, LEAST_FRONTIER = 64, 256  # one in so many actions, and at least so many
+FRONTIER, LEAST_FRONTIER = 64, 256  # a frontier is one in FRONTIER actions, and at least LEAST_FRONTIER of them
 NESTED = 1024  # actions beyond which a frontier has a frontier of its own
 WORTH_NARROWING, WORTH_WIDENING = 0.25, 0.5  # the slack as a share of the gap between the frontier and the rest
 
@@ -131,7 +132,7 @@ class Layer:
         self._frontier = np.union1d(parted[:size], [first])  # in the order of the candidates, as ties are decided
         self._front = self._exactly(self._frontier)
 
-    def _exactly(self, positions: Indices) -> Layer | Posterior:
+    def _exactly(self, positions: Indices) -> Layer | DensePosterior:
         """Some positions, up to date in double precision."""
         chosen = self.candidates[positions]
         factor = Factor(self.problem, chosen)
@@ -141,7 +142,7 @@ class Layer:
             factor.adopt(self._factor.of(positions), self._factor.variance[positions])
         if len(chosen) > NESTED:
             return Layer(self.problem, chosen, self._root, factor, may_narrow=False)
-        return Posterior(self.problem, chosen).resume(factor.variance, factor.of(np.arange(len(chosen))))
+        return DensePosterior(self.problem, chosen).resume(factor.variance, factor.of(np.arange(len(chosen))))
 
 
 class LazyPosterior(Batches):

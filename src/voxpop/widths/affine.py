@@ -1,12 +1,11 @@
-"""How far an estimate can be from the truth: the paper's width and the affine width.
+"""The affine width: the best affine estimate of a linear function of f, and how far it can be from the truth.
 
-Both hold with probability 1 - beta for each action and phase if f has norm at most B, because the arms and pulls of
-a phase were chosen before its feedback.
+It holds with probability 1 - beta for each action and phase if f has norm at most B, because the arms and pulls of a
+phase were chosen before its feedback.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,41 +13,12 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback
 from voxpop.core.problem import Indices, Problem
-from voxpop.selection.posterior import maximum_information_gain
-
-SPAN = 35.0  # log c is sought within the log of the largest eigenvalue +- this
-CLOSE = 1e-7  # the relative precision of a width; it is valid for any c
-STEPS = 60  # at most; a handful is usual
-EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+from voxpop.widths.search import EPS, Path
 
 
-def printed_width(problem: Problem, variance: Array, at: Indices, count: int, norm_bound: float) -> Array:
-    """eq:confidence_width, with the factor v on its first two terms for users f_u ~ GP(f, v^2 k)."""
-    spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
-    deviation = np.sqrt(variance)
-    return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
-
-
-def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float) -> Array | float:
-    """What privacy adds to the printed width: the last term of eq:confidence_width_dp.
-
-    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T. Noise that was calibrated exactly is
-    accounted for exactly: by a'(covariance) a of the estimate's own weights a.
-    """
-    if feedback.noise is None:
-        return 0.0
-    z = math.sqrt(2 * math.log(1 / problem.beta))
-    if feedback.printed:
-        variance = float(feedback.noise.diagonal().max())
-        return z * math.sqrt(variance * 2 * ratio**2 * maximum_information_gain(problem))
-    width = z * _root_form(weights, feedback.noise)
-    return width if feedback.clipping is None else width + _root_form(weights, feedback.clipping)
-
-
-def _root_form(weights: Array, matrix: Array) -> Array:
-    """sqrt(a'M a) for weights a of shape (functions, arms), never too small for rounding."""
+def root_form(weights: Array, matrix: Array) -> Array:
+    """Compute sqrt(a'M a) for weights a, (functions, arms), with what rounding can have hidden added."""
     size = np.abs(weights).sum(axis=1)
     rounding = (len(matrix) + 4) * EPS * float(matrix.diagonal().max()) * size * size
     return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", weights @ matrix, weights), 0.0) + rounding))
@@ -132,52 +102,5 @@ class AffineEstimator:
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
-        width = self.z * _root_form(weights, self.noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
-        return np.asarray(width if self.clipping is None else width + _root_form(weights, self.clipping))
-
-
-class Path:
-    """The path a_c of one estimator for many functions: where on it the width is least."""
-
-    def __init__(self, theta: Array, g2: Array, square: Array) -> None:
-        self.theta, self.g2, self.square = theta, g2, square
-        self.rounding = 4 * len(theta) * EPS * square
-
-    def at(self, c: Array) -> tuple[Array, Array, Array, Array]:
-        """s = sqrt(a'N a), b = sqrt(bias^2), and the slopes in log c of log(c s / b), at least 0, and of -s^2 / 2."""
-        inverse = 1 / (self.theta + c[:, None])  # (functions, arms)
-        share = self.g2 * inverse
-        share *= inverse
-        s2 = share.sum(axis=1)
-        b2 = np.maximum(self.square - share @ self.theta - 2 * c * s2, 0.0) + self.rounding
-        fall = c * np.einsum("ij,ij->i", share, inverse)
-        slope = 1 - fall / np.maximum(s2, TINY) - c * fall / np.maximum(b2, TINY)
-        return np.sqrt(s2), np.sqrt(b2), slope, fall
-
-    def minimise(self, weight: float) -> Array:
-        """The c of least s + weight b, where weight c s(c) = b(c).
-
-        Newton's method on the logarithms, kept inside a shrinking bracket, until neither the last step nor the next
-        changes a width: a function that the arms determine has its minimum at c = 0 and is followed there only as far
-        as matters. (The last step alone can be misleading, from one side of the minimum to the other.)
-        """
-        top = math.log(max(float(self.theta[-1]), TINY))
-        low = np.full(len(self.square), top - SPAN)
-        high = np.full(len(self.square), top + SPAN)
-        log_c = best = np.full(len(self.square), top - 2.0)
-        least = np.full(len(self.square), np.inf)
-        for _ in range(STEPS):
-            s, b, slope, fall = self.at(np.exp(log_c))
-            width = s + weight * b
-            best, change = np.where(width < least, log_c, best), np.abs(width - least)
-            least = np.minimum(width, least)
-            excess = log_c + np.log(np.maximum(weight * s, TINY)) - np.log(np.maximum(b, TINY))
-            low, high = np.where(excess < 0, log_c, low), np.where(excess < 0, high, log_c)
-            step = log_c - excess / np.maximum(slope, 1e-3)
-            step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-            if (change <= CLOSE * width).all():
-                gain = fall / np.maximum(s, TINY) * np.abs(np.expm1(np.minimum(excess, 300.0)) * (step - log_c))
-                if (gain <= CLOSE * width).all():
-                    break
-            log_c = step
-        return np.asarray(np.exp(best))
+        width = self.z * root_form(weights, self.noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
+        return np.asarray(width if self.clipping is None else width + root_form(weights, self.clipping))

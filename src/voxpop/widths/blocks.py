@@ -1,4 +1,4 @@
-"""The affine widths of many actions, block by block: as `widths.AffineEstimator`, in bounded memory and fewer products.
+"""The affine widths of many actions, block by block: as `AffineEstimator`, in bounded memory and fewer products.
 
 The weights of n actions are as large as the factor that selected the arms, and evaluating them directly takes three
 more matrix products of that size. In the eigenbasis Z of (K, N), where weights are a = Z'u with u = g / (theta + c),
@@ -13,14 +13,15 @@ Like the other one, it is never too small.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from voxpop.core.errors import Array
 from voxpop.core.problem import GRAM_LIMIT, Indices
-from voxpop.runtime.threads import load_compiled, pool
-from voxpop.widths.affine import EPS, AffineEstimator, Path
+from voxpop.runtime.compiling import numba_installed
+from voxpop.runtime.threads import pool
+from voxpop.widths.affine import AffineEstimator
+from voxpop.widths.search import EPS, PLAIN_SEARCH, Search
 
 CACHED = 2**18  # numbers a block: few calls, and not much more than a core keeps in its cache
 SHARP = 1e-6  # a width may be larger by this share for fear of rounding
@@ -54,7 +55,7 @@ class Streamed:
         self.estimator, self.problem, self.arms = estimator, estimator.problem, estimator.arms
         self.theta, self.basis = estimator.theta, estimator.basis
         self._y = self.basis @ y  # a'y = u'Z y
-        self._search = _search()
+        self._search = fastest_search()
         self._noise_error = self._error(estimator.noise, np.ones(len(self.arms)))
         self._gram_error = self._error(estimator.gram, self.theta)
         scale = float(self.problem.prior_variance.max())
@@ -118,22 +119,10 @@ class Streamed:
         return float(np.linalg.norm(np.abs(measured) + rounding))
 
 
-class Reference:
-    """The search and its sums, readable."""
+def fastest_search() -> Search:
+    """Give the compiled search if numba is installed; this imports it, which only a large problem is worth."""
+    if not numba_installed():
+        return PLAIN_SEARCH
+    from voxpop.widths import compiled_search
 
-    @staticmethod
-    def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
-        """The c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2."""
-        return Path(theta, g * g, square).minimise(weight)
-
-    @staticmethod
-    def evaluate(theta: Array, g: Array, c: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-        """For u = g / (theta + c): u'y, u'g, |u|^2 and sum theta u^2 of every function."""
-        u = g / (theta + c[:, None])
-        u2 = u * u
-        return u @ y, np.einsum("ij,ij->i", u, g), u2.sum(axis=1), u2 @ theta
-
-
-def _search() -> Any:
-    """The compiled search if numba is installed, else the reference."""
-    return load_compiled() or Reference
+    return Search(compiled_search.minimise, compiled_search.evaluate)

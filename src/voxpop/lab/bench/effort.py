@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from voxpop.core.errors import Array
+from voxpop.selection.dense import DensePosterior
 from voxpop.selection.factor import Factor
-from voxpop.selection.posterior import Posterior
 
 
 @dataclass
@@ -34,15 +34,15 @@ class Effort:
 def counted() -> Iterator[Effort]:
     """A context in which what lazy selection computes is counted, action by action and column by column."""
     effort = Effort()
-    extend, observe = Factor.extend, Posterior.observe
+    extend, observe = Factor.extend, DensePosterior.observe
 
     def extended(self: Factor, root: Array, arms: list[int]) -> None:
         effort.columns(self.size, self.columns, len(arms))
         extend(self, root, arms)
 
-    def observed(self: Posterior, position: int, rounds: int) -> None:
+    def observed(self: DensePosterior, position: int, rounds: int) -> None:
         effort.column(len(self.candidates), len(self.factor))
         observe(self, position, rounds)
 
-    with patch.object(Factor, "extend", extended), patch.object(Posterior, "observe", observed):
+    with patch.object(Factor, "extend", extended), patch.object(DensePosterior, "observe", observed):
         yield effort

@@ -13,8 +13,8 @@ from voxpop.lab.bench.clock import seconds, together
 from voxpop.lab.bench.effort import counted
 from voxpop.lab.bench.plain import plain_select
 from voxpop.lab.bench.results import Curve, Figure, Results
-from voxpop.runtime.threads import load_compiled
-from voxpop.selection.posterior import Selection, select
+from voxpop.runtime.compiling import numba_installed
+from voxpop.selection.greedy import Selection, select
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values
 
@@ -41,7 +41,7 @@ def plain_loop(size: int, rounds: int) -> Results:
     same = np.array_equal(chosen.arms, plainly[0].arms) and np.array_equal(chosen.pulls, plainly[0].pulls)
     note = f"{len(chosen.arms)} arms; " + ("same arms" if same else "THE ARMS DIFFER")
     figure = Figure(f"plain loop / selection, n = {size:,}", plain / ours if same else 0.0, 100.0, note=note)
-    return Results([figure], absent=[] if load_compiled() else ["numba"])
+    return Results([figure], absent=[] if numba_installed() else ["numba"])
 
 
 def large_set(size: int, rounds: int) -> Results:

@@ -21,7 +21,8 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
-from voxpop.selection.posterior import TIE, BatchRule, Selection
+from voxpop.selection.dense import TIE
+from voxpop.selection.greedy import BatchRule, Selection
 from voxpop.widths.affine import Affine, AffineEstimator
 
 

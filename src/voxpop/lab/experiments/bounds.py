@@ -17,7 +17,8 @@ from voxpop.lab.experiments.drawing import logarithmic, panels
 from voxpop.lab.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, Verdict, quantity
 from voxpop.lab.trials import Trial
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
-from voxpop.selection.posterior import BatchRule, regress, select
+from voxpop.selection.greedy import BatchRule, select
+from voxpop.selection.posterior import regress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,7 @@ def present(note: str, cells: Cells) -> Shown:
     problem = Trial("synthetic", horizon=cells["DPBE"].trials[0].horizon).scenario().problem
     measured = {rule: measure(problem, rule) for rule in RULES}
     rounds = measured["printed"].rounds
-    gains = [theory.maximum_information_gain(problem, int(length)) for length in rounds]
+    gains = [theory.information_gain_bound(problem, int(length)) for length in rounds]
     with panels(3, note, width=4.6) as (figure, axes):
         for rule, colour in RULES.items():
             axes[0].plot(rounds, measured[rule].batches, "o", color=colour, markersize=4, label=f"{rule} length")
@@ -105,13 +106,13 @@ def _draw_gains(ax: Axes) -> None:
     }
     for name, (kernel, order, colour) in kinds.items():
         problem = Problem(line, kernel, 0.1, 0.1, 1.0, 10**6)
-        gains = [theory.maximum_information_gain(problem, int(length)) for length in rounds]
+        gains = [theory.information_gain_bound(problem, int(length)) for length in rounds]
         ax.plot(rounds, gains, "o", color=colour, markersize=4, label=name)
         ax.plot(rounds, order / order[-1] * gains[-1], "--", color=colour, linewidth=1)
 
 
 def _complexity(problem: Problem, cells: Cells) -> Sheet:
-    n, T, gain = problem.size, problem.horizon, theory.maximum_information_gain(problem, problem.horizon)
+    n, T, gain = problem.size, problem.horizon, theory.information_gain_bound(problem, problem.horizon)
     orders = {
         "GP-UCB": ("|D| T^3", n * T**3),
         "BBKB": ("|D| T gamma^2", n * T * gain**2),

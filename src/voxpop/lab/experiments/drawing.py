@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voxpop.lab.experiments.exhibits import Cell, Cells
-from voxpop.lab.experiments.records import grid
+from voxpop.lab.experiments.summaries import grid
 from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, sheet, styled
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from voxpop.core.errors import Array
-from voxpop.lab.experiments.records import Record
+from voxpop.lab.experiments.summaries import RunSummary
 from voxpop.lab.trials import Trial
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ QUICK = Scale(seeds=3, horizon=4_000, private_horizon=50_000, note="quick: 3 see
 class Cell:
     """The runs of one policy in one setting, by seed; a run that failed is missing."""
 
-    records: Mapping[int, Record]
+    runs: Mapping[int, RunSummary]
     trials: tuple[Trial, ...]
 
     def __getitem__(self, name: str) -> Array:
         """One number of every run."""
-        return np.array([getattr(record, name) for record in self.records.values()], dtype=float)
+        return np.array([getattr(run, name) for run in self.runs.values()], dtype=float)
 
     def mean(self, name: str = "regret") -> float:
         """The mean over runs."""
@@ -69,12 +69,12 @@ class Cell:
     @cached_property
     def curves(self) -> Array:  # (runs, grid)
         """Cumulative regret."""
-        return np.array([record.curve for record in self.records.values()])
+        return np.array([run.curve for run in self.runs.values()])
 
     @property
     def kept(self) -> str:
         """In how many runs the best action was never dropped."""
-        return f"{sum(record.kept for record in self.records.values())}/{len(self.records)}"
+        return f"{sum(run.kept for run in self.runs.values())}/{len(self.runs)}"
 
 
 Cells = Mapping[str, Cell]
@@ -178,8 +178,8 @@ def _step(first: Cell, second: Cell, name: str, signs: float) -> Verdict:
 
 def _paired(one: Cell, other: Cell, name: str) -> tuple[Array, Array]:
     """One number of the runs that both have, seed by seed."""
-    seeds = [seed for seed in one.records if seed in other.records]
-    values = [[getattr(cell.records[seed], name) for seed in seeds] for cell in (one, other)]
+    seeds = [seed for seed in one.runs if seed in other.runs]
+    values = [[getattr(cell.runs[seed], name) for seed in seeds] for cell in (one, other)]
     return np.array(values[0], dtype=float), np.array(values[1], dtype=float)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from voxpop.formats.files import write_atomically
 from voxpop.lab.experiments.exhibits import Cell, Cells, Exhibit, Scale, Shown, Verdict
-from voxpop.lab.experiments.records import Record, grid
+from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.trials import Trial
 from voxpop.report.drawing import png, svg
 from voxpop.report.page import fill
@@ -38,13 +38,13 @@ class Part:
     picture: str
 
 
-def cells_of(exhibit: Exhibit, records: Mapping[Trial, Record]) -> Cells | None:
+def cells_of(exhibit: Exhibit, summaries: Mapping[Trial, RunSummary]) -> Cells | None:
     """The exhibit's runs by series; None if one of the series has no runs at all."""
     cells = {
-        name: Cell({trial.seed: records[trial] for trial in trials if trial in records}, trials)
+        name: Cell({trial.seed: summaries[trial] for trial in trials if trial in summaries}, trials)
         for name, trials in exhibit.series.items()
     }
-    return cells if all(cell.records for cell in cells.values()) else None
+    return cells if all(cell.runs for cell in cells.values()) else None
 
 
 def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
@@ -84,7 +84,7 @@ def _summary(cells: Cells) -> Iterable[Sequence[Any]]:
     yield ("series", "runs", "kept", *(f"{name} {word}" for name in FIELDS for word in ("mean", "std")))
     for name, cell in cells.items():
         values = [value for field in FIELDS for value in (cell.mean(field), cell.std(field))]
-        yield (name, len(cell.records), int(cell["kept"].sum()), *(f"{value:.6g}" for value in values))
+        yield (name, len(cell.runs), int(cell["kept"].sum()), *(f"{value:.6g}" for value in values))
 
 
 def _curves(cells: Cells) -> Iterable[Sequence[Any]]:

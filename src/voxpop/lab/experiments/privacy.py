@@ -24,7 +24,7 @@ from voxpop.lab.experiments.exhibits import (
     trend,
 )
 from voxpop.lab.experiments.paper import EPSILONS
-from voxpop.lab.experiments.records import grid
+from voxpop.lab.experiments.summaries import grid
 from voxpop.lab.trials import Trial
 from voxpop.report.drawing import GREEN, MUTED, ORANGE
 

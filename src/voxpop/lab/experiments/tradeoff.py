@@ -9,7 +9,7 @@ from voxpop.lab import theory
 from voxpop.lab.experiments.drawing import COLOURS, draw_trend, logarithmic, panels
 from voxpop.lab.experiments.exhibits import Cell, Cells, Exhibit, Finding, Scale, Sheet, Shown, quantity, trend
 from voxpop.lab.experiments.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
-from voxpop.selection.posterior import BatchRule
+from voxpop.selection.greedy import BatchRule
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 RULES: dict[str, BatchRule] = {"DPBE": "printed", "voxpop": "corrected"}

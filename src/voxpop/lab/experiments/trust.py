@@ -88,7 +88,7 @@ def _orders(problem: Problem) -> dict[str, float]:
     T, log, gain = (
         problem.horizon,
         math.log(problem.size * problem.horizon),
-        theory.maximum_information_gain(problem, problem.horizon),
+        theory.information_gain_bound(problem, problem.horizon),
     )
     base, root = T ** (1 - ALPHA / 2) * math.sqrt(log), gain * math.sqrt(log) / EPSILON
     return {

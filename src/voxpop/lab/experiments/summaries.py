@@ -1,0 +1,55 @@
+"""What is kept of a run for tables and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.lab.metrics import regret_curve
+from voxpop.lab.runs import Run
+from voxpop.lab.trials import Trial
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run in numbers."""
+
+    regret: float
+    numbers: int  # eq:comm_cost
+    merged: int  # the same, if everyone sent one average for each distinct action
+    people: int
+    seconds: float
+    kept: bool  # the best action was never dropped
+    left: int  # actions that could still be best at the end
+    norm_bound: float  # at the end; larger than at the start if it was refuted
+    curve: tuple[float, ...]  # cumulative regret at `grid(horizon)`
+
+
+def grid(horizon: int) -> Array:
+    """Give the rounds at which curves are kept: evenly spaced, and evenly spaced on a logarithmic axis."""
+    even, logarithmic = np.linspace(0, horizon, 161), np.geomspace(1, horizon, 81)
+    return np.unique(np.round(np.concatenate([even, logarithmic])))
+
+
+def perform(trial: Trial) -> RunSummary:
+    """Run a trial and keep what matters."""
+    return summarise(trial.run())
+
+
+def summarise(run: Run) -> RunSummary:
+    """Put a run in numbers."""
+    horizon, f = run.scenario.problem.horizon, run.scenario.f
+    rounds, regret = regret_curve(run.plans, run.best, horizon, f)
+    return RunSummary(
+        regret=run.metrics.regret,
+        numbers=run.metrics.communication,
+        merged=sum(plan.participants * (1 if plan.reports == "one" else len(plan.arms)) for plan in run.plans),
+        people=run.metrics.participants,
+        seconds=run.seconds,
+        kept=run.optimum_kept,
+        left=len(run.state.active),
+        norm_bound=run.state.norm_bound,
+        curve=tuple(float(f"{value:.6g}") for value in np.interp(grid(horizon), rounds, regret)),
+    )

@@ -1,0 +1,85 @@
+"""The figure that the tests of `voxpop reproduce` make, and what they read of it."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers_cli import ENVIRONMENT, Outcome
+from voxpop.cli import reproduce
+from voxpop.lab.experiments import choose
+from voxpop.lab.experiments.exhibits import Exhibit, Scale
+from voxpop.lab.experiments.summaries import RunSummary, perform
+from voxpop.lab.trials import Trial
+
+Main = Callable[..., Outcome]
+NAME = "ablation/sphere"
+STEM = "ablation-sphere"
+ARGUMENTS = ("reproduce", NAME, "--quick", "--jobs", 1)
+TINY = Scale(seeds=2, horizon=300, private_horizon=400)
+SERIES = ("DPBE", "DPBE-Fixed", "DPBE-NoBatching", "voxpop")
+FILES = {
+    *(f"{STEM}{ending}" for ending in (".png", ".svg", ".csv", "-curves.csv", "-table-1.csv", ".html")),
+    "runs.jsonl",
+}
+
+
+def exhibit_of(scale: Scale, name: str = NAME) -> Exhibit:
+    return choose([name], scale)[0]
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the journal that are whole."""
+    found = []
+    for line in (folder / "runs.jsonl").read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def of_policy(folder: Path, policy: str) -> list[dict[str, Any]]:
+    """The summaries of a policy's runs, in the order of seeds."""
+    found = [entry for entry in entries(folder) if entry["trial"]["policy"] == policy]
+    return [entry["summary"] for entry in sorted(found, key=lambda entry: int(entry["trial"]["seed"]))]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+def one_line(text: str) -> str:
+    """What is said on standard error: one sentence, and no traceback."""
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return lines[0]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
+    """The trials that will have been performed."""
+    performed: list[Trial] = []
+
+    def count(trial: Trial) -> RunSummary:
+        performed.append(trial)
+        return perform(trial)
+
+    monkeypatch.setattr(reproduce, "perform", count)
+    return performed
+
+
+def python(code: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command after some preparation, in a process of its own."""
+    command = [sys.executable, "-B", "-c", f"{code}\nfrom voxpop.cli import main\nmain()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False)
