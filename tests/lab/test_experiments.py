@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import LIGHT, SHARED, refusal
+from tests.helpers_cli import SHARED, refusal
 from tests.helpers_experiments import NAMES, cell, floats, labels, numbers, paper, record, table
 from voxpop.core.errors import InputError
 from voxpop.lab.experiments import all_exhibits, choose
@@ -36,7 +36,7 @@ from voxpop.lab.scenarios import Scenario
 from voxpop.lab.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
-SMALL = Scale(seeds=3, horizon=400, private_horizon=600, data=str(LIGHT))
+SMALL = Scale(seeds=3, horizon=400, private_horizon=600)
 
 
 # Verdicts
@@ -251,7 +251,7 @@ def test_cells_hold_the_runs_there_are() -> None:
 
 @cache
 def catalogue() -> list[Exhibit]:
-    return all_exhibits(replace(FULL, data=str(LIGHT)))
+    return all_exhibits(FULL)
 
 
 def of_group(group: str) -> list[tuple[str, Exhibit]]:
@@ -574,26 +574,23 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert f"unknown figure {name!r}" in refusal(call)
 
 
-def test_without_data_there_is_everything_but_light() -> None:
-    without = [exhibit.name for exhibit in all_exhibits(replace(SMALL, data=None))]
-    assert without == [exhibit.name for exhibit in all_exhibits(SMALL) if not exhibit.name.endswith("/light")]
-    assert len(without) == len(all_exhibits(SMALL)) - 3
-    assert not any(t.study == "light" for e in all_exhibits(replace(SMALL, data=None)) for t in e.trials)
-    assert {t.data for e in all_exhibits(SMALL) for t in e.trials if t.study == "light"} == {str(LIGHT)}
-    assert {t.data for e in all_exhibits(SMALL) for t in e.trials if t.study != "light"} == {None}
+def test_a_folder_of_readings_is_for_the_light_study_alone() -> None:
+    named = all_exhibits(replace(SMALL, data="folder"))
+    assert [exhibit.name for exhibit in named] == [exhibit.name for exhibit in all_exhibits(SMALL)]
+    assert {t.data for e in named for t in e.trials if t.study == "light"} == {"folder"}
+    assert {t.data for e in named for t in e.trials if t.study != "light"} == {None}
+    assert {t.data for e in all_exhibits(SMALL) for t in e.trials} == {None}
 
 
 @pytest.mark.parametrize("name", ["ablation/light", "peers/light", "fig:light", "fig:light_sec8", "fig:light_dp_delta"])
-def test_a_light_figure_without_data_asks_for_the_data(name: str) -> None:
-    with pytest.raises(InputError) as call:
-        choose([name], replace(SMALL, data=None))
-    assert f"{name!r}" in refusal(call)
-    assert "--data FOLDER" in refusal(call)
-    assert "unknown" not in refusal(call)
+def test_a_light_figure_needs_no_folder(name: str) -> None:
+    chosen = choose([name], SMALL)
+    assert len(chosen) == 1
+    assert {(trial.study, trial.data) for trial in chosen[0].trials} == {("light", None)}
 
 
-def test_a_misspelt_light_figure_is_unknown_whether_or_not_there_is_data() -> None:
-    for data in (None, str(LIGHT)):
+def test_a_misspelt_light_figure_is_unknown_with_and_without_a_folder() -> None:
+    for data in (None, "folder"):
         with pytest.raises(InputError, match="unknown figure 'abltion/light'"):
             choose(["abltion/light"], replace(SMALL, data=data))
 

@@ -334,6 +334,7 @@ def fingerprint() -> str:
         "policies/dpbe.py",
         "privacy/ball.py",
         "lab/populations/gp.py",
+        "lab/populations/light.csv",
         "lab/experiments/records.py",
     ],
 )

@@ -158,7 +158,7 @@ def _content(folder: str) -> str:
 
 @cache
 def fingerprint() -> str:
-    """A digest of the source code that a run depends on."""
+    """A digest of the source code and the shipped figures that a run depends on."""
     digest = hashlib.sha256()
     for name, source in _sources(files("voxpop"), ""):
         if not SHELLS.fullmatch(name):
@@ -170,5 +170,5 @@ def _sources(folder: Traversable, place: str) -> Iterator[tuple[str, Traversable
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and not entry.name.startswith("_"):
             yield from _sources(entry, f"{place}{entry.name}/")
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith((".py", ".csv")):  # the figures of the light study, too
             yield place + entry.name, entry
