@@ -19,7 +19,6 @@ from voxpop.core.kernels import Kernel, SquaredExponential
 from voxpop.core.spaces import Decisions
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
 VOXPOP = Path(sys.executable).parent / "voxpop"
 # Threads of small matrix products get in each other's way on a shared machine; a fixed width keeps lines whole.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}

@@ -1,19 +1,22 @@
 """Hand-made runs, the paper's own words, and pages taken apart, for the tests of the experiments."""
 
-import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.helpers_cli import SHARED
 from voxpop.core.errors import Array
 from voxpop.lab.experiments.exhibits import Cell
 from voxpop.lab.experiments.records import Record, grid
 from voxpop.lab.trials import Trial
 
+# What the paper prints, and the labels of its text.
+PAPER: dict[str, Any] = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
+LABELS = frozenset(label for labels in PAPER["labels"].values() for label in labels)
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 
 
@@ -40,34 +43,6 @@ def exact_regret(arms: Iterable[int], f: Array) -> Array:
         total += float(f.max()) - float(f[arm])
         lost.append(total)
     return np.array(lost)
-
-
-def paper() -> str:
-    """The paper without its comments."""
-    text = (SHARED / "paper.tex").read_text(encoding="utf-8")
-    return re.sub(r"(?<!\\)%.*", "", text)
-
-
-def floats(kind: str) -> list[str]:
-    """The paper's figures or tables."""
-    return re.findall(rf"\\begin\{{{kind}\*?\}}.*?\\end\{{{kind}\*?\}}", paper(), re.DOTALL)
-
-
-def labels(text: str) -> list[str]:
-    return re.findall(r"\\label\{([^}]*)\}", text)
-
-
-def table(label: str) -> str:
-    """The rows of one table of the paper."""
-    found = [text for text in floats("table") if labels(text) == [label]]
-    assert len(found) == 1
-    return found[0]
-
-
-def numbers(text: str) -> list[float]:
-    """The numbers between dollar signs, such as $0.12$ and $5.87 \\times 10^3$."""
-    found = re.findall(r"\$([\d.]+)(?:\s*\\times\s*10\^\{?(\d+)\}?)?\$", text)
-    return [float(f"{digits}e{power or 0}") for digits, power in found]
 
 
 class Page(HTMLParser):
