@@ -19,8 +19,6 @@ from voxpop.core.kernels import Kernel, SquaredExponential
 from voxpop.core.spaces import Decisions
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
-LIGHT = SHARED / "data" / "light"
 VOXPOP = Path(sys.executable).parent / "voxpop"
 # Threads of small matrix products get in each other's way on a shared machine; a fixed width keeps lines whole.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
@@ -63,6 +61,17 @@ def pilot_csv(path: Path, users: int = 12, prices: int = 6, rounds: int = 10, se
             lines.append(f"u{user},{price:.2f},{reward:.5f},{rounds}")
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def light_readings(folder: Path, seed: int = 0) -> Path:
+    """A folder of made-up readings in the form of the light-sensor data: 601 samples and the places of 41 sensors."""
+    rng = np.random.default_rng(seed)
+    weather = rng.normal(size=(601, 3)) @ rng.uniform(size=(3, 41))
+    readings = rng.uniform(200, 400, size=41) + 40 * weather + 15 * rng.normal(size=(601, 41))
+    folder.mkdir(exist_ok=True)
+    np.savetxt(folder / "light_train_601x41.csv", np.rint(readings), fmt="%d", delimiter=",")
+    np.savetxt(folder / "light_coords_41x2.csv", rng.uniform(0, 400, size=(41, 2)), fmt="%.6f", delimiter=",")
+    return folder
 
 
 STUDY = """\

@@ -1,15 +1,15 @@
 """Hand-made runs, the paper's own words, and pages taken apart, for the tests of the experiments."""
 
-import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.helpers_cli import LIGHT, SHARED
 from voxpop.core.errors import Array
 from voxpop.lab.experiments import all_exhibits
 from voxpop.lab.experiments.exhibits import FULL, Cell, Exhibit, Scale
@@ -17,7 +17,10 @@ from voxpop.lab.experiments.summaries import RunSummary, grid
 from voxpop.lab.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
-SMALL = Scale(seeds=3, horizon=400, private_horizon=600, data=str(LIGHT))
+SMALL = Scale(seeds=3, horizon=400, private_horizon=600)
+# What the paper prints, and the labels of its text.
+PAPER: dict[str, Any] = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
+LABELS = frozenset(label for labels in PAPER["labels"].values() for label in labels)
 NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalewicz", "light": "Light Sensor Data"}
 
 
@@ -39,7 +42,7 @@ def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Ce
 
 @cache
 def catalogue() -> list[Exhibit]:
-    return all_exhibits(replace(FULL, data=str(LIGHT)))
+    return all_exhibits(FULL)
 
 
 def of_group(group: str) -> list[tuple[str, Exhibit]]:
@@ -54,34 +57,6 @@ def exact_regret(arms: Iterable[int], f: Array) -> Array:
         total += float(f.max()) - float(f[arm])
         lost.append(total)
     return np.array(lost)
-
-
-def paper() -> str:
-    """The paper without its comments."""
-    text = (SHARED / "paper.tex").read_text(encoding="utf-8")
-    return re.sub(r"(?<!\\)%.*", "", text)
-
-
-def floats(kind: str) -> list[str]:
-    """The paper's figures or tables."""
-    return re.findall(rf"\\begin\{{{kind}\*?\}}.*?\\end\{{{kind}\*?\}}", paper(), re.DOTALL)
-
-
-def labels(text: str) -> list[str]:
-    return re.findall(r"\\label\{([^}]*)\}", text)
-
-
-def table(label: str) -> str:
-    """The rows of one table of the paper."""
-    found = [text for text in floats("table") if labels(text) == [label]]
-    assert len(found) == 1
-    return found[0]
-
-
-def numbers(text: str) -> list[float]:
-    """The numbers between dollar signs, such as $0.12$ and $5.87 \\times 10^3$."""
-    found = re.findall(r"\$([\d.]+)(?:\s*\\times\s*10\^\{?(\d+)\}?)?\$", text)
-    return [float(f"{digits}e{power or 0}") for digits, power in found]
 
 
 class Page(HTMLParser):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import LIGHT, STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
+from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 from voxpop import __version__
 from voxpop.drivers.study import Study
 from voxpop.lab.scenarios import SCENARIOS
@@ -83,7 +83,7 @@ STUDIES: dict[str, list[Any]] = {
     "sphere": ["--horizon", 2000],
     "camel": ["--horizon", 2000],
     "michalewicz": ["--horizon", 500],
-    "light": ["--data", LIGHT, "--horizon", 2000],
+    "light": ["--horizon", 2000],
     "pricing": ["--horizon", 500, "--size", 21],
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers_cli import LIGHT, STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
+from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 
 Main = Callable[..., Outcome]
 PILOT = "user,price,reward\na,1,0.5\na,2,0.7\nb,1,0.3\nb,2,0.9\n"
@@ -75,10 +75,9 @@ SIMULATE: dict[str, list[str]] = {
     "sphere --size -1": ["size", "at least 1", "-1"],
     "sphere --seed -1": ["seed", "at least 0", "-1"],
     "sphere --runs 0": ["runs", "at least 1", "0"],
-    "light": ["--data FOLDER"],
     "light --data nowhere": ["'nowhere'", "light_train_601x41.csv"],
     "light --data tea.toml": ["'tea.toml'", "light_train_601x41.csv"],
-    f"light --data {LIGHT} --size 5": ["size of 5"],
+    "light --size 5": ["size of 5"],
     "pricing --size 5": ["size", "at least 12", "5"],
 }
 

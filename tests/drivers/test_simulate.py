@@ -3,12 +3,13 @@
 import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.helpers_cli import LIGHT, refusal
+from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
 from voxpop.core.phases import Plan
 from voxpop.core.state import State
@@ -35,7 +36,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     "sphere": {"horizon": 3000},
     "camel": {"horizon": 3000},
     "michalewicz": {"horizon": 1000},
-    "light": {"data": LIGHT, "horizon": 3000},
+    "light": {"horizon": 3000},
     "pricing": {"horizon": 1000, "size": 21},
 }
 
@@ -56,7 +57,7 @@ def test_another_seed_gives_another_study() -> None:
 
 
 def test_another_seed_gives_other_people() -> None:
-    scenario, policy = make_scenario("light", Options(data=LIGHT, horizon=500)), make_policy("dpbe")
+    scenario, policy = make_scenario("light", Options(horizon=500)), make_policy("dpbe")
     first, second = (simulate(scenario, policy, seed) for seed in (0, 1))
     assert not np.array_equal(first.phases[0].feedback.mean, second.phases[0].feedback.mean)
 
@@ -198,8 +199,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "horizon zero": ("sphere", {"horizon": 0}, "horizon must be a whole number, at least 1.*got 0"),
     "negative horizon": ("pricing", {"horizon": -5}, "horizon must be a whole number, at least 1.*got -5"),
     "small pricing": ("pricing", {"size": 5}, "size of the pricing study.*at least 12, got 5"),
-    "light without data": ("light", {}, "--data FOLDER"),
-    "light with a size": ("light", {"data": LIGHT, "size": 10}, "leave out the size of 10"),
+    "light without data": ("light", {"data": Path("nowhere")}, "'nowhere'.*light_train_601x41.csv"),
+    "light with a size": ("light", {"size": 10}, "leave out the size of 10"),
 }
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers_cli import LIGHT, refusal
-from tests.helpers_experiments import SMALL, STUDIES, catalogue, floats, labels, of_group, paper
+from tests.helpers_cli import refusal
+from tests.helpers_experiments import LABELS, PAPER, SMALL, STUDIES, catalogue, of_group
 from voxpop.core.errors import InputError
 from voxpop.lab.experiments import all_exhibits, choose
 
@@ -17,7 +17,7 @@ ILLUSTRATIONS = {"fig:dynamic_pricing", "fig:schedule"}
 
 
 def test_every_figure_and_table_of_the_paper_is_covered() -> None:
-    wanted = {label for kind in ("figure", "table") for text in floats(kind) for label in labels(text)}
+    wanted = {*PAPER["labels"]["figures"], *PAPER["labels"]["tables"]}
     assert len(wanted) >= 30
     assert wanted >= ILLUSTRATIONS | {"fig:tradeoff", "fig:dp_dpbe", "fig:light_dp_delta", "tab:wallclock_functions"}
     covered = {label for exhibit in catalogue() for label in exhibit.labels}
@@ -25,8 +25,7 @@ def test_every_figure_and_table_of_the_paper_is_covered() -> None:
 
 
 def test_every_label_of_an_exhibit_is_the_paper_s() -> None:
-    known = set(labels(paper()))
-    assert [(e.name, label) for e in catalogue() for label in e.labels if label not in known] == []
+    assert [(e.name, label) for e in catalogue() for label in e.labels if label not in LABELS] == []
 
 
 def test_names_and_titles_are_unique_and_fit_for_files() -> None:
@@ -107,25 +106,22 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert f"unknown figure {name!r}" in refusal(call)
 
 
-def test_without_data_there_is_everything_but_light() -> None:
-    without = [exhibit.name for exhibit in all_exhibits(replace(SMALL, data=None))]
-    assert without == [exhibit.name for exhibit in all_exhibits(SMALL) if not exhibit.name.endswith("/light")]
-    assert len(without) == len(all_exhibits(SMALL)) - 3
-    assert not any(t.study == "light" for e in all_exhibits(replace(SMALL, data=None)) for t in e.trials)
-    assert {t.data for e in all_exhibits(SMALL) for t in e.trials if t.study == "light"} == {str(LIGHT)}
-    assert {t.data for e in all_exhibits(SMALL) for t in e.trials if t.study != "light"} == {None}
+def test_a_folder_of_readings_is_for_the_light_study_alone() -> None:
+    named = all_exhibits(replace(SMALL, data="folder"))
+    assert [exhibit.name for exhibit in named] == [exhibit.name for exhibit in all_exhibits(SMALL)]
+    assert {t.data for e in named for t in e.trials if t.study == "light"} == {"folder"}
+    assert {t.data for e in named for t in e.trials if t.study != "light"} == {None}
+    assert {t.data for e in all_exhibits(SMALL) for t in e.trials} == {None}
 
 
 @pytest.mark.parametrize("name", ["ablation/light", "peers/light", "fig:light", "fig:light_sec8", "fig:light_dp_delta"])
-def test_a_light_figure_without_data_asks_for_the_data(name: str) -> None:
-    with pytest.raises(InputError) as call:
-        choose([name], replace(SMALL, data=None))
-    assert f"{name!r}" in refusal(call)
-    assert "--data FOLDER" in refusal(call)
-    assert "unknown" not in refusal(call)
+def test_a_light_figure_needs_no_folder(name: str) -> None:
+    chosen = choose([name], SMALL)
+    assert len(chosen) == 1
+    assert {(trial.study, trial.data) for trial in chosen[0].trials} == {("light", None)}
 
 
-def test_a_misspelt_light_figure_is_unknown_whether_or_not_there_is_data() -> None:
-    for data in (None, str(LIGHT)):
+def test_a_misspelt_light_figure_is_unknown_with_and_without_a_folder() -> None:
+    for data in (None, "folder"):
         with pytest.raises(InputError, match="unknown figure 'abltion/light'"):
             choose(["abltion/light"], replace(SMALL, data=data))

@@ -104,7 +104,7 @@ def test_claims_hold_in_a_world_where_they_are_true(name: str) -> None:
         assert finding.target == (finding.verdict == "reached") == ("voxpop" in finding.claim)
 
 
-# A claim of SPEC section 7, the exhibit, and what must be otherwise for it to be false: its verdict then changes.
+# A claim of the paper or a target of ours, its exhibit, and what makes it false: its verdict then changes.
 TWISTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "DPBE loses less than DPBE-Fixed": ("ablation/camel", {"DPBE-Fixed": {"regret": 95.0}}),
     "NoBatching loses a little less": ("ablation/camel", {"DPBE-NoBatching": {"regret": 105.0}}),

@@ -75,6 +75,7 @@ def change(path: Path) -> None:
         "drivers/simulate.py",
         "lab/populations/gp.py",
         "lab/populations/light.py",
+        "lab/populations/light.csv",
         "lab/scenarios.py",
         "lab/metrics.py",
         "lab/trials.py",

@@ -1,7 +1,7 @@
 """The exhibits have the numbers and the settings of the paper."""
 
 import math
-import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import SHARED
-from tests.helpers_experiments import NAMES, STUDIES, catalogue, numbers, of_group, paper, table
+from tests.helpers_experiments import NAMES, PAPER, STUDIES, catalogue, of_group
 from voxpop.lab.experiments import all_exhibits, choose
 from voxpop.lab.experiments import paper as printed
 from voxpop.lab.experiments.exhibits import FULL, QUICK
@@ -21,36 +20,28 @@ from voxpop.lab.trials import Trial
 
 
 def test_costs_are_those_of_the_tables() -> None:
-    rows = re.findall(r"\\texttt\{(DPBE[\w-]*)\}([^\\]*&.*?)\\\\", table("tab:runtime"), re.DOTALL)
-    assert {name: tuple(numbers(text)) for name, text in rows} == printed.COST["synthetic"]
-    parts = re.split(r"\\multirow\{4\}\*\{([^}]*)\}", table("tab:communication_time_baseline"))
-    found = {}
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        rows = re.findall(r"\\texttt\{(DPBE[\w-]*)\}(.*?)\\\\", text, re.DOTALL)
-        assert len(rows) == 3
-        found[name] = {policy: tuple(numbers(row)) for policy, row in rows}
+    assert as_tuples(PAPER["tab:runtime"]) == printed.COST["synthetic"]
+    found = {name: as_tuples(rows) for name, rows in PAPER["tab:communication_time_baseline"].items()}
     assert found == {NAMES[study]: cost for study, cost in printed.COST.items() if study != "synthetic"}
     assert printed.COST.keys() == set(STUDIES)
 
 
+def as_tuples(rows: Mapping[str, list[float]]) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(values) for name, values in rows.items()}
+
+
 def test_seconds_are_those_of_the_tables() -> None:
-    values = numbers(table("tab:wallclock"))
-    assert (tuple(values[:6]), *values[6:]) == printed.SECONDS["synthetic"]
-    for study, name in NAMES.items():
-        row = re.search(rf"{name}\s*&(.*?)\\\\", table("tab:wallclock_functions"))
-        assert row is not None
-        values = numbers(row[1])
+    rows = {"synthetic": PAPER["tab:wallclock"]["Running time"]}
+    rows |= {study: PAPER["tab:wallclock_functions"][name] for study, name in NAMES.items()}
+    for study, values in rows.items():
         assert (tuple(values[:6]), *values[6:]) == printed.SECONDS[study]
-    assert printed.SECONDS.keys() == set(STUDIES)
+    assert printed.SECONDS.keys() == rows.keys() == set(STUDIES)
 
 
 def test_alphas_and_epsilons_are_those_of_the_text() -> None:
     for label in ("tab:wallclock", "tab:wallclock_functions"):
-        assert tuple(map(float, re.findall(r"\\alpha=([\d.]+)", table(label)))) == printed.ALPHAS
-    sets = [
-        tuple(float(value) for value in re.findall(r"[\d.]+", inside))
-        for inside in re.findall(r"\\(?:alpha|epsilon)\s*\\in\s*\\\{([^}]*)\\\}", paper())
-    ]
+        assert tuple(PAPER[label]["alphas"]) == printed.ALPHAS
+    sets = [tuple(values) for symbol in ("alpha", "epsilon") for values in PAPER["sets"][symbol]]
     assert printed.TRADEOFF_ALPHAS in sets
     assert printed.ALPHAS in sets
     assert sets.count(printed.EPSILONS) == 2
@@ -58,27 +49,23 @@ def test_alphas_and_epsilons_are_those_of_the_text() -> None:
 
 
 def test_the_cost_of_the_largest_alpha_is_that_of_the_text() -> None:
-    said = re.search(r"even when \$\\alpha=0.9\$ \((.*?) vs\. (.*?)\)", paper())
-    assert said is not None
-    assert numbers(said[1]) == [FULL.horizon]
-    assert numbers(said[2]) == [printed.COST_AT_LARGEST_ALPHA]
+    said = PAPER["cost_at_largest_alpha"]
+    assert said["alpha"] == printed.ALPHAS[-1]
+    assert said["peers"] == FULL.horizon
+    assert said["DPBE"] == printed.COST_AT_LARGEST_ALPHA
 
 
 # The paper's settings
 
 
-def specified() -> dict[str, dict[str, str]]:
-    """The table of studies in SPEC section 7."""
-    lines = (SHARED / "SPEC.md").read_text(encoding="utf-8").split("## 7.")[1].splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    header = rows[0]
-    assert header == ["study", "f", "d", "sigma", "v", "C", "alpha"]
-    return {row[0]: dict(zip(header, row, strict=True)) for row in rows[2:7]}
+def specified(study: str) -> dict[str, float]:
+    """The settings of a study; what a caption says goes before what the text says."""
+    return {**PAPER["text"][study], **PAPER["caption"].get(study, {})}
 
 
-def value(text: str) -> float:
-    root = re.fullmatch(r"sqrt\((.*)\)", text)
-    return math.sqrt(float(root[1])) if root else float(text)
+def bias(row: Mapping[str, float]) -> float:
+    """v, which the paper gives as it is or squared."""
+    return row["v"] if "v" in row else math.sqrt(row["v_squared"])
 
 
 @cache
@@ -111,8 +98,8 @@ def test_every_setting_is_run_twenty_times() -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_ablations_have_the_settings_of_the_specification(study: str) -> None:
-    row, exhibit = specified()[study], dict(of_group("ablation"))[study]
+def test_ablations_have_the_settings_of_the_paper(study: str) -> None:
+    row, exhibit = specified(study), dict(of_group("ablation"))[study]
     policies = {name: trials[0].policy for name, trials in exhibit.series.items()}
     assert sorted(policies.values()) == ["dpbe", "dpbe-fixed", "dpbe-nobatching", "dpbe-paper"]
     assert (policies["DPBE"], policies["voxpop"]) == ("dpbe-paper", "dpbe")
@@ -121,25 +108,27 @@ def test_ablations_have_the_settings_of_the_specification(study: str) -> None:
             assert trial.study == study
             assert trial.privacy == "none"
             assert not trial.true_norm
-            assert_setting(trial, value(row["sigma"]), value(row["v"]), 40_000)
+            assert_setting(trial, row["sigma"], bias(row), 40_000)
             if study != "light":
-                assert scenario_of(trial).problem.decisions.points.shape[1] == int(row["d"])
+                assert scenario_of(trial).problem.decisions.points.shape[1] == row["d"]
         made = settings(trials[0])
         if trials[0].policy != "dpbe-fixed":
-            assert made["alpha"] == float(row["alpha"])
+            assert made["alpha"] == row["alpha"]
         if trials[0].policy != "dpbe-nobatching":
-            assert made["ratio"] == float(row["C"])
+            assert made["ratio"] == row["C"]
 
 
-def test_the_captions_say_the_same_as_the_specification() -> None:
-    found = re.findall(
-        r"Settings: \$d=(\d),\s*\{?C=([\d.]+)\}?,\s*\\sigma=([\d.]+),\s*\\lambda[^,]*,\s*\\alpha=([\d.]+)", paper()
-    )
-    rows = specified()
-    for study, (d, C, sigma, alpha) in zip(NAMES, found, strict=True):
-        row = rows[study]
-        assert (float(C), float(sigma), float(alpha)) == tuple(value(row[name]) for name in ("C", "sigma", "alpha"))
-        assert row["d"] in (d, "-")
+def test_text_and_captions_disagree_on_one_setting_only() -> None:
+    """The light sensors' alpha, where the caption is followed."""
+    text, caption = PAPER["text"], PAPER["caption"]
+    differing = {
+        (study, name): (text[study][name], said)
+        for study, row in caption.items()
+        for name, said in row.items()
+        if text[study].get(name, said) != said
+    }
+    assert differing == {("light", "alpha"): (0.7, 0.8)}
+    assert list(caption) == list(PAPER["appendix"]) == list(NAMES)
 
 
 def test_the_first_function_of_a_benchmark_spans_minus_one_to_one() -> None:
@@ -151,30 +140,17 @@ def test_the_first_function_of_a_benchmark_spans_minus_one_to_one() -> None:
     assert light.problem.norm_bound == light.f.max() == 1.0
 
 
-def appendix() -> dict[str, tuple[float, float, float]]:
-    """C, sigma and v^2 of the comparison with GP-UCB and BPE."""
-    found = re.findall(
-        r"Settings: \$d=\d,\s*\{?C=([\d.]+)\}?,\s*\\sigma=([\d.]+),\s*v\^2=([\d.]+)",
-        paper().split("app:experiments")[-1],
-    )
-    C, sigma, v = (float(text) for text in ("1.6", "0.01", "0.1"))  # the synthetic function keeps its own
-    return {
-        "synthetic": (C, sigma, v**2),
-        **{study: (float(a), float(b), float(c)) for study, (a, b, c) in zip(NAMES, found, strict=True)},
-    }
-
-
 @pytest.mark.parametrize("study", STUDIES)
 def test_peers_have_the_settings_of_the_appendix(study: str) -> None:
-    C, sigma, square = appendix()[study]
+    row = PAPER["appendix"].get(study, PAPER["text"][study])  # the synthetic function keeps its own
     exhibit = dict(of_group("peers"))[study]
     for name, trials in exhibit.series.items():
         trial = trials[0]
         assert (trial.study, trial.privacy, trial.true_norm) == (study, "none", False)
-        assert_setting(trial, sigma, math.sqrt(square), 40_000)
+        assert_setting(trial, row["sigma"], bias(row), 40_000)
         if trial.policy in ("dpbe", "dpbe-paper"):
             made = settings(trial)
-            assert made["ratio"] == C
+            assert made["ratio"] == row["C"]
             assert f"alpha = {made['alpha']}" in name
     for policy, name in (("dpbe-paper", "DPBE"), ("dpbe", "voxpop")):
         chosen = [trials[0] for trials in exhibit.series.values() if trials[0].policy == policy]
@@ -197,11 +173,11 @@ def test_the_tradeoff_has_the_alphas_of_the_paper() -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_private_studies_have_the_budgets_of_the_paper(study: str) -> None:
-    row, exhibit = specified()[study], dict(of_group("privacy"))[study]
+    row, exhibit = specified(study), dict(of_group("privacy"))[study]
     firsts = {name: trials[0] for name, trials in exhibit.series.items()}
     for trial in firsts.values():
-        assert_setting(trial, value(row["sigma"]), value(row["v"]), 1_000_000)
-        assert settings(trial)["alpha"] == float(row["alpha"])
+        assert_setting(trial, row["sigma"], bias(row), 1_000_000)
+        assert settings(trial)["alpha"] == row["alpha"]
         assert trial.delta == 1e-6
     assert (firsts["DPBE"].privacy, firsts["DPBE"].policy) == ("none", "dpbe-paper")
     private = [trial for trial in firsts.values() if trial.privacy != "none"]

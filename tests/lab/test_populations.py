@@ -1,20 +1,15 @@
-"""Who answers: their moments against the model's formulas, the known optima, and the light-sensor data."""
-
-import shutil
-from pathlib import Path
+"""Who answers: their moments against the model's formulas, and the known optima."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm as normal
 
-from tests.helpers_cli import LIGHT, refusal
-from voxpop.core.errors import Array, InputError
+from voxpop.core.errors import Array
 from voxpop.core.kernels import Matern, SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, rescale
 from voxpop.lab.populations.gp import GPUsers, square_root
-from voxpop.lab.populations.light import load_light
 from voxpop.lab.populations.pricing import SEGMENTS, Customers, Segment
 from voxpop.lab.scenarios import Options, make_scenario
 
@@ -155,47 +150,3 @@ def test_the_synthetic_study_knows_the_exact_norm() -> None:
     assert 0.5 * scenario.problem.norm_bound < interpolant <= scenario.problem.norm_bound
     assert points.shape == (100, 3)
     assert (points.min() >= 0) & (points.max() <= 1)
-
-
-def test_the_light_data_gives_rewards_and_a_correlation_matrix() -> None:
-    f, matrix = load_light(LIGHT)
-    assert f.shape == (41,)
-    assert f.max() == 1.0
-    assert (f > 0).all()
-    np.testing.assert_allclose(matrix.diagonal(), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12)
-    train = np.loadtxt(LIGHT / "light_train_601x41.csv", delimiter=",")
-    scores = (train - train.mean(axis=0)) / train.std(axis=0)
-    np.testing.assert_allclose(matrix, scores.T @ scores / 601, atol=1e-10)
-    np.testing.assert_allclose(f, train.mean(axis=0) / train.mean(axis=0).max(), rtol=1e-12)
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    shutil.copy(LIGHT / "light_train_601x41.csv", tmp_path)
-    return tmp_path / "light_train_601x41.csv"
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda text: text.replace("\n", ",1\n", 1), "not a table of numbers"),
-        (lambda text: "dark" + text, "not a table of numbers"),
-        (lambda text: "nan" + text[text.index(",") :], "finite"),
-        (lambda text: text[: text.index("\n")], "needs at least two"),
-        (lambda text: "", "sample|empty|numbers"),
-        (lambda text: "\n".join(",".join(["5", *line.split(",")[1:]]) for line in text.split()), "vary"),
-    ],
-)
-def test_damaged_light_data_is_refused(copy: Path, damage: object, said: str) -> None:
-    assert callable(damage)
-    copy.write_text(damage(copy.read_text()))
-    with pytest.raises(InputError, match=said) as caught:
-        load_light(copy.parent)
-    assert str(copy) in refusal(caught)
-
-
-def test_a_folder_without_light_data_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match=r"no light-sensor data .* light_train_601x41\.csv"):
-            load_light(folder)

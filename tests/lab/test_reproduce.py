@@ -10,7 +10,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from tests.helpers_cli import LIGHT, ROOT, voxpop
+from tests.helpers_cli import light_readings
 from tests.helpers_experiments import Page
 from tests.helpers_reproduce import (
     FILES,
@@ -28,7 +28,7 @@ from tests.helpers_reproduce import (
 from voxpop.cli import reproduce
 from voxpop.lab import experiments
 from voxpop.lab.experiments import all_exhibits
-from voxpop.lab.experiments.exhibits import FULL, QUICK, Cell
+from voxpop.lab.experiments.exhibits import FULL, QUICK, STUDIES, Cell
 from voxpop.lab.experiments.journal import Journal
 from voxpop.lab.experiments.output import COLOURS
 from voxpop.lab.experiments.summaries import grid
@@ -192,30 +192,15 @@ def test_a_folder_with_brackets_is_printed_as_it_is(main: Main) -> None:
 # Light
 
 
-NOTICE = "light-sensor study is left out"
-
-
-def test_without_the_data_the_light_study_is_left_out_with_a_word(
-    made: tuple[subprocess.CompletedProcess[str], Path], page: Page
-) -> None:
-    assert NOTICE in made[0].stdout
-    assert "--data FOLDER" in made[0].stdout
-    assert NOTICE in page.text
-
-
-def test_the_data_is_found_beside_the_project_or_where_it_is_said_to_be(main: Main, tmp_path: Path) -> None:
-    """Every exhibit is listed by its name; those of the light study where there is data."""
-    every = {exhibit.name for exhibit in all_exhibits(replace(FULL, data=str(LIGHT)))}
-    process = voxpop("reproduce", "--list", "--out", tmp_path / "out", cwd=ROOT)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert listed(process.stdout).keys() == every
-    done = main("reproduce", "--list", "--data", LIGHT)
-    assert (done.code, done.err) == (0, "")
-    assert listed(done.out).keys() == every
-    done = main("reproduce", "--list")
-    assert (done.code, done.err) == (0, "")
-    assert listed(done.out).keys() == {name for name in every if not name.endswith("/light")}
-    assert list(tmp_path.iterdir()) == []
+def test_every_exhibit_is_listed_with_and_without_a_folder(main: Main, tmp_path: Path) -> None:
+    every = {exhibit.name for exhibit in all_exhibits(FULL)}
+    assert {f"{group}/light" for group in ("ablation", "peers", "privacy")} <= every
+    folder = light_readings(tmp_path / "readings")
+    for data in ([], ["--data", folder]):
+        done = main("reproduce", "--list", *data)
+        assert (done.code, done.err) == (0, "")
+        assert listed(done.out).keys() == every
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def listed(text: str) -> dict[str, str]:
@@ -225,14 +210,24 @@ def listed(text: str) -> dict[str, str]:
 
 def test_a_list_of_some(main: Main) -> None:
     found = listed(main("reproduce", "peers", "fig:tradeoff", "--list").out)
-    assert found.keys() == {"peers/synthetic", "peers/sphere", "peers/camel", "peers/michalewicz", "tradeoff"}
+    assert found.keys() == {*(f"peers/{study}" for study in STUDIES), "tradeoff"}
     assert found["tradeoff"] == str(len(exhibit_of(TINY, "tradeoff").trials))
 
 
-def test_the_light_study_is_made_from_its_data(main: Main, tmp_path: Path) -> None:
-    done = main("reproduce", "ablation/light", "--jobs", 1, "--seeds", 1, "--data", LIGHT, "--out", "out")
+def test_the_light_study_is_made_from_the_shipped_figures(main: Main, tmp_path: Path) -> None:
+    done = main("reproduce", "ablation/light", "--jobs", 1, "--seeds", 1, "--out", "out")
     assert (done.code, done.err) == (0, "")
-    assert NOTICE not in done.out
     assert (tmp_path / "out/ablation-light.png").stat().st_size > 10_000
     assert "5,170" in (tmp_path / "out/ablation-light.html").read_text()
-    assert {entry["trial"]["data"] for entry in entries(tmp_path / "out")} == {str(LIGHT.resolve())}
+    assert len(entries(tmp_path / "out")) == 4
+    assert not any("data" in entry["trial"] for entry in entries(tmp_path / "out"))
+
+
+def test_the_light_study_is_made_from_a_folder_of_readings(main: Main, tmp_path: Path) -> None:
+    folder = light_readings(tmp_path / "readings")
+    for data in ([], ["--data", "readings"]):
+        done = main("reproduce", "ablation/light", "--jobs", 1, "--seeds", 1, *data, "--out", "out")
+        assert (done.code, done.err) == (0, "")
+    runs = entries(tmp_path / "out")
+    assert {run["trial"].get("data") for run in runs} == {None, str(folder.resolve())}
+    assert len({run["record"]["regret"] for run in runs}) == len(runs) == 8  # other readings, other runs

@@ -135,7 +135,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 REFUSALS: dict[str, list[str]] = {
     "ablation/spere": ["'ablation/spere'", "did you mean 'ablation/sphere'?"],
-    "ablation/light": ["'ablation/light'", "--data FOLDER"],
+    "ablation/ligth": ["'ablation/ligth'", "did you mean 'ablation/light'?"],
     f"{NAME} --seeds 0": ["seeds", "at least 1", "0"],
     f"{NAME} --seeds -3": ["seeds", "at least 1", "-3"],
     f"{NAME} --jobs 0": ["jobs", "at least 1", "0"],

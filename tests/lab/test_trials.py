@@ -1,6 +1,7 @@
 """Trials: plain data that says everything about a run."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import function_of_norm, gram, random_problem
-from tests.helpers_cli import LIGHT, refusal
+from tests.helpers_cli import light_readings, refusal
 from voxpop.core.errors import Array, InputError
 from voxpop.core.kernels import Matern
 from voxpop.core.problem import Problem
@@ -27,7 +28,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     "sphere": SMALL,
     "camel": SMALL,
     "michalewicz": SMALL,
-    "light": {"horizon": 300, "data": str(LIGHT)},
+    "light": {"horizon": 300},
     "pricing": {"size": 15, "horizon": 300},
 }
 CONSTANTS = ("noise_std", "bias_std", "norm_bound", "horizon", "beta", "ridge")
@@ -98,12 +99,18 @@ def test_every_study_is_tested() -> None:
     ],
 )
 def test_a_trial_is_the_simulation_of_its_study_with_the_study_s_settings(study: str, policy: str) -> None:
-    data = LIGHT if study == "light" else None
-    options = Options(seed=5, size=STUDIES[study].get("size"), horizon=300, data=data)
-    scenario = make_scenario(study, options)
+    scenario = make_scenario(study, Options(seed=5, size=STUDIES[study].get("size"), horizon=300))
     settings = {} if policy == "mini-gp-opt" else {"alpha": scenario.settings["alpha"]}
     by_hand = simulate(scenario, make_policy(policy, ratio=scenario.settings["ratio"], **settings), seed=5)
     assert facts(trial_of(study, policy=policy, seed=5).run()) == facts(by_hand)
+
+
+def test_a_trial_reads_the_folder_that_it_names(tmp_path: Path) -> None:
+    folder = light_readings(tmp_path)
+    scenario = make_scenario("light", Options(seed=5, horizon=300, data=folder))
+    by_hand = facts(simulate(scenario, make_policy("dpbe", **scenario.settings), seed=5))
+    assert facts(trial_of("light", seed=5, data=str(folder)).run()) == by_hand
+    assert facts(trial_of("light", seed=5).run()) != by_hand
 
 
 def test_settings_chosen_here_go_before_the_study_s() -> None:
@@ -267,9 +274,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "trust model": ({"privacy": "centrl", "epsilon": 1.0}, "did you mean 'central'"),
     "private and alone": ({"policy": "gp-ucb", "privacy": "central", "epsilon": 1.0}, "use dpbe"),
     "a setting of others": ({"policy": "gp-ucb", "alpha": 0.5}, "'alpha'"),
-    "data": ({"study": "light", "size": None}, "--data FOLDER"),
     "no such data": ({"study": "light", "size": None, "data": "/nowhere"}, "/nowhere"),
-    "size of light": ({"study": "light", "data": str(LIGHT)}, "leave out the size of 12"),
+    "size of light": ({"study": "light"}, "leave out the size of 12"),
     # dropped in silence they would be a run that is not what was asked for
     "trust model without its epsilon": ({"privacy": "central"}, "epsilon"),
     "unknown trust model without epsilon": ({"privacy": "centrl"}, "central"),

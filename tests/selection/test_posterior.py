@@ -174,7 +174,7 @@ def test_corrected_batches_keep_the_variance_within_the_promised_ratio(
 def test_printed_batches_break_the_promised_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(12, ridge=0.01)
     first, *rest = batch_changes(monkeypatch, problem, 3000, 1.6, "printed")
-    assert first[1].max() == pytest.approx(101)  # SPEC errata 3: one round, 1 + 1/lambda
+    assert first[1].max() == pytest.approx(101)  # one round: 1 + 1/lambda, where lem:variance_ratio lacks the 1/lambda
     assert max(change.max() for length, change in rest if length > 1) > 10 * 1.6**2
 
 

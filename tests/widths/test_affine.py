@@ -21,7 +21,7 @@ ARMS, PULLS, COUNT = np.array([4, 1, 9, 6]), np.array([1, 5, 2, 40]), 3
 
 
 def noise_matrix(problem: Problem, arms: Indices, pulls: Indices, count: int) -> Array:
-    """(v^2 K + sigma^2 W^-1) / |U|, SPEC section 4."""
+    """(v^2 K + sigma^2 W^-1) / |U|, the covariance of the average's error."""
     K = gram(problem)[np.ix_(arms, arms)]
     return np.asarray((problem.bias_std**2 * K + problem.noise_std**2 * np.diag(1 / pulls)) / count)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption
+from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.cli.display import console, progress
 from voxpop.core.errors import InputError, require_integer
 from voxpop.lab.experiments import choose
@@ -23,7 +23,6 @@ from voxpop.lab.populations.light import load_light
 from voxpop.lab.sweep import Backend, sweep
 from voxpop.lab.trials import Trial
 
-LIGHT = Path("../shared/data/light")  # where the sensor data is looked for unless a folder is named
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
 
 
@@ -34,7 +33,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and rounds: every figure in minutes.")] = False,
     seeds: Annotated[int | None, typer.Option(help="How many runs of each setting.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures, tables and the report.")] = Path("voxpop-paper"),
-    data: Annotated[Path | None, typer.Option(help=f"The folder of the light-sensor data; {LIGHT} if there.")] = None,
+    data: DataOption = None,
     listing: Annotated[bool, typer.Option("--list", help="List the figures and tables, and stop.")] = False,
     backend: BackendOption = "local",
     address: AddressOption = None,
@@ -45,7 +44,7 @@ def reproduce(
     Without names, everything. A sweep that was interrupted goes on where it stopped when the same command is given
     again. Exits with 1 if a run failed.
     """
-    scale, notices = _scale(quick, seeds, data)
+    scale = _scale(quick, seeds, data)
     chosen = choose(names or [], scale)
     if listing:
         _list(chosen)
@@ -54,13 +53,11 @@ def reproduce(
     trials = list(dict.fromkeys(trial for exhibit in chosen for trial in exhibit.trials))
     out.mkdir(parents=True, exist_ok=True)
     records, failures = _run(trials, Journal(out / "runs.jsonl"), where)
-    for line in notices:
-        console.print(line, style="yellow", highlight=False)
     summary = [f"{trial.as_dict()}: {error}" for trial, error in failures.items()]
     parts = _present(chosen, records, out)
     if not parts:
         raise InputError(f"no figure could be made, for {len(failures)} of {len(trials)} runs failed: {summary[0]}")
-    notices += [f"failed: {line}" for line in summary]
+    notices = [f"failed: {line}" for line in summary]
     page = out / f"{_stem(names or [])}.html"
     write_report(parts, scale, len(records), notices, page)
     _show(parts)
@@ -77,19 +74,16 @@ def _stem(names: list[str]) -> str:
     return "selection" if names else "report"
 
 
-def _scale(quick: bool, seeds: int | None, data: Path | None) -> tuple[Scale, list[str]]:
-    """How much to run, and what the reader must know about it."""
-    scale, notices = (QUICK if quick else FULL), []
+def _scale(quick: bool, seeds: int | None, data: Path | None) -> Scale:
+    """Decide how much to run."""
+    scale = QUICK if quick else FULL
     if seeds is not None:
         require_integer("seeds", seeds, least=1)
         scale = replace(scale, seeds=seeds, note=scale.note.replace(f"{QUICK.seeds} seeds", f"{seeds} seeds"))
-    if data is None and not LIGHT.is_dir():
-        notices.append("The light-sensor study is left out: its data is not here; name its folder with --data FOLDER.")
-    else:
-        folder = data or LIGHT
-        load_light(folder)  # refused here if it is damaged, before hours of work
-        scale = replace(scale, data=str(folder.resolve()))
-    return scale, notices
+    if data is not None:
+        load_light(data)  # refused here if it is damaged, before hours of work
+        scale = replace(scale, data=str(data.resolve()))
+    return scale
 
 
 def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, RunSummary], dict[Trial, str]]:

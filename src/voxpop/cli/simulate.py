@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption
+from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.cli.display import console, errors, progress, show_phases, show_summary, watched
 from voxpop.cli.privacy import (
     CalibrationOption,
@@ -49,7 +48,7 @@ def simulate(
     noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None,
     bias_std: Annotated[float | None, typer.Option(help="v, how far people are from the population.")] = None,
     true_norm: Annotated[bool, typer.Option(help="Take the norm bound B from the truth, not from the paper.")] = False,
-    data: Annotated[Path | None, typer.Option(help="The folder of the light-sensor data.")] = None,
+    data: DataOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a run, and nothing else.")] = False,
     backend: BackendOption = "local",
     address: AddressOption = None,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 
-from voxpop.core.errors import InputError, require_choice
+from voxpop.core.errors import require_choice
 from voxpop.lab.experiments.exhibits import Exhibit, Scale
 
 
@@ -25,12 +24,10 @@ def choose(names: Iterable[str], scale: Scale) -> list[Exhibit]:
     """The exhibits of these names: `ablation`, `ablation/light`, or a label of the paper such as `fig:tradeoff`."""
     if not (names := list(names)):
         return all_exhibits(scale)
-    groups, possible = _groups(scale), _groups(replace(scale, data=scale.data or ""))
+    groups = _groups(scale)
     chosen: dict[str, Exhibit] = {}
     for name in names:
-        if require_choice("figure", name, possible) not in groups:
-            raise InputError(f"{name!r} needs the light-sensor data; name its folder with --data FOLDER")
-        chosen |= {exhibit.name: exhibit for exhibit in groups[name]}
+        chosen |= {exhibit.name: exhibit for exhibit in groups[require_choice("figure", name, groups)]}
     return list(chosen.values())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from voxpop.lab.experiments.drawing import COLOURS, draw_costs, draw_curves, panels
-from voxpop.lab.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
+from voxpop.lab.experiments.exhibits import STUDIES, Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
 from voxpop.lab.experiments.paper import COST
 
 FIGURES = {
@@ -38,7 +38,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             text="DPBE, DPBE-Fixed and DPBE-NoBatching are the paper's, to the letter; voxpop is the default policy. "
             "Shaded: one standard deviation over the runs. On the right every dot is a run.",
         )
-        for study in scale.studies
+        for study in STUDIES
     ]
 
 

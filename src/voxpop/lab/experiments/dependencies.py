@@ -12,11 +12,12 @@ from itertools import chain
 
 @dataclass(frozen=True)
 class Module:
-    """A module's name and its source code."""
+    """A module's name, its source code, and the figures that it ships in a CSV file of its own name."""
 
     name: str
     source: bytes
     is_package: bool
+    figures: bytes = b""
 
     @property
     def imported(self) -> set[str]:
@@ -35,7 +36,9 @@ def modules_of(name: str, folder: Traversable) -> dict[str, Module]:
             found[name] = Module(name, entry.read_bytes(), is_package=True)
         elif entry.name.endswith(".py"):
             module = f"{name}.{entry.name.removesuffix('.py')}"
-            found[module] = Module(module, entry.read_bytes(), is_package=False)
+            figures = folder.joinpath(entry.name.removesuffix("py") + "csv")
+            data = figures.read_bytes() if figures.is_file() else b""
+            found[module] = Module(module, entry.read_bytes(), is_package=False, figures=data)
     return found
 
 

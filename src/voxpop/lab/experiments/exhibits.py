@@ -29,13 +29,8 @@ class Scale:
     seeds: int = 20
     horizon: int = 40_000
     private_horizon: int = 1_000_000
-    data: str | None = None  # the folder of the light-sensor data
+    data: str | None = None  # a folder of light readings, in place of the shipped figures
     note: str = ""  # what to say on every figure
-
-    @property
-    def studies(self) -> tuple[str, ...]:
-        """The studies that can be run."""
-        return STUDIES if self.data is not None else tuple(name for name in STUDIES if name != "light")
 
     def trials(self, study: str, policy: str, **chosen: Any) -> tuple[Trial, ...]:
         """The same trial for every seed."""

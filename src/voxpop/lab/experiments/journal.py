@@ -113,5 +113,6 @@ def fingerprint() -> str:
     modules = modules_of("voxpop", files("voxpop"))
     digest = hashlib.sha256()
     for name in sorted(dependencies(perform.__module__, modules)):
-        digest.update(f"{name} {len(modules[name].source)}\n".encode() + modules[name].source)
+        source, figures = modules[name].source, modules[name].figures
+        digest.update(f"{name} {len(source)} {len(figures)}\n".encode() + source + figures)
     return digest.hexdigest()

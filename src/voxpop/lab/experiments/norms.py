@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from voxpop.lab.experiments.drawing import COLOURS, logarithmic, panels
-from voxpop.lab.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
+from voxpop.lab.experiments.exhibits import STUDIES, Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
 from voxpop.lab.scenarios import least_norm
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
@@ -18,7 +18,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     """All studies with both bounds; on `synthetic` they are the same."""
     series = {
         _key(study, name, norm): scale.trials(study, policy, true_norm=true)
-        for study in scale.studies
+        for study in STUDIES
         for name, policy in POLICIES.items()
         for norm, true in NORMS.items()
     }
@@ -28,7 +28,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title="The norm bound: the paper's B, and a valid one",
             labels=(),
             series=series,
-            present=partial(present, scale),
+            present=partial(present, scale.note),
             text="B = 1 is far too small for the benchmark functions and the sensors, so no width is valid there, the "
             "paper's or ours; the best action may be dropped. With the true norm of the function on the decision set "
             "every width is valid. voxpop's default notices a refuted bound and doubles it.",
@@ -40,27 +40,26 @@ def _key(study: str, name: str, norm: str) -> str:
     return f"{study}, {name}, {norm}"
 
 
-def present(scale: Scale, cells: Cells) -> Shown:
+def present(note: str, cells: Cells) -> Shown:
     """Bars of regret and numbers sent."""
-    studies = scale.studies
-    with panels(2, scale.note) as (figure, axes):
+    with panels(2, note) as (figure, axes):
         for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
             for place, (name, norm) in enumerate((n, m) for n in POLICIES for m in NORMS):
-                heights = [cells[_key(study, name, norm)].mean(field) for study in studies]
-                at = np.arange(len(studies)) + 0.2 * (place - 1.5)
+                heights = [cells[_key(study, name, norm)].mean(field) for study in STUDIES]
+                at = np.arange(len(STUDIES)) + 0.2 * (place - 1.5)
                 hatch = "//" if NORMS[norm] else ""
                 colour = COLOURS[name]
                 ax.bar(at, heights, 0.2, color=colour, alpha=0.55 if hatch else 1, hatch=hatch, label=f"{name}, {norm}")
             logarithmic(ax, "y")
-            ax.set_xticks(range(len(studies)), studies)
+            ax.set_xticks(range(len(STUDIES)), STUDIES)
             ax.set(title=title)
         axes[0].legend(fontsize=8)
-    return Shown(figure, [_table(studies, cells)], _findings(studies, cells))
+    return Shown(figure, [_table(cells)], _findings(cells))
 
 
-def _table(studies: tuple[str, ...], cells: Cells) -> Sheet:
+def _table(cells: Cells) -> Sheet:
     rows = []
-    for study in studies:
+    for study in STUDIES:
         scenario = cells[_key(study, "DPBE", "B of the paper")].trials[0].scenario()
         found = [cells[_key(study, name, norm)] for norm in NORMS for name in POLICIES]
         bounds = (scenario.problem.norm_bound, least_norm(scenario.problem, scenario.f))
@@ -78,9 +77,9 @@ def _table(studies: tuple[str, ...], cells: Cells) -> Sheet:
     return Sheet("Regret by norm bound", "", headings, rows)
 
 
-def _findings(studies: tuple[str, ...], cells: Cells) -> list[Finding]:
+def _findings(cells: Cells) -> list[Finding]:
     found = []
-    for study in studies:
+    for study in STUDIES:
         printed, ours = (cells[_key(study, name, "true norm")] for name in POLICIES)
         half = f"{study}: with a valid norm bound voxpop's default loses at most half of what DPBE loses"
         less = f"{study}: with a valid norm bound voxpop's default sends no more than DPBE"

@@ -1,4 +1,8 @@
-"""The paper's own numbers, as its tables print them."""
+"""The numbers of the paper, as its tables print them.
+
+Source: "(Private) Kernelized Bandits with Distributed Biased Feedback", SIGMETRICS '23
+(Proc. ACM Meas. Anal. Comput. Syst.).
+"""
 
 # tab:runtime and tab:communication_time_baseline: numbers sent, seconds
 COST = {

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from voxpop.lab.experiments.drawing import COLOURS, draw_costs, draw_curves, panels, shades
-from voxpop.lab.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
+from voxpop.lab.experiments.exhibits import STUDIES, Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
 from voxpop.lab.experiments.paper import ALPHAS, SECONDS
 from voxpop.lab.trials import Trial
 
@@ -47,7 +47,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "GP-UCB, BPE, mini-GP-Opt and BBKB treat a person's bias as noise. mini-GP-Opt and BBKB are not in the "
             "paper's figure. Right: every run.",
         )
-        for study in scale.studies
+        for study in STUDIES
     ]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from voxpop.lab import theory
 from voxpop.lab.experiments.drawing import COLOURS, PINK, TEAL, draw_curves, draw_trend, horizon_of, logarithmic, panels
 from voxpop.lab.experiments.exhibits import (
+    STUDIES,
     Cell,
     Cells,
     Exhibit,
@@ -64,7 +65,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "Dotted: without privacy. "
             + ("Grey: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
         )
-        for study in scale.studies
+        for study in STUDIES
     ]
 
 
