@@ -21,9 +21,9 @@ from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
 from voxpop.service.keys import new_key, sign
 from voxpop.service.shuffler.batches import Shuffler
-from voxpop.service.web.coordinator_app import Service
-from voxpop.service.web.guard import Buckets
-from voxpop.service.web.shuffler_app import ShufflerService
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.migrate import open_store
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -66,7 +66,7 @@ def test_the_coordinator_answers_as_documented(tmp_path: Path) -> None:
     token = site.invited()[0]["token"]
     keys = {"operator": KEY, "participant": new_key(), "token": token}
     headers = {role: {"authorization": f"Bearer {key}"} for role, key in keys.items()}
-    with served(Service(site.coordinator, SHUFFLER_KEY).guarded(Buckets(0, 1), 4096), "on") as url:
+    with served(CoordinatorApp(site.coordinator, SHUFFLER_KEY).guarded(RateLimit(0, 1), 4096), "on") as url:
         operations, seen = exercise(url, headers)
     assert operations == len(site.service.routes()) - 1  # all but the description itself
     assert {200, 404} <= seen
@@ -76,9 +76,9 @@ def test_the_coordinator_answers_as_documented(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_shuffler_answers_as_documented(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
-    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
+    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
     headers = {"token": {"authorization": f"Bearer {new_key()}"}}
-    with served(service.guarded(Buckets(0, 1), 4096)) as url:
+    with served(service.guarded(RateLimit(0, 1), 4096)) as url:
         operations, seen = exercise(url, headers)
     assert operations == len(service.routes()) - 1
     assert 200 in seen
