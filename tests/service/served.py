@@ -10,14 +10,16 @@ from typing import Literal
 import uvicorn
 from starlette.types import ASGIApp
 
-from voxpop.service.web.head_timeout import Impatient
+from voxpop.service.web.head_timeout import HeadTimeoutProtocol
 
 
 @contextmanager
 def served(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
     """Without its lifespan nothing runs in the background, and the test takes every step itself."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, http=Impatient, lifespan=lifespan))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, http=HeadTimeoutProtocol, lifespan=lifespan)
+    )
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:

@@ -47,7 +47,8 @@ def test_the_dashboard_lets_nobody_frame_or_extend_it(site: Site) -> None:
 
 
 def test_an_address_has_no_second_spelling(site: Site) -> None:
-    assert site.client.get("/healthz/").status_code == 404
+    for address in ("/healthz/", "/healthz%0A"):
+        assert site.client.get(address).status_code == 404
 
 
 def test_a_study_keeps_its_enrolment_code(site: Site) -> None:

@@ -11,14 +11,13 @@ import pytest
 
 from tests.service.test_http import BATCH, SHUFFLER_KEY, Site, sentence
 from tests.service.world import STUDY
-from voxpop.service import group_commit as writing
+from voxpop.service import group_commit
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.web import guard
-from voxpop.service.web import head_timeout as patience
-from voxpop.service.web.guard import Held
+from voxpop.service.web import body_limits, head_timeout
+from voxpop.service.web.body_limits import HeldBytes
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def _young(site: Site) -> Snapshot:
 
 
 def test_a_body_has_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(body_limits, "BODY_SECONDS", 0.2)
     site.collect()
     with talk(site, f"PUT /v1/studies/{STUDY}/phases/1/report", 17) as there:
         there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
@@ -87,7 +86,7 @@ def test_a_body_has_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_bodies_in_flight_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_HELD_OF_ONE", 1000)
+    monkeypatch.setattr(body_limits, "MOST_HELD_OF_ONE", 1000)
     site.collect()
     token = site.invited()[0]["token"]
     full = site.put(token, b'{"report": [0.5]' + b" " * 1000 + b"}")
@@ -98,18 +97,18 @@ def test_bodies_in_flight_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_held_is_given_back() -> None:
-    held = Held()
-    held.take("a", guard.MOST_HELD_OF_ONE)
+    held = HeldBytes()
+    held.take("a", body_limits.MOST_HELD_OF_ONE)
     with pytest.raises(Refusal):
         held.take("a", 1)
     held.take("b", 5)
-    held.give("a", guard.MOST_HELD_OF_ONE)
+    held.give("a", body_limits.MOST_HELD_OF_ONE)
     held.take("a", 1)
     assert held.total == 6
 
 
 def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MOST_BYTES", 100)
+    monkeypatch.setattr(group_commit, "MOST_BYTES", 100)
 
     async def run() -> list[object]:
         writer: GroupWriter[int, int] = GroupWriter(lambda items: items)
@@ -127,7 +126,7 @@ def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyP
 def test_a_request_that_does_not_come_is_not_waited_for(
     site: Site, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(head_timeout, "HEAD_SECONDS", 0.2)
     parts = urlsplit(str(site.client.base_url))
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=20) as there:
         there.sendall(said)
@@ -136,7 +135,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
 
 def test_a_kept_connection_may_be_idle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(head_timeout, "HEAD_SECONDS", 0.2)
     parts = urlsplit(str(site.client.base_url))
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=20) as there:
         for _ in range(2):

@@ -21,9 +21,9 @@ from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.coordinator_app import Service
-from voxpop.service.web.guard import Buckets
-from voxpop.service.web.shuffler_app import ShufflerService
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.migrate import open_store
 
 KEY, SHUFFLER_KEY = new_key(), b"k" * 40
@@ -47,9 +47,9 @@ class Site:
         self.clock = Clock()
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET, clock=self.clock)
         self.coordinator.add_operator("me", KEY)
-        self.service = Service(self.coordinator, SHUFFLER_KEY)
+        self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
         self.stack = ExitStack()
-        self.client = self.stack.enter_context(client_of(self.service.guarded(Buckets(rate, 3), 4096)))
+        self.client = self.stack.enter_context(client_of(self.service.guarded(RateLimit(rate, 3), 4096)))
         self.people = [new_key() for _ in range(20)]
 
     def close(self) -> None:
@@ -206,10 +206,10 @@ def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.Monke
 
 def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
-    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
+    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
     body = json.dumps({"coordinates": 1, "bits": 5, "size": 2, "tokens": [], "overdue": []}).encode()
     path = f"/v1/batches/{BATCH}"
-    with client_of(service.guarded(Buckets(0, 1), 4096)) as client:
+    with client_of(service.guarded(RateLimit(0, 1), 4096)) as client:
         for key, status in ((b"another", 401), (SHUFFLER_KEY, 200)):
             headers = {"content-type": "application/json", "x-voxpop-signature": sign(key, "PUT", path, body)}
             assert client.put(path, content=body, headers=headers).status_code == status
@@ -217,7 +217,7 @@ def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
     database.close()
 
 
-ROUTES = [(route.method, route.path, route.role) for route in Service(None).routes()]  # type: ignore[arg-type]
+ROUTES = [(route.method, route.path, route.role) for route in CoordinatorApp(None).routes()]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("method", "path", "role"), ROUTES)
@@ -259,7 +259,7 @@ def test_the_rate_is_limited_and_health_is_not(tmp_path: Path) -> None:
 
 def test_buckets_fill_again() -> None:
     clock = Clock()
-    buckets = Buckets(2.0, 3.0, clock)
+    buckets = RateLimit(2.0, 3.0, clock)
     assert [buckets.take("a") > 0 for _ in range(4)] == [False, False, False, True]
     assert buckets.take("b") == 0
     clock.now += 0.5
@@ -306,7 +306,7 @@ def test_no_report_key_or_token_is_in_any_log(tmp_path: Path) -> None:
     with redirect_stderr(heard):
         logs.set_up("debug")
         site = Site(tmp_path)
-        site.coordinator.context.note = logs.noter("coordinator")
+        site.coordinator.context.note = logs.event_logger("coordinator")
         site.collect()
         invitations = site.invited()
         value = 0.123456789
@@ -382,7 +382,7 @@ def test_studies_that_cannot_be(site: Site, change: dict[str, Any]) -> None:
 def test_ready_means_that_studies_move(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert site.client.get("/readyz").status_code == 503  # nothing runs in the background here
-    with client_of(Service(site.coordinator).guarded(Buckets(0, 1), 4096), "on") as client:
+    with client_of(CoordinatorApp(site.coordinator).guarded(RateLimit(0, 1), 4096), "on") as client:
         assert client.get("/readyz").json() == {"status": "ready"}
     site.close()
 
@@ -394,8 +394,8 @@ def test_the_dashboard_and_its_data(site: Site) -> None:
     assert "http://" not in page.text.replace("http://www.w3.org/2000/svg", "")
     seen = site.client.get(f"/v1/studies/{STUDY}/watch", headers=as_(KEY)).json()
     assert (seen["status"]["invited"], len(seen["lower"]), seen["ledger"]["releases"]) == (12, 6, 0)
-    open_one = Service(site.coordinator, open_dashboard=True)
-    with client_of(open_one.guarded(Buckets(0, 1), 4096)) as client:
+    open_one = CoordinatorApp(site.coordinator, open_dashboard=True)
+    with client_of(open_one.guarded(RateLimit(0, 1), 4096)) as client:
         assert client.get(f"/v1/studies/{STUDY}/watch").status_code == 200
         declared = client.get("/openapi.json").json()["paths"]["/v1/studies/{study}/watch"]["get"]
     assert declared["x-voxpop-role"] == "anyone"

@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -19,11 +20,19 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
+from voxpop.core import kernels
+from voxpop.core.kernels import Constant, Kernel, Linear, Matern, Precomputed, SquaredExponential
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Decisions
+from voxpop.policies import POLICIES, Policy, make_policy
+from voxpop.privacy import NoPrivacy
 from voxpop.service.keys import new_key, sign
 from voxpop.service.shuffler.batches import Shuffler
-from voxpop.service.web.coordinator_app import Service
-from voxpop.service.web.guard import Buckets
-from voxpop.service.web.shuffler_app import ShufflerService
+from voxpop.service.study.definition import Definition, Rules
+from voxpop.service.web.bodies.definition import StudyDefinition
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.migrate import open_store
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -66,7 +75,7 @@ def test_the_coordinator_answers_as_documented(tmp_path: Path) -> None:
     token = site.invited()[0]["token"]
     keys = {"operator": KEY, "participant": new_key(), "token": token}
     headers = {role: {"authorization": f"Bearer {key}"} for role, key in keys.items()}
-    with served(Service(site.coordinator, SHUFFLER_KEY).guarded(Buckets(0, 1), 4096), "on") as url:
+    with served(CoordinatorApp(site.coordinator, SHUFFLER_KEY).guarded(RateLimit(0, 1), 4096), "on") as url:
         operations, seen = exercise(url, headers)
     assert operations == len(site.service.routes()) - 1  # all but the description itself
     assert {200, 404} <= seen
@@ -76,10 +85,41 @@ def test_the_coordinator_answers_as_documented(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_shuffler_answers_as_documented(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
-    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
+    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
     headers = {"token": {"authorization": f"Bearer {new_key()}"}}
-    with served(service.guarded(Buckets(0, 1), 4096)) as url:
+    with served(service.guarded(RateLimit(0, 1), 4096)) as url:
         operations, seen = exercise(url, headers)
     assert operations == len(service.routes()) - 1
     assert 200 in seen
     database.close()
+
+
+KERNELS: list[Kernel] = [
+    SquaredExponential((0.3,)),
+    Matern(0.3, 1.5),
+    Linear(1.0, 0.5),
+    Constant(2.0),
+    Precomputed(np.eye(3)),
+    SquaredExponential(0.3) + Constant(1.0),
+    Matern(0.3) * Linear(1.0),
+    2 * SquaredExponential(0.3),
+]
+
+
+def described(kernel: Kernel, policy: Policy) -> StudyDefinition:
+    """The definition of a study as the document describes it; it holds nothing that the document does not name."""
+    decisions = Decisions([0.0, 1.0, 2.0], [{"colour": name} for name in ("red", "green", "blue")])
+    problem = Problem(decisions, kernel, 0.1, 0.1, norm_bound=1.0, horizon=31, prior_mean=[0.1, 0.2, 0.3])
+    made = Definition(problem, policy, NoPrivacy(), Rules(rounds_per_second=1.0))
+    return StudyDefinition.model_validate_json(json.dumps(made.as_dict()))
+
+
+def test_the_document_knows_every_kernel() -> None:
+    found = [described(kernel, make_policy("dpbe")).problem.kernel for kernel in KERNELS]
+    assert {kernel.type for kernel in found} == set(kernels.KERNELS)
+
+
+def test_the_document_knows_every_policy_of_a_service() -> None:
+    made = [make_policy(name, **({"users": 5} if name == "dpbe-fixed" else {})) for name in POLICIES]
+    found = [described(KERNELS[0], policy).policy.name for policy in made if policy.aggregates]
+    assert found == [policy.name for policy in made if policy.aggregates]

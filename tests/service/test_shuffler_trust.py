@@ -18,8 +18,8 @@ from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.service.web.guard import Buckets
-from voxpop.service.web.shuffler_app import ShufflerService
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import invitations, people, receipts, tokens, totals
 
@@ -67,12 +67,12 @@ def test_a_batch_of_too_few_is_refused(tmp_path: Path) -> None:
 
 def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
     database, token = open_store(str(tmp_path / "s.db"), "shuffler"), new_key()
-    service = ShufflerService(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEY)
+    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEY)
     service.shuffler.announce(BATCH, Batch(2, 1, 5), [hash_key(token)], [])
     good: dict[str, Any] = {"report": [3], "size": 2, "coordinates": 1, "bits": 5}
     headers = {"authorization": f"Bearer {token}"}
     path = f"/v1/batches/{BATCH}"
-    with served(service.guarded(Buckets(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
+    with served(service.guarded(RateLimit(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
 
         def put(document: dict[str, Any]) -> int:
             content = json.dumps(document)
@@ -121,7 +121,7 @@ def test_the_least_batch_is_a_setting(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started: list[ShufflerService] = []
+    started: list[ShufflerApp] = []
     monkeypatch.setattr(serve, "run", lambda service, settings: started.append(service))
     for name, value in {"VOXPOP_SHUFFLER_KEY": new_key(), **environment}.items():
         monkeypatch.setenv(name, value)
@@ -189,7 +189,7 @@ def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) 
             it.coordinator.take_total(request.url.path.split("/")[3], json.loads(request.content))
         return httpx.Response(status)
 
-    service = ShufflerService(shuffler, "http://coordinator", KEY)
+    service = ShufflerApp(shuffler, "http://coordinator", KEY)
     service._client = httpx.Client(transport=httpx.MockTransport(network))
     service._forward()
     service._forward()
@@ -298,9 +298,9 @@ def test_a_batch_that_is_refused_is_noted_and_nobody_is_asked(tmp_path: Path) ->
     notes: list[tuple[str, Any]] = []
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:
         shuffler.least_batch = 13
-        service = ShufflerService(shuffler, "http://127.0.0.1:1", KEY)
+        service = ShufflerApp(shuffler, "http://127.0.0.1:1", KEY)
         with (
-            served(service.guarded(Buckets(0, 1), 10**6)) as url,
+            served(service.guarded(RateLimit(0, 1), 10**6)) as url,
             httpx.Client() as client,
             world(str(tmp_path / "c.db"), definition(private("shuffle")), 30, shuffler) as it,
         ):

@@ -32,7 +32,7 @@ Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-F
 
 def need_service() -> None:
     """One sentence for those who installed the core alone."""
-    for name in ("alembic", "fastapi", "httpx", "prometheus_client", "pydantic_settings", "structlog", "uvicorn"):
+    for name in ("alembic", "httpx", "prometheus_client", "pydantic_settings", "starlette", "structlog", "uvicorn"):
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 

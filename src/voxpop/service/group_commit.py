@@ -1,7 +1,8 @@
-"""Group commit: whatever waits is done in one transaction, and each is answered after the commit.
+"""Group commit: everything that waits is stored in one transaction, and each caller is answered after the commit.
 
-A transaction that lasts costs a disk flush, however much is in it. One writer a process takes all requests that came
-in during the last flush, so that the more arrive the cheaper each becomes, and nobody waits longer than two flushes.
+A durable transaction costs a disk flush, however much is in it. One writer for each kind of request takes everything
+that arrived during the last flush. So the more requests arrive, the cheaper each becomes, and nobody waits longer than
+two flushes.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from voxpop.service.refusals import AWAY, Refusal
+from voxpop.service.refusals import DATABASE_AWAY, Refusal
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
 
-MOST_AT_ONCE = 500
-MOST_WAITING = 20_000
-MOST_BYTES = 64 * 2**20  # of all that wait
-BUSY = 8  # in one group: many callers at the same time
-GATHER = 0.004  # seconds
+MOST_AT_ONCE = 500  # items in one transaction
+MOST_WAITING = 20_000  # items
+MOST_BYTES = 64 * 2**20  # of all items that wait or are being stored
+BUSY = 8  # items in one group that show that many callers send at the same time
+GATHER = 0.004  # seconds to wait for the next group while it is busy
 
 
 class GroupWriter(Generic[Item, Verdict]):
-    """Stores items with a function that takes many at once and answers each."""
+    """Stores items with a function that takes a list of them and returns a verdict on each."""
 
     def __init__(self, store: Callable[[list[Item]], list[Verdict]]) -> None:
         self._store = store
@@ -34,7 +35,7 @@ class GroupWriter(Generic[Item, Verdict]):
         self._running: asyncio.Task[None] | None = None
 
     async def put(self, item: Item, size: int = 0) -> Verdict:
-        """Store an item of so many bytes; returns when it is durable."""
+        """Store an item of `size` bytes, and return its verdict when it is durable."""
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
             raise Refusal(503, "too many reports wait to be stored; send it again in a moment", retry_after=1)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
@@ -64,13 +65,13 @@ class GroupWriter(Generic[Item, Verdict]):
         loop = asyncio.get_running_loop()
         try:
             verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _ in batch])
-        except AWAY as error:  # the database is gone: each alone would only wait for it again
+        except DATABASE_AWAY as error:  # one at a time, each would only wait for the database again
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)
             return
         except Exception as error:
-            if len(batch) > 1:  # nobody suffers for another's request
+            if len(batch) > 1:  # one bad item must not spoil the others
                 for one in batch:
                     await self._write([one])
             elif not batch[0][1].done():

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, on standard error; what happened, and never a key, a token or a report."""
+"""Structured logs: one JSON object a line on standard error, with what happened but no key, token or report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from voxpop.core.errors import require_choice
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-class _Plain(logging.Handler):
-    """What libraries log, without their messages' arguments of unknown content: only where and how bad."""
+class _LibraryHandler(logging.Handler):
+    """Logs where and how badly a library complained, but not its message, which may quote anything."""
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger().log(record.levelno, "library", logger=record.name, line=record.lineno)
@@ -34,12 +34,12 @@ def set_up(level: str = "info") -> None:
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    logging.root.handlers[:] = [_Plain()]
+    logging.root.handlers[:] = [_LibraryHandler()]
     logging.root.setLevel(max(threshold, logging.WARNING))
 
 
-def noter(service: str) -> Callable[..., None]:
-    """The function with which a service notes what happens."""
+def event_logger(service: str) -> Callable[..., None]:
+    """Return the function with which a service logs an event: its kind, and values by name."""
     log = structlog.get_logger().bind(service=service)
 
     def note(event: str, **values: Any) -> None:
@@ -49,7 +49,7 @@ def noter(service: str) -> Callable[..., None]:
 
 
 def fault(event: str, error: BaseException, **values: Any) -> None:
-    """Note an unexpected error by its type and place: its message may quote what must not be logged."""
+    """Log an unexpected error by its type and place: its message may quote what must not be logged."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames[-6:]]
     structlog.get_logger().error(event, error=type(error).__name__, places=places, **values)

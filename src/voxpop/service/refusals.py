@@ -1,4 +1,4 @@
-"""A request that is refused: the status that says why to programs, and the sentence that says it to people."""
+"""Requests that are refused: a status for programs and one sentence for people."""
 
 from __future__ import annotations
 
@@ -9,37 +9,42 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 Answer = TypeVar("Answer")
-AWAY = (OperationalError, InterfaceError, NoConnectionError)  # the database is not there, or too busy
+DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError)  # it cannot be reached, or is too busy
 
 
 class Refusal(Exception):  # noqa: N818
-    """Answered with its status and one sentence; nothing was counted."""
+    """A request that is answered with a status and one sentence; nothing was counted."""
 
     def __init__(self, status: int, sentence: str, retry_after: float | None = None) -> None:
         super().__init__(sentence)
         self.status = status
         self.sentence = sentence
-        self.retry_after = retry_after
+        self.retry_after = retry_after  # seconds
 
 
 def no_study(study: str) -> Refusal:
-    """There is no study of that name."""
+    """Make the refusal for a study that does not exist."""
     return Refusal(404, f"there is no study {study!r}; check the name")
 
 
 def no_database() -> Refusal:
-    """The database does not answer; it may soon."""
+    """Make the refusal for a database that does not answer now, and may soon."""
     return Refusal(503, "the database does not answer; nothing was counted, try again in a moment", retry_after=2)
 
 
 def too_large(most: int) -> Refusal:
-    """The body does not fit."""
+    """Make the refusal for a body of more than `most` bytes."""
     return Refusal(413, f"the body is larger than {most} bytes; send less")
 
 
-def one(answers: Sequence[Answer | Refusal]) -> Answer:
-    """The only answer of many, or its refusal."""
-    (answer,) = answers
+def accepted(answer: Answer | Refusal) -> Answer:
+    """Return the answer, or raise it if it is a refusal."""
     if isinstance(answer, Refusal):
         raise answer
     return answer
+
+
+def one(answers: Sequence[Answer | Refusal]) -> Answer:
+    """Return the only answer of a list, or raise it if it is a refusal."""
+    (answer,) = answers
+    return accepted(answer)

@@ -1,4 +1,4 @@
-"""Starting the services."""
+"""Starting the services: from settings to a server that listens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import sqlalchemy as sa
 import uvicorn
 from sqlalchemy.dialects import postgresql, sqlite
-from starlette.types import ASGIApp
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
@@ -19,17 +18,17 @@ from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.coordinator_app import Service
-from voxpop.service.web.guard import Buckets
-from voxpop.service.web.head_timeout import MOST_CONNECTIONS, Impatient
-from voxpop.service.web.shuffler_app import ShufflerService
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.head_timeout import MOST_CONNECTIONS, HeadTimeoutProtocol
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import marks
 
 
-def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
-    """The coordinator that the settings describe."""
+def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
+    """Open the coordinator that the settings describe."""
     shuffler, key = None, settings.own_shuffler_key()
     if settings.shuffler_url is not None:
         if key is None:
@@ -39,21 +38,21 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> Service:
         shuffler = HttpShuffler(url, key, public)
     database = open_store(settings.database, "coordinator", migrate)
     secret = settings.own_secret()
-    _require_same(database, secret)
+    _require_same_secret(database, secret)
     coordinator = Coordinator(database, secret, shuffler)
-    service = Service(coordinator, key, settings.open_dashboard)
-    note = logs.noter("coordinator")
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard)
+    log = logs.event_logger("coordinator")
 
-    def noted(kind: str, **values: object) -> None:
-        note(kind, **values)
-        service.metrics.events.labels(kind).inc()
+    def note(kind: str, **values: object) -> None:
+        log(kind, **values)
+        app.telemetry.events.labels(kind).inc()
 
-    coordinator.context.note = noted
-    return service
+    coordinator.context.note = note
+    return app
 
 
-def _require_same(database: Database, secret: bytes) -> None:
-    """With another secret the tokens of open invitations would be others, and every report refused."""
+def _require_same_secret(database: Database, secret: bytes) -> None:
+    """Refuse another secret than before: the tokens of open invitations would be others, and every report refused."""
     mark = check_of(secret)
     with database.write() as connection:
         insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
@@ -67,8 +66,8 @@ def _require_same(database: Database, secret: bytes) -> None:
         )
 
 
-def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerService:
-    """The shuffler that the settings describe."""
+def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
+    """Open the shuffler that the settings describe."""
     key = settings.own_shuffler_key()
     if key is None:
         raise InputError("a shuffler needs the key it shares with its coordinator; set VOXPOP_SHUFFLER_KEY_FILE")
@@ -76,16 +75,15 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerService:
         raise InputError("a shuffler needs to know its coordinator; give --coordinator-url")
     url = require_url("coordinator_url", settings.coordinator_url)
     database = open_store(settings.database, "shuffler", migrate)
-    return ShufflerService(Shuffler(database, logs.noter("shuffler")), url, key)
+    return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key)
 
 
-def run(service: Service | ShufflerService, settings: Settings) -> None:
+def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
     """Serve until told to stop."""
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
     require_integer("max_body", settings.max_body, least=1024)
     port = require_integer("port", settings.port, least=0, most=65535)
-    app: ASGIApp = service.guarded(Buckets(settings.rate, settings.burst), settings.max_body)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
     for file in (settings.tls_cert, settings.tls_key):
@@ -95,7 +93,7 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
         _try_tls(settings.tls_cert, settings.tls_key)
     listener = _listen(settings.host, port)
     config = uvicorn.Config(
-        app,
+        app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -103,7 +101,7 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
         forwarded_allow_ips=settings.trusted_proxies or None,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
-        http=Impatient,
+        http=HeadTimeoutProtocol,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
@@ -112,7 +110,7 @@ def run(service: Service | ShufflerService, settings: Settings) -> None:
     sys.setswitchinterval(0.0002)  # an answer must not wait for a thread that plans a phase
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
-    logs.noter("service")("listening", url=f"{scheme}://{host}:{port}")
+    logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -1,4 +1,4 @@
-"""The dashboard: one page, nothing loaded from elsewhere, and the data it draws, which follows from the log."""
+"""The dashboard: one page that loads nothing from elsewhere, and the data it draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from voxpop.report.summary import describe
 from voxpop.service.study.coordinator import Coordinator
 
-# The page's own style and script are in it; it talks to its own coordinator and to nobody else.
+# Style and script are in the page, and it talks to its own coordinator only.
 PAGE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' "
@@ -21,8 +21,8 @@ PAGE_HEADERS = {
 }
 
 
-def watch(coordinator: Coordinator, study: str) -> dict[str, Any]:
-    """What there is to see of a study: from the log, and how far the current phase is."""
+def dashboard_data(coordinator: Coordinator, study: str) -> dict[str, Any]:
+    """Collect what there is to see of a study: what follows from its log, and how far the current phase is."""
     snapshot = coordinator.snapshots.current(study)
     state, problem = snapshot.state, snapshot.definition.problem
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
@@ -52,8 +52,8 @@ def watch(coordinator: Coordinator, study: str) -> dict[str, Any]:
 
 
 @cache
-def page(public: bool) -> str:
-    """The page itself."""
+def dashboard_page(public: bool) -> str:
+    """Render the page; a public one does not ask for a key."""
     from jinja2 import Environment
 
     text = (files("voxpop.service.web") / "dashboard.html.j2").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Connections that send no request in time are closed: uvicorn itself would wait for the rest of one for ever."""
+"""Closes connections that send no request in time: uvicorn itself waits without end for the rest of one."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ MOST_CONNECTIONS = 4000  # beyond, the answer is 503
 _Protocol: Any = AutoHTTPProtocol
 
 
-class Impatient(_Protocol):  # type: ignore[misc]
-    """uvicorn's protocol, with a time for every request's head; the guard has one for its body."""
+class HeadTimeoutProtocol(_Protocol):  # type: ignore[misc]
+    """uvicorn's protocol with a time limit on the head of every request; the guard limits the time of its body."""
 
-    _waiting: asyncio.TimerHandle | None = None
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait()
+        self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
-            self._wait()
+            self._start_head_timer()
         else:
-            self._stop()
+            self._stop_head_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._stop()
+        self._stop_head_timer()
         super().connection_lost(error)
 
-    def _wait(self) -> None:
-        if self._waiting is None:
-            self._waiting = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._end)
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._head_timed_out)
 
-    def _stop(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _end(self) -> None:
-        self._waiting = None
+    def _head_timed_out(self) -> None:
+        self._head_timer = None
         if not self.transport.is_closing():
             self.transport.close()

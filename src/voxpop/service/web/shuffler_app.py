@@ -1,17 +1,16 @@
-"""The shuffler over HTTP."""
+"""The shuffler over HTTP: its handlers, its routes, its application, and the task that forwards totals."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated
+from functools import cached_property
+from typing import Any
 
 import httpx
 import numpy as np
 import sqlalchemy as sa
-from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,14 +19,20 @@ from voxpop.privacy.batch import Batch
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, signed
-from voxpop.service.refusals import Refusal, one, too_large
+from voxpop.service.refusals import Refusal, accepted, too_large
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler, Verdict
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, RECEIPT
-from voxpop.service.web.guard import Buckets, Guard, Metrics
-from voxpop.service.web.routes import Gate, Role, Route, anyone, bearer, body_of, make_app, text_of
-from voxpop.service.web.standard_routes import schema, usual
-from voxpop.service.web.upload import NUMBER, REST
+from voxpop.service.web.bodies.replies import BatchProgress, Receipt
+from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, ShuffledReport
+from voxpop.service.web.endpoint import make_router
+from voxpop.service.web.guard import Guard
+from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body
+from voxpop.service.web.routes import Role, RoleCheck, Route
+from voxpop.service.web.standard_routes import standard_routes
+from voxpop.service.web.telemetry import Telemetry
+from voxpop.service.web.upload import most_bytes_of
 from voxpop.stores.schema import batches
 
 DESCRIPTION = (
@@ -35,42 +40,21 @@ DESCRIPTION = (
     'operation says in x-voxpop-role who may call it. Errors are {"error": one sentence}.'
 )
 RETRY = 1.0  # seconds between attempts to forward
-Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Announcement(BaseModel):
-    """A batch, the tokens that may send reports, and those whose time is over."""
-
-    model_config = ConfigDict(extra="forbid")
-    coordinates: int = Field(ge=1, le=100_000)
-    bits: int = Field(ge=1, le=10**9)
-    size: int = Field(ge=1, le=10**7)
-    tokens: list[Hash]
-    overdue: list[Hash]
-
-
-class Report(BaseModel):
-    """A report, and the batch for which the device made its noise."""
-
-    model_config = ConfigDict(extra="forbid")
-    report: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(min_length=1)
-    size: int = Field(ge=1, le=10**7)
-    coordinates: int = Field(ge=1, le=100_000)
-    bits: int = Field(ge=1, le=10**9)
-
-
-class ShufflerService:
-    """The handlers, and the task that forwards."""
+class ShufflerApp:
+    """The handlers of a shuffler, and what they share."""
 
     def __init__(self, shuffler: Shuffler, coordinator_url: str, key: bytes) -> None:
         self.shuffler, self.url, self.key = shuffler, coordinator_url, key
-        self.metrics = Metrics()
-        self.writer: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
+        self.telemetry = Telemetry()
+        self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
-        self._something = asyncio.Event()
+        self._counted = asyncio.Event()  # a report was counted, and a batch may be whole
         self._coordinates: dict[str, int] = {}  # by batch
 
     async def coordinator(self, request: Request) -> str:
+        """Check the coordinator's signature."""
         given = request.headers.get("x-voxpop-signature", "")
         path = request.scope["path"]
         if not SIGNATURE.fullmatch(given) or not signed(self.key, request.method, path, await request.body(), given):
@@ -78,46 +62,46 @@ class ShufflerService:
         return ""
 
     async def announce(self, request: Request, _: str) -> Response:
-        said = await body_of(request, Announcement)
+        said = await read_body(request, Announcement)
         fresh, overdue = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue))
-        name, batch = text_of(request, "batch"), Batch(said.size, said.coordinates, said.bits)
+        name, batch = path_text(request, "batch"), Batch(said.size, said.coordinates, said.bits)
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, batch, fresh, overdue))
 
     async def upload(self, request: Request, token: str) -> Response:
-        batch = text_of(request, "batch")
-        most = NUMBER * await self._room(batch) + REST
+        batch = path_text(request, "batch")
+        most = most_bytes_of(await self._coordinates_of(batch))
         if len(await request.body()) > most:  # before it is decoded
             raise too_large(most)
-        said = await body_of(request, Report)
-        body = np.array(said.report, dtype="<f8").tobytes()
-        report = EncodedReport(batch, token, body, Batch(said.size, said.coordinates, said.bits))
-        new = one([await self.writer.put(report, len(body))])
+        report = await read_body(request, ShuffledReport)
+        numbers = np.array(report.report, dtype="<f8").tobytes()
+        encoded = EncodedReport(batch, token, numbers, Batch(report.size, report.coordinates, report.bits))
+        new = accepted(await self.uploads.put(encoded, len(numbers)))
         if new:
-            self.metrics.reports.inc()
-            self._something.set()
+            self.telemetry.reports.inc()
+            self._counted.set()
         return JSONResponse({"status": "counted" if new else "counted before"}, 201 if new else 200)
 
-    async def _room(self, batch: str) -> int:
-        """The numbers that a report of this batch has."""
+    async def _coordinates_of(self, batch: str) -> int:
+        """Return the numbers that a report of this batch has, 0 if there is no such batch."""
         if batch not in self._coordinates:
             wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
 
-            def look() -> int | None:
+            def query() -> int | None:
                 with self.shuffler.database.read() as connection:
                     return connection.execute(wanted).scalar_one_or_none()
 
-            found = await run_in_threadpool(look)
+            found = await run_in_threadpool(query)
             if found is None:
-                return 0  # there is no such batch, as the caller will be told
+                return 0  # the upload itself will be refused for it
             self._coordinates[batch] = found
         return self._coordinates[batch]
 
     async def forward(self) -> None:
-        """Forward totals until they are taken, for ever."""
+        """Forward totals until they are taken; runs as long as the service."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._something.wait(), RETRY)
-            self._something.clear()
+                await asyncio.wait_for(self._counted.wait(), RETRY)
+            self._counted.clear()
             try:
                 await run_in_threadpool(self._forward)
             except Exception as error:  # the coordinator is away: it will be back
@@ -133,49 +117,51 @@ class ShufflerService:
             else:
                 self.shuffler.note("not_taken", status=answer.status_code)
 
+    # -- the application
+
     def routes(self) -> list[Route]:
-        """Every address of the shuffler."""
+        """Declare every route, the busiest first: the router tries them in this order."""
         batch = "/v1/batches/{batch}"
         return [
-            *usual(lambda: self.shuffler.database, self.metrics, lambda: None),
-            Route(
-                "PUT",
-                batch,
-                "coordinator",
-                self.announce,
-                "Announce a batch, new tokens, and tokens whose time is over; may be repeated.",
-                {200: schema(count=int, withdrawn=list, answered=list)},
-                (404, 409),
-                Announcement.model_json_schema(),
-                most_bytes=MOST_STUDY_BYTES,
-            ),
             Route(
                 "PUT",
                 batch + "/report",
                 "token",
                 self.upload,
                 "Upload the report of an invitation, with the people, coordinates and bits its noise was made for.",
-                {201: RECEIPT, 200: RECEIPT},
-                (403, 404, 409, 410, 503),
-                Report.model_json_schema(),
+                {201: Receipt, 200: Receipt},
+                (403, 404, 409, 410),
+                ShuffledReport,
             ),
+            Route(
+                "PUT",
+                batch,
+                "coordinator",
+                self.announce,
+                "Announce a batch, new tokens, and tokens whose time is over; may be repeated.",
+                {200: BatchProgress},
+                (404, 409),
+                Announcement,
+                most_bytes=MOST_STUDY_BYTES,
+            ),
+            *standard_routes(lambda: self.shuffler.database, self.telemetry, lambda: None, lambda: self.document),
         ]
 
-    def app(self) -> FastAPI:
-        """The application without its guard."""
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        return openapi_document("voxpop shuffler", DESCRIPTION, self.routes())
 
-        @asynccontextmanager
-        async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-            forwarding = asyncio.create_task(self.forward())
-            yield
-            forwarding.cancel()
-            await asyncio.gather(forwarding, return_exceptions=True)
-            await self.writer.close()
+    def guarded(self, rate_limit: RateLimit, most_bytes: int) -> Guard:
+        """Make the ASGI application, with the guard before its routes."""
+        checks: dict[Role, RoleCheck] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
+        router = make_router(self.routes(), checks, most_bytes, self._lifespan)
+        return Guard(router, self.telemetry, rate_limit, most_bytes)
 
-        gates: dict[Role, Gate] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
-        return make_app("voxpop shuffler", DESCRIPTION, self.routes(), gates, openapi_url=None, lifespan=lifespan)
-
-    def guarded(self, buckets: Buckets, most_bytes: int) -> Guard:
-        """The application as it meets the world."""
-        larger = {f"{r.method} {r.path}": r.most_bytes for r in self.routes() if r.most_bytes is not None}
-        return Guard(self.app(), self.metrics, buckets, most_bytes, larger)
+    @asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        forwarding = asyncio.create_task(self.forward())
+        yield
+        forwarding.cancel()
+        await asyncio.gather(forwarding, return_exceptions=True)
+        await self.uploads.close()

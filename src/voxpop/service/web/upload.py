@@ -1,60 +1,50 @@
-"""Uploads, straight from the server: on the one busy route a framework's comfort would cost more than the work."""
+"""The endpoint for reports, without the comforts of a framework, which would cost more than the work on this route."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
 from voxpop.service.refusals import Refusal, too_large
 from voxpop.service.reports import decode
-from voxpop.service.web.routes import Route, bearer_of, require_json
+from voxpop.service.web.body_limits import announced_length
+from voxpop.service.web.request_parts import bearer_key, require_json
+from voxpop.service.web.routes import ReportUpload
 
-COUNTED = b'{"status":"counted"}'
-BEFORE = b'{"status":"counted before"}'
-NUMBER = 32  # bytes of JSON that a number of a report may take
-REST = 1024  # and everything around the numbers
-
-Room = Callable[[re.Match[str], bool], Awaitable[int]]  # numbers of a report there; True: look again
+NUMBER_BYTES = 32  # that a number of a report may take as JSON
+OTHER_BYTES = 1024  # for everything around the numbers
 
 
-class Direct:
-    """The ASGI application of one upload route; refusals are raised, for the guard to answer."""
+class UploadEndpoint:
+    """The ASGI application of an upload route; refusals are raised for the guard to answer."""
 
-    def __init__(self, route: Route, count: Callable[[re.Match[str], str, bytes], Awaitable[bool]], room: Room) -> None:
-        self.route, self._room = route, room
-        self.pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path))
-        self._count = count
+    def __init__(self, path: str, upload: ReportUpload, most_bytes: int) -> None:
+        self.path, self._upload, self._most_bytes = path, upload, most_bytes
 
-    def match(self, scope: Scope) -> re.Match[str] | None:
-        """Whether it is for this route."""
-        return self.pattern.fullmatch(scope["path"]) if scope["method"] == self.route.method else None
-
-    async def __call__(self, match: re.Match[str], scope: Scope, receive: Receive, send: Send, most: int) -> None:
-        scope["route"] = self.route
-        authorization = kind = b""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        authorization = content_type = b""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 authorization = value
             elif name == b"content-type":
-                kind = value
-        token = bearer_of(authorization.decode("latin-1"))
-        require_json(kind.decode("latin-1"))
-        new = await self._count(match, token, decode(await self._body(match, scope, receive, most)))
-        body = COUNTED if new else BEFORE
-        await send({"type": "http.response.start", "status": 201 if new else 200, "headers": _HEADERS[new]})
-        await send({"type": "http.response.body", "body": body})
+                content_type = value
+        token = bearer_key(authorization.decode("latin-1"))
+        require_json(content_type.decode("latin-1"))
+        report = decode(await self._body(scope, receive))
+        new = await self._upload.count(scope["path_params"], token, report)
+        start, body = RECEIPTS[new]
+        await send(start)
+        await send(body)
 
-    async def _body(self, match: re.Match[str], scope: Scope, receive: Receive, most: int) -> bytes:
-        """The body, if it can be one of the reports expected there: no more is read, and nothing longer decoded."""
-        limit = min(most, NUMBER * await self._room(match, False) + REST)
-        length = _length(scope)
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """Read the body if it can be a report: nothing longer is read to its end, or decoded."""
+        limit = await self._limit(scope, False)
+        length = announced_length(scope)
         parts, seen = [], 0
         while True:
-            if max(seen, length) > limit:  # a phase may have been opened elsewhere a moment ago
-                limit = min(most, NUMBER * await self._room(match, True) + REST)
+            if max(seen, length) > limit:  # another coordinator may have opened a phase a moment ago
+                limit = await self._limit(scope, True)
                 if max(seen, length) > limit:
                     raise too_large(limit)
             message: Message = await receive()
@@ -65,25 +55,19 @@ class Direct:
             if not message.get("more_body", False) and seen <= limit:
                 return b"".join(parts)
 
-
-def _length(scope: Scope) -> int:
-    """How long the body is by its own word; 0 if it does not say."""
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            if not value.isdigit() or len(value) > 18:
-                raise Refusal(413, "the length of the body is not a number; send less")
-            return int(value)
-    return 0
+    async def _limit(self, scope: Scope, again: bool) -> int:
+        return min(self._most_bytes, most_bytes_of(await self._upload.most_numbers(scope["path_params"], again)))
 
 
-def require_short(scope: Scope, most: int) -> None:
-    """Refuse a body that is too long by its own word."""
-    if _length(scope) > most:
-        raise too_large(most)
+def most_bytes_of(numbers: int) -> int:
+    """Return how long the body of a report with this many numbers may be."""
+    return NUMBER_BYTES * numbers + OTHER_BYTES
 
 
-def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+def _receipt(status: int, body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    start = {"type": "http.response.start", "status": status, "headers": headers}
+    return start, {"type": "http.response.body", "body": body}
 
 
-_HEADERS: dict[bool, Any] = {True: _headers(COUNTED), False: _headers(BEFORE)}
+RECEIPTS = {True: _receipt(201, b'{"status":"counted"}'), False: _receipt(200, b'{"status":"counted before"}')}

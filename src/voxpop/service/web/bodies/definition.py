@@ -1,0 +1,132 @@
+"""The definition of a study: what an operator sends to create it, and the first event of its log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from voxpop.core.kernels import Constant, Linear, Matern, SquaredExponential
+from voxpop.policies.dpbe import DPBE
+from voxpop.privacy import Private
+from voxpop.service.study.definition import Rules
+from voxpop.service.web.bodies.base import Body, Count, Matrix, Numbers, Positive, TrustModel
+
+
+class ScaledKernel(Body):
+    """A multiple of a kernel."""
+
+    type: Literal["scaled"]
+    kernel: Kernel
+    scale: float
+
+
+class PairKernel(Body):
+    """The sum or the product of two kernels."""
+
+    type: Literal["sum", "product"]
+    left: Kernel
+    right: Kernel
+
+
+class SquaredExponentialKernel(Body):
+    """A kernel for smooth functions."""
+
+    type: Literal["squared-exponential"]
+    length_scale: Positive | tuple[Positive, ...] = SquaredExponential.length_scale
+
+
+class MaternKernel(Body):
+    """A kernel for rougher functions."""
+
+    type: Literal["matern"]
+    length_scale: Positive | tuple[Positive, ...] = Matern.length_scale
+    nu: float = Matern.nu
+
+
+class LinearKernel(Body):
+    """A kernel for linear functions."""
+
+    type: Literal["linear"]
+    length_scale: Positive | tuple[Positive, ...] = Linear.length_scale
+    offset: float = Linear.offset
+
+
+class ConstantKernel(Body):
+    """A kernel for constant functions."""
+
+    type: Literal["constant"]
+    value: float = Constant.value
+
+
+class PrecomputedKernel(Body):
+    """A kernel given by its values for all pairs of actions."""
+
+    type: Literal["precomputed"]
+    matrix: Matrix
+
+
+Kernel = Annotated[
+    SquaredExponentialKernel
+    | MaternKernel
+    | LinearKernel
+    | ConstantKernel
+    | PrecomputedKernel
+    | PairKernel
+    | ScaledKernel,
+    Field(discriminator="type"),
+]
+
+
+class Problem(Body):
+    """What is known before the first question is asked."""
+
+    points: Matrix = Field(description="An action a row, in the coordinates of the kernel.")
+    labels: list[dict[str, Any]] | None = Field(description="What people call each action.")
+    kernel: Kernel
+    noise_std: Positive
+    bias_std: Positive
+    norm_bound: Positive
+    horizon: int = Field(ge=1, le=10**15)
+    prior_mean: float | Numbers = 0.0
+    beta: float | None = None
+    ridge: float | None = None
+
+
+class Policy(Body):
+    """Which actions are played, and how many people are asked."""
+
+    name: Literal["dpbe", "dpbe-paper", "dpbe-fixed", "dpbe-nobatching"]
+    alpha: Positive = DPBE.alpha
+    ratio: float = Field(DPBE.ratio, gt=1)
+    width: Literal["affine", "printed"] = DPBE.width
+    batches: Literal["corrected", "printed", "single"] = DPBE.batches
+    intersect: bool = DPBE.intersect
+    compare: bool = DPBE.compare
+    users: int | None = Field(DPBE.users, ge=1)
+
+
+class NoPrivacyModel(Body):
+    """People trust the operator with their averages."""
+
+    model: Literal["none"]
+
+
+class PrivacyModel(Body):
+    """What everybody is promised, and whom they need to trust for it."""
+
+    model: TrustModel
+    epsilon: Positive
+    delta: Positive = Private.delta
+    calibration: Literal["exact", "paper"] = "exact"
+    floor: Count | None = Field(Private.floor, description="The least number of people a phase.")
+
+
+class StudyDefinition(Body):
+    """Everything a study is made of; `voxpop study create` makes it from a study file."""
+
+    problem: Problem
+    policy: Policy
+    privacy: Annotated[NoPrivacyModel | PrivacyModel, Field(discriminator="model")]
+    rules: Rules
+    reward: str

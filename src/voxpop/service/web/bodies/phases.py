@@ -1,0 +1,161 @@
+"""The phases of a study: what devices are told of one, and what the log keeps of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from voxpop.service.web.bodies.base import Body, Count, Decision, Matrix, Numbers, Positive
+from voxpop.service.web.bodies.definition import StudyDefinition
+
+
+class Plan(Body):
+    """What is played in a phase, and how many people are asked after it."""
+
+    phase: int = Field(ge=1)
+    arms: list[Count] = Field(description="The actions that are played, by index.")
+    pulls: list[Count] = Field(description="For how many rounds each is played.")
+    participants: Count
+    reference: Count = Field(description="The action with which every other is compared.")
+    reports: Literal["averages", "rounds"]
+
+
+class LedgerEntry(Body):
+    """What one release costs a person in privacy."""
+
+    mechanism: str
+    users: Count
+    epsilon: float | None = Field(description="null if nothing is promised.")
+    delta: float
+    multiplier: float | None
+    phase: Count
+    people: list[str]
+    guaranteed: bool
+
+
+class Ball(Body):
+    """What answers are clipped to: |z| <= radius, where root z = answers - centre."""
+
+    metric: str
+    centre: Numbers
+    root: Matrix = Field(description="Lower triangular.")
+    radius: float | None = Field(description="null if it is infinite.")
+    tail: tuple[Numbers, Numbers] = Field(description="How the coordinator accounts for clipping; empty for devices.")
+
+
+class Encoding(Body):
+    """How a coordinate is encoded in the shuffle model."""
+
+    levels: int = Field(ge=1, description="g")
+    trials: int = Field(ge=1, description="b")
+    chance: float = Field(gt=0, lt=1, description="p")
+    users: int = Field(ge=1, description="The people for whom the noise is enough.")
+
+
+class PlainRelease(Body):
+    """Averages are sent as they are."""
+
+    model: Literal["none"]
+    step: Positive
+    arms: int = Field(ge=1)
+
+
+class AdditiveRelease(Body):
+    """Noise is added by the coordinator (central) or by every device (local)."""
+
+    model: Literal["central", "local"]
+    ball: Ball
+    beta: float
+    cost: LedgerEntry
+    step: Positive
+    std: float = Field(ge=0)
+
+
+class ShuffledRelease(Body):
+    """Every device adds a share of the noise."""
+
+    model: Literal["shuffle"]
+    ball: Ball
+    beta: float
+    cost: LedgerEntry
+    encoding: Encoding
+
+
+Release = Annotated[PlainRelease | AdditiveRelease | ShuffledRelease, Field(discriminator="model")]
+
+
+class DevicePhase(Body):
+    """What a device needs to know of a phase to make its report."""
+
+    phase: int = Field(ge=1)
+    arms: list[Count]
+    decisions: list[Decision]
+    rounds: list[Count]
+    release: Release
+
+
+class Feedback(Body):
+    """The average of everybody who answered, and what privacy did to it."""
+
+    mean: Numbers
+    count: Count
+    noise: Matrix | None
+    clipping: Matrix | None
+    printed: bool
+
+
+class OpenedPhase(Body):
+    """The plan of a phase and the public constants of its release."""
+
+    plan: Plan
+    release: Release
+
+
+class ClosedPhase(Body):
+    """The release of a phase and its entry in the ledger."""
+
+    feedback: Feedback
+    entry: LedgerEntry
+
+
+class Nothing(Body):
+    """An empty object."""
+
+
+class Event(Body):
+    """An event of the log."""
+
+    seq: Count
+    at: float = Field(description="Seconds since 1970 by the clock of the coordinator that appended it.")
+
+
+class CreatedEvent(Event):
+    """The study was created."""
+
+    kind: Literal["created"]
+    body: StudyDefinition
+
+
+class OpenedEvent(Event):
+    """A phase was planned."""
+
+    kind: Literal["opened"]
+    body: OpenedPhase
+
+
+class ClosedEvent(Event):
+    """A phase was released."""
+
+    kind: Literal["closed"]
+    body: ClosedPhase
+
+
+class FinishedEvent(Event):
+    """There is nothing left to learn."""
+
+    kind: Literal["finished"]
+    body: Nothing
+
+
+LogEvent = Annotated[CreatedEvent | OpenedEvent | ClosedEvent | FinishedEvent, Field(discriminator="kind")]

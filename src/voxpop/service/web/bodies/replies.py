@@ -1,0 +1,207 @@
+"""The bodies of replies."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, RootModel
+
+from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Numbers, Stage, TrustModel
+from voxpop.service.web.bodies.phases import DevicePhase, LogEvent
+
+
+class Error(Body):
+    """Why a request was refused, in one sentence."""
+
+    error: str
+
+
+class Alive(Body):
+    """The process lives."""
+
+    status: Literal["alive"]
+
+
+class Ready(Body):
+    """The service can work."""
+
+    status: Literal["ready"]
+
+
+class OpenAPIInfo(Body):
+    """What the document is about."""
+
+    title: str
+    version: str
+    description: str
+
+
+class OpenAPI(Body):
+    """An OpenAPI document."""
+
+    openapi: Literal["3.1.0"]
+    info: OpenAPIInfo
+    paths: dict[str, Any]
+    components: dict[str, Any]
+
+
+class StudyCreated(Body):
+    """The name of the study."""
+
+    study: str
+
+
+class StudyNames(Body):
+    """The names of all studies."""
+
+    studies: list[str]
+
+
+class BestDecision(Body):
+    """The best decision so far."""
+
+    index: Count
+    decision: Decision
+
+
+class Status(Body):
+    """How far a study is."""
+
+    study: str
+    stage: Stage
+    phase: Count
+    rounds: Count = Field(description="Of the phase.")
+    played: Count = Field(description="Of these rounds.")
+    participants: Count = Field(description="People whose reports the phase needs.")
+    answered: Count
+    invited: Count = Field(description="People who have not answered yet.")
+    short: Count = Field(description="People who are missing because too few have registered.")
+    registered: Count
+    never_asked: Count
+    active: Count = Field(description="Actions that can still be best.")
+    best: BestDecision
+
+
+class Log(Body):
+    """The events of a study."""
+
+    events: list[LogEvent]
+
+
+class WatchedPhase(Body):
+    """A closed phase."""
+
+    phase: Count
+    rounds: Count
+    arms: Count
+    people: Count
+    active: Count
+    width: float
+
+
+class PrivacySummary(Body):
+    """What people are promised; null where nothing is."""
+
+    privacy: Literal["none"] | TrustModel
+    epsilon: float | None
+    delta: float | None
+    calibration: str | None
+    caveats: list[str]
+
+
+class LedgerTotals(Body):
+    """What all releases together cost the person who is exposed the most."""
+
+    releases: Count
+    users: Count
+    epsilon: float | None = Field(description="null if nothing is promised.")
+    delta: float
+    guaranteed: bool
+
+
+class Watch(Body):
+    """What the dashboard draws."""
+
+    status: Status
+    reward: str
+    privacy: PrivacySummary
+    phases: list[WatchedPhase]
+    actions: list[str]
+    lower: Numbers
+    upper: Numbers
+    active: list[Count]
+    asked: list[Count]
+    ledger: LedgerTotals
+    budget: float | None
+
+
+class CurrentDecision(Body):
+    """The decision in force."""
+
+    phase: Count
+    stage: Stage
+    index: Count
+    decision: Decision
+    rounds: Count = Field(description="For how many more rounds it is in force.")
+
+
+class RoundsCounted(Body):
+    """The rounds that were counted now, and those played in the phase so far."""
+
+    counted: Count
+    played: Count
+
+
+class Registered(Body):
+    """The participant is registered."""
+
+    status: Literal["registered"]
+
+
+class Invitation(Body):
+    """The participant is invited to send a report."""
+
+    invited: Literal[True]
+    token: str
+    upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
+    seconds_left: float = Field(ge=0)
+    phase: DevicePhase
+
+
+class Waiting(Body):
+    """The participant is not invited now, and may be later."""
+
+    invited: Literal[False]
+    status: Literal["waiting"]
+    participations: Count = Field(description="How often the participant took part.")
+
+
+class NotNeeded(Body):
+    """The participant has answered in this phase, or the study is over."""
+
+    invited: Literal[False]
+    status: Literal["answered", "finished"]
+
+
+class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
+    """Whether the participant is invited, and what the device needs then."""
+
+
+class Receipt(Body):
+    """The report is stored, now or by an earlier request."""
+
+    status: Literal["counted", "counted before"]
+
+
+class Taken(Body):
+    """The total is stored."""
+
+    status: Literal["taken"]
+
+
+class BatchProgress(Body):
+    """How far a batch is."""
+
+    count: Count = Field(description="Reports so far.")
+    withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
+    answered: list[Hash] = Field(description="Of the overdue tokens, those that had answered.")

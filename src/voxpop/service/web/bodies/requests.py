@@ -1,0 +1,76 @@
+"""The bodies of requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from voxpop.service.study.coordinator import MOST_ROUNDS
+from voxpop.service.web.bodies.base import Body, Hash, Numbers
+from voxpop.service.web.bodies.definition import StudyDefinition
+
+MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of what coordinator and shuffler send each other
+
+People = Annotated[int, Field(ge=1, le=10**7)]
+Coordinates = Annotated[int, Field(ge=1, le=100_000)]
+Bits = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class _DocumentedAs:
+    """Describes a field by a model that does not validate it: `Definition.of` does, in the command line's words."""
+
+    def __init__(self, model: type[Body]) -> None:
+        self._model = model
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(self._model.__pydantic_core_schema__)
+
+
+class NewStudy(Body):
+    """A study to create."""
+
+    definition: Annotated[dict[str, Any], _DocumentedAs(StudyDefinition)]
+    enrolment_code: str | None = Field(None, min_length=8, max_length=128)
+
+
+class Rounds(Body):
+    """Rounds that an application played."""
+
+    phase: int = Field(ge=1, le=1000)
+    rounds: int = Field(ge=1, le=MOST_ROUNDS)
+
+
+class Report(Body):
+    """A report: one number for each arm."""
+
+    report: Numbers = Field(min_length=1)
+
+
+class ShuffledReport(Body):
+    """A report, and the batch for which the device made its noise."""
+
+    report: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(min_length=1)
+    size: People
+    coordinates: Coordinates
+    bits: Bits
+
+
+class Announcement(Body):
+    """A batch, the tokens that may send reports, and those whose time is over."""
+
+    coordinates: Coordinates
+    bits: Bits
+    size: People
+    tokens: list[Hash]
+    overdue: list[Hash]
+
+
+class Total(Body):
+    """The total of a batch, as a shuffler forwards it."""
+
+    count: int = Field(ge=1)
+    total: list[int]
+    tokens: list[str]

@@ -1,0 +1,60 @@
+"""From declared routes to a router: every endpoint checks the length of the body and the role before its handler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from starlette import routing
+from starlette.requests import Request
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
+
+from voxpop.service.web.body_limits import cut_off, require_short
+from voxpop.service.web.request_parts import require_json
+from voxpop.service.web.routes import Handler, ReportUpload, Role, RoleCheck, Route
+from voxpop.service.web.upload import UploadEndpoint
+
+
+class Endpoint:
+    """The ASGI application of one route; whoever does not have its role does not reach its handler."""
+
+    def __init__(self, route: Route, handler: Handler, check: RoleCheck, most_bytes: int) -> None:
+        self.path, self._handler, self._check, self._most_bytes = route.path, handler, check, most_bytes
+        self._takes_body = route.body is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        require_short(scope, self._most_bytes)
+        request = Request(scope, cut_off(receive, self._most_bytes))
+        caller = await self._check(request)
+        if self._takes_body:
+            require_json(request.headers.get("content-type", ""))
+        response = await self._handler(request, caller)
+        await response(scope, receive, send)
+
+
+def make_router(
+    routes: list[Route], checks: Mapping[Role, RoleCheck], most_bytes: int, lifespan: Lifespan[Any]
+) -> routing.Router:
+    """Make the router of these routes; bodies may have `most_bytes` where a route does not say otherwise."""
+    made = [_made(route, checks, most_bytes if route.most_bytes is None else route.most_bytes) for route in routes]
+    # An address has one spelling only: signatures and metrics are about it.
+    return routing.Router(made, redirect_slashes=False, lifespan=lifespan)
+
+
+class _ExactRoute(routing.Route):
+    """A route of one method and one spelling: Starlette adds HEAD to GET, and lets an address end in a newline."""
+
+    def __init__(self, path: str, endpoint: ASGIApp, method: str) -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.methods = {method}
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
+
+
+def _made(route: Route, checks: Mapping[Role, RoleCheck], most_bytes: int) -> _ExactRoute:
+    endpoint: Endpoint | UploadEndpoint
+    if isinstance(route.handler, ReportUpload):
+        endpoint = UploadEndpoint(route.path, route.handler, most_bytes)
+    else:
+        endpoint = Endpoint(route, route.handler, checks[route.role], most_bytes)
+    return _ExactRoute(route.path, endpoint, route.method)

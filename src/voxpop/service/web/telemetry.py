@@ -1,0 +1,37 @@
+"""What a service counts and logs about its requests; no label says anything about a study or a person."""
+
+from __future__ import annotations
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH")
+SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)  # bounds of the histogram
+
+
+class Telemetry:
+    """Prometheus metrics of one service, and a log line for every request."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self._requests = Counter("voxpop_requests", "Requests answered", labels, registry=self.registry)
+        self._seconds = Histogram(
+            "voxpop_request_seconds", "Time to answer", ("route",), buckets=SECONDS, registry=self.registry
+        )
+        self.reports = Counter("voxpop_reports", "Reports counted", registry=self.registry)
+        self.events = Counter("voxpop_events", "What moved studies on", ("kind",), registry=self.registry)
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking labels up is slow
+        self._log = structlog.get_logger().bind()
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count and log a request. `route` is the route's pattern: an address may hold what must not be logged."""
+        method = method if method in METHODS else "other"
+        key = method, route, status
+        if key not in self._known:
+            self._known[key] = self._requests.labels(method, route, str(status)), self._seconds.labels(route)
+        requests, histogram = self._known[key]
+        requests.inc()
+        histogram.observe(seconds)
+        log = self._log.debug if status < 400 else self._log.info
+        log("request", method=method, route=route, status=status, seconds=round(seconds, 4))

@@ -1,0 +1,158 @@
+"""Every reply of both services, in a study that runs from its creation to its end, is what the documents say."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import schemathesis
+
+from tests.service.served import served
+from tests.service.test_http import KEY, SHUFFLER_KEY, as_
+from tests.service.world import SECRET, STUDY, definition, private
+from voxpop.formats.releases import release_from_dict
+from voxpop.privacy import Simulated
+from voxpop.service.keys import new_key
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.shuffler.signed_http import HttpShuffler, send
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.shuffler_app import ShufflerApp
+from voxpop.stores.migrate import open_store
+
+Reply = tuple[str, str, int]  # method, path, status
+
+
+class Services:
+    """A coordinator, a shuffler, and a client that holds every reply against the document of who sent it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.client = httpx.Client(timeout=30, event_hooks={"response": [self._check]})
+        self.seen: set[Reply] = set()
+        self._operations: dict[str, list[tuple[re.Pattern[str], Any]]] = {}  # by address
+        self._stack = ExitStack()
+        self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET)
+        self.coordinator.add_operator("me", KEY)
+        self._mine = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
+        self.url = self.serve(self._mine, self._stack)
+        self.shuffler = Shuffler(open_store(str(folder / "s.db"), "shuffler"), lambda kind, **values: None)
+        self._theirs = ShufflerApp(self.shuffler, self.url, SHUFFLER_KEY)
+        self._theirs._client = self.client
+        self.shuffler_url = self.serve(self._theirs, self._stack)
+        self.coordinator.context.shuffler = HttpShuffler(
+            self.shuffler_url, SHUFFLER_KEY, self.shuffler_url, self.client
+        )
+
+    def serve(self, app: CoordinatorApp | ShufflerApp, stack: ExitStack, **named: Any) -> str:
+        url = stack.enter_context(served(app.guarded(RateLimit(0, 1), 2**20), **named))
+        document = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        self._operations[url] = [
+            (re.compile(re.sub(r"{\w+}", "[^/]+", path)), document[path][method])
+            for path, methods in document.raw_schema["paths"].items()
+            for method in methods
+        ]
+        return url
+
+    def _check(self, response: httpx.Response) -> None:
+        response.read()
+        method, url = response.request.method, response.request.url
+        operations = self._operations[f"{url.scheme}://{url.netloc.decode()}"]
+        (made,) = (made for path, made in operations if path.fullmatch(url.path) and made.method.upper() == method)
+        assert str(response.status_code) in made.definition.raw["responses"]
+        made.validate_response(response)
+        self.seen.add((method, made.path, response.status_code))
+
+    def unseen(self) -> set[Reply]:
+        """The replies that are declared, and were never sent."""
+        routes = [*self._mine.routes(), *self._theirs.routes()]
+        return {(route.method, route.path, status) for route in routes for status in route.replies} - self.seen
+
+    def forward(self) -> None:
+        """Forward the totals of whole batches, twice."""
+        for batch, total in self.shuffler.sealed():
+            self._theirs._forward()
+            send(self.client, SHUFFLER_KEY, self.url, f"/v1/batches/{batch}/total", total)
+
+    def close(self) -> None:
+        self._stack.close()
+        self.client.close()
+        self.coordinator.database.close()
+        self.shuffler.database.close()
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    made = Services(tmp_path)
+    yield made
+    made.close()
+
+
+def report_of(invitation: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """What a device sends."""
+    told = invitation["phase"]
+    release, arms = release_from_dict(told["release"]), len(told["arms"])
+    report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0].tolist()
+    if told["release"]["model"] != "shuffle":
+        return {"report": report}
+    code = told["release"]["encoding"]
+    return {"report": report, "users": code["users"], "coordinates": arms, "bits": code["levels"] + code["trials"]}
+
+
+def run_study(services: Services, people: list[str]) -> set[str]:
+    """Play and answer until the study is finished, asking for everything on the way; what check-ins said."""
+    client, place, said = services.client, f"{services.url}/v1/studies/{STUDY}", set()
+    for turn in range(200):
+        while services.coordinator.step(STUDY):
+            pass
+        for path in ("", "/log", "/watch"):
+            client.get(place + path, headers=as_(KEY))
+        for key in people:
+            found = client.get(f"{place}/checkin", headers=as_(key)).json()
+            said.add(found.get("status", "invited"))
+            for _ in range(2 if found["invited"] else 0):
+                address = httpx.URL(services.url).join(found["upload"])
+                client.put(address, json=report_of(found, np.random.default_rng(turn)), headers=as_(found["token"]))
+        services.forward()
+        for key in people:
+            said.add(client.get(f"{place}/checkin", headers=as_(key)).json().get("status", "invited"))
+        now = client.get(f"{place}/decision").json()
+        if now["stage"] == "finished":
+            return said
+        if now["rounds"]:
+            body = {"phase": now["phase"], "rounds": now["rounds"]}
+            client.put(f"{place}/rounds/{turn}", json=body, headers=as_(KEY))
+    raise AssertionError("the study does not end")
+
+
+def ask_for_the_rest(services: Services) -> None:
+    services.client.get(f"{services.url}/")
+    services.client.get(f"{services.url}/v1/studies", headers=as_(KEY))
+    with ExitStack() as stack:  # only a coordinator whose clock runs is ready
+        running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
+        for url in (services.url, services.shuffler_url, running):
+            for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+                services.client.get(url + path)
+
+
+UPLOAD, BATCH = "/v1/studies/{study}/phases/{phase}/report", "/v1/batches/{batch}"
+# Where reports do not go, and what is not announced, in each trust model.
+TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
+TO_SHUFFLER = {("PUT", BATCH + path, status) for path in ("/report", "/total") for status in (200, 201)}
+
+
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+def test_every_reply_is_as_documented(services: Services, model: str) -> None:
+    client, place, people = services.client, f"{services.url}/v1/studies/{STUDY}", [new_key() for _ in range(40)]
+    body = {"definition": definition(None if model == "none" else private(model), horizon=7).as_dict()}
+    for _ in range(2):
+        client.put(place, json=body, headers=as_(KEY))
+        for key in people:
+            client.put(f"{place}/participant", headers=as_(key))
+    assert run_study(services, people) == {"waiting", "invited", "answered", "finished"}
+    ask_for_the_rest(services)
+    assert services.unseen() == (TO_COORDINATOR if model == "shuffle" else TO_SHUFFLER | {("PUT", BATCH, 200)})
