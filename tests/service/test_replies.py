@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,7 @@ def report_of(invitation: dict[str, Any], rng: np.random.Generator) -> dict[str,
     told = invitation["phase"]
     release, arms = release_from_dict(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0].tolist()
-    if told["release"]["model"] != "shuffle":
-        return {"report": report}
-    code = told["release"]["encoding"]
-    return {"report": report, "users": code["users"], "coordinates": arms, "bits": code["levels"] + code["trials"]}
+    return {"report": report, **(asdict(release.batch) if release.batch is not None else {})}
 
 
 def run_study(services: Services, people: list[str]) -> set[str]:
