@@ -118,7 +118,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             path = folder / f"{name}.log"
             log = stack.enter_context(path.open("w"))
             command = [sys.executable, "-m", "voxpop", *arguments]
-            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": _end_with_parent()}
+            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
             return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
 
         # Each must know the other's address: the coordinator's is the user's choice or whatever is free.
@@ -141,7 +141,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             }
             command = [sys.executable, "-m", "voxpop.service.demo.fleet"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=_end_with_parent(), **pipes))
+            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=end_with_parent(), **pipes))
             assert fleet.stdin is not None
             assert fleet.stdout is not None
             fleet.stdin.write(json.dumps(settings) + "\n")
@@ -210,8 +210,8 @@ class _Service:
         return None
 
 
-def _end_with_parent() -> Callable[[], None] | None:
-    """Run in a child before it begins: however this process ends, the child ends too (on Linux)."""
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
+    """Run in a child before it begins: however this process ends, the child gets this signal (on Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
@@ -219,7 +219,7 @@ def _end_with_parent() -> Callable[[], None] | None:
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it ended meanwhile
             os._exit(1)
 
