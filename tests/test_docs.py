@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import ENVIRONMENT, ROOT, SHARED
+from tests.helpers_waiting import HANGING
 
 LABEL = re.compile(r"\b(?:eq|alg|lem|thm|sec|rk|ass|cor|fig|tab|def|app|prop):[A-Za-z][\w-]*(?:\.\d+)?")
 SOURCES = sorted(
@@ -57,7 +58,7 @@ def test_the_readme_s_example_runs(readme: str, tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env=ENVIRONMENT,
-        timeout=120,
+        timeout=HANGING,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -22,6 +22,7 @@ import pytest
 
 from tests.helpers_cli import ENVIRONMENT, LIGHT, ROOT, VOXPOP, Outcome, main_of, voxpop
 from tests.helpers_experiments import Page
+from tests.helpers_waiting import HANGING
 from voxpop.cli import reproduce
 from voxpop.lab import experiments
 from voxpop.lab.experiments import all_exhibits, choose
@@ -322,7 +323,7 @@ from voxpop.cli import main, reproduce
 finish, done = reproduce.perform, []
 def perform(trial):
     if len(done) == 3:
-        time.sleep(600)
+        time.sleep(3600)
     done.append(trial)
     return finish(trial)
 reproduce.perform = perform
@@ -332,7 +333,7 @@ main()
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Processes in a session of their own, which do not outlive the test."""
+    """Processes in a session of their own, which heed Ctrl-C whatever ignores it here, and do not outlive the test."""
     running: list[subprocess.Popen[str]] = []
 
     def run(*command: object) -> subprocess.Popen[str]:
@@ -345,6 +346,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stderr=pipe,
             text=True,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         running.append(process)
         return process
@@ -357,12 +359,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def wait_for_runs(process: subprocess.Popen[str], journal: Path, count: int) -> None:
-    for _ in range(12_000):
-        if journal.exists() and journal.read_bytes().count(b"}\n") >= count:
-            return
+    while not (journal.exists() and journal.read_bytes().count(b"}\n") >= count):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
-    raise AssertionError("the runs did not come")
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(
@@ -372,7 +371,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
     process = start(sys.executable, "-c", STALLS, *command)
     wait_for_runs(process, tmp_path / "out/runs.jsonl", 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANGING)
     assert (process.returncode, out) == (130, "")
     said = one_line(err)
     assert "3 of 8 runs" in said
@@ -397,7 +396,7 @@ def test_ctrl_c_stops_the_workers_too(start: Callable[..., subprocess.Popen[str]
     process = start(VOXPOP, "reproduce", "peers/sphere", "--jobs", 2, "--out", "out")
     wait_for_runs(process, tmp_path / "out/runs.jsonl", 1)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANGING)
     assert (process.returncode, out) == (130, "")
     kept = len(entries(tmp_path / "out"))
     assert 1 <= kept < 320
@@ -621,7 +620,9 @@ def test_the_installed_command_refuses_in_one_sentence(bad: Path, arguments: str
 def python(code: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command after some preparation, in a process of its own."""
     command = [sys.executable, "-B", "-c", f"{code}\nfrom voxpop.cli import main\nmain()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
+    )
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense"])
