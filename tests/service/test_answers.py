@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.helpers_waiting import HANGING
 from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
 from voxpop.service.keys import new_key
@@ -100,7 +101,7 @@ def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
 
     def step(study: str) -> bool:
         if study == "first":
-            hang.wait(20)
+            hang.wait()
         else:
             stepped.set()
         return False
@@ -109,7 +110,7 @@ def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
 
     async def run() -> bool:
         async with Ticker(site.coordinator):
-            done = await asyncio.to_thread(stepped.wait, 10)
+            done = await asyncio.to_thread(stepped.wait, HANGING)
             hang.set()
         return done
 
