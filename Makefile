@@ -5,12 +5,12 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test lint format bench baseline postgres reproduce dist clean
+.PHONY: run test lint format bench baseline reproduce dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
 
-test: lint postgres
+test: lint
 	$(BIN)/pytest -n 2 -q
 
 lint: $(SETUP)
@@ -21,11 +21,6 @@ lint: $(SETUP)
 format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
-# The tests of the service use a real PostgreSQL; Debian's package is installed when there is none.
-postgres:
-	@test -d /usr/lib/postgresql || (apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql) \
-		|| (echo "the tests need PostgreSQL; install it with: apt-get install postgresql" >&2; exit 1)
 
 bench: $(SETUP)
 	$(BIN)/voxpop bench

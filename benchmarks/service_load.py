@@ -186,7 +186,7 @@ def main() -> None:
                 (folder / "pg").mkdir()
                 folder.chmod(0o755)
                 with server(folder / "pg", durable=True) as address:
-                    measure(kind, address.format(name="postgres"), folder)
+                    measure(kind, address, folder)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-import itertools
+import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 from hypothesis import settings
+from psycopg import sql
 
-from tests.service.postgres import server
+from tests.service.postgres import server, with_name
 from voxpop.service import logs
 
 # The machine may be shared and slow, and a failure must be the same one tomorrow: no deadlines, no random seeds.
@@ -15,28 +18,33 @@ settings.register_profile("voxpop", deadline=None, derandomize=True, max_example
 settings.load_profile("voxpop")
 
 KINDS = ("sqlite", "postgresql")
-NUMBERS = itertools.count()
+POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of one of our own
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
+    """The address of a database on a server that other databases can be made on."""
+    if POSTGRES:
+        yield POSTGRES
+        return
     with tempfile.TemporaryDirectory(prefix="voxpop-pg-") as folder, server(Path(folder)) as address:
         yield address
 
 
 @pytest.fixture
-def new_postgres(postgres: str) -> Callable[[], str]:
+def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
     """Makes an empty database and gives its address."""
+    made: list[str] = []
+    with closing(psycopg.connect(postgres, autocommit=True)) as connection:
 
-    def make() -> str:
-        name = f"test{next(NUMBERS)}"
-        address = postgres.format(name="postgres").replace("postgresql://", "postgresql+psycopg://")
-        engine = sa.create_engine(address, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {name}"))
-        return postgres.format(name=name)
+        def make() -> str:
+            made.append(f"voxpop_test_{uuid4().hex}")
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made[-1])))
+            return with_name(postgres, made[-1])
 
-    return make
+        yield make
+        for name in made if POSTGRES else []:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture(params=KINDS)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers_waiting import HANGING
 from voxpop.calibration.pilot import Pilot
 from voxpop.cli import main
 from voxpop.core.errors import Array, InputError
@@ -120,7 +121,9 @@ def refusal(call: pytest.ExceptionInfo[InputError]) -> str:
 def voxpop(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The installed command, in a process of its own."""
     command = [str(VOXPOP), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
+    )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.helpers_cli import ENVIRONMENT, Outcome
+from tests.helpers_waiting import HANGING
 from voxpop.cli import reproduce
 from voxpop.lab.experiments import choose
 from voxpop.lab.experiments.exhibits import Exhibit, Scale
@@ -82,4 +83,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
 def python(code: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command after some preparation, in a process of its own."""
     command = [sys.executable, "-B", "-c", f"{code}\nfrom voxpop.cli import main\nmain()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
+    )

@@ -4,23 +4,28 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.helpers_cli import ENVIRONMENT
+from tests.helpers_waiting import HANGING
 from voxpop.lab.runs import Run
 from voxpop.lab.sweep import Backend, SweepResult
 from voxpop.lab.trials import Trial
 
 # Workers know nothing of this file, so the functions are Python's own and voxpop's: eval stands for any of them.
-DIE = "__import__('time').sleep(0.5) or __import__('os')._exit(3)"
-SLOW = "__import__('time').sleep(1) or 'slow'"
+DIE = "__import__('os')._exit(3)"
 PID = "__import__('os').getpid()"
 REFUSE = "exec('from voxpop.core.errors import InputError; raise InputError(\"too much\")')"
 
 TWO = Backend(jobs=2)
 TRIALS = [Trial("sphere", policy, seed, size=10, horizon=150) for policy in ("dpbe", "dpbe-paper") for seed in range(3)]
+
+
+def after(flag: Path, expression: str) -> str:
+    """The expression, evaluated when the flag is there."""
+    turns = f"zip(range({HANGING * 100:.0f}), iter(__import__('pathlib').Path({str(flag)!r}).exists, True))"
+    return f"all(__import__('time').sleep(0.01) is None for _ in {turns}) and {expression}"
 
 
 def facts(run: Run | None) -> dict[str, Any]:
@@ -35,20 +40,18 @@ def by_trial(found: Iterator[SweepResult[Trial, Run]]) -> dict[Trial, dict[str, 
     return {each.item: facts(each.result) for each in done}
 
 
-BEGIN = """\
+BEGIN = f"""\
 import sys
+from pathlib import Path
 from voxpop.lab import sweep as module
 from voxpop.core.errors import InputError
 from voxpop.lab.sweep import Backend, sweep
 
-module.PATIENCE = 1
+module.PATIENCE = {HANGING}
 """
 
 
-def alone(script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def alone(script: str) -> subprocess.CompletedProcess[str]:
     """Sweeps in a process of their own, which cannot hold up this one, nor leave anything to it."""
     command = [sys.executable, "-c", BEGIN + script]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"not done after {seconds} seconds")
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=HANGING, check=False)

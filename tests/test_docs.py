@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers_cli import ENVIRONMENT, ROOT
 from tests.helpers_experiments import LABELS, PAPER
+from tests.helpers_waiting import HANGING
 
 LABEL = re.compile(r"\b(?:eq|alg|lem|thm|sec|rk|ass|cor|fig|tab|def|app|prop):[A-Za-z][\w-]*(?:\.\d+)?")
 SOURCES = sorted(
@@ -65,7 +66,7 @@ def test_the_readme_s_example_runs(readme: str, tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env=ENVIRONMENT,
-        timeout=120,
+        timeout=HANGING,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,9 @@ import pytest
 from tests.helpers_cli import main_of, voxpop
 from tests.helpers_experiments import Page
 from tests.helpers_reproduce import ARGUMENTS, STEM, TINY, Main
+from tests.helpers_waiting import HANGING
 from voxpop.cli import reproduce
+from voxpop.lab import sweep
 
 
 @pytest.fixture
@@ -36,3 +38,9 @@ def folder(made: tuple[subprocess.CompletedProcess[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def page(folder: Path) -> Page:
     return Page((folder / f"{STEM}.html").read_text())
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that is there answers in the end, however busy the machine is."""
+    monkeypatch.setattr(sweep, "PATIENCE", HANGING)

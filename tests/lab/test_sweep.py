@@ -2,10 +2,11 @@
 
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.helpers_sweep import DIE, PID, REFUSE, SLOW, TRIALS, TWO, alone, by_trial, facts
+from tests.helpers_sweep import DIE, PID, REFUSE, TRIALS, TWO, after, alone, by_trial, facts
 from voxpop.lab.sweep import Backend, sweep
 from voxpop.lab.trials import Trial
 
@@ -29,9 +30,12 @@ def test_trials_side_by_side_are_those_one_after_the_other() -> None:
     assert len({result["regret"] for result in found.values()}) == len(TRIALS)
 
 
-def test_results_arrive_as_soon_as_they_are_done() -> None:
-    found = [done.result for done in sweep(eval, [SLOW, "'quick'"], TWO)]
-    assert found == ["quick", "slow"]
+def test_results_arrive_as_soon_as_they_are_done(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    found = sweep(eval, [after(flag, "'slow'"), "'quick'"], TWO)
+    assert next(found).result == "quick"
+    flag.touch()
+    assert [done.result for done in found] == ["slow"]
 
 
 def test_the_work_is_done_in_other_processes_unless_one_job_is_wanted() -> None:
@@ -60,18 +64,23 @@ def test_a_trial_that_is_refused_says_why() -> None:
     assert errors == {bad: "alpha must be a number above 0 and at most 2, got -1.0", good: ""}
 
 
-DEATH = f"""
+DEATH = """
+first, seen = ["1", "2", "3", "4"], set()
 try:
-    for done in sweep(eval, ["1", "2", "3", "4", {DIE!r}, *["5"] * 40], Backend(jobs=2)):
+    for done in sweep(eval, [*first, {die!r}, *["5"] * 40], Backend(jobs=2)):
         print(done.item, done.result)
+        seen.add(done.item)
+        if seen.issuperset(first):
+            Path({flag!r}).touch()
 except InputError as error:
     print(error)
 print(sorted(done.result for done in sweep(eval, ["1", "2", "3"], Backend(jobs=2))))
 """
 
 
-def test_a_worker_that_dies_is_named_and_what_came_before_is_kept() -> None:
-    ended = alone(DEATH)
+def test_a_worker_that_dies_is_named_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    ended = alone(DEATH.format(die=after(flag, DIE), flag=str(flag)))
     *kept, refused, afterwards = ended.stdout.splitlines()
     assert set(kept) == {"1 1", "2 2", "3 3", "4 4"} | ({"5 5"} & set(kept))
     assert refused.startswith("a worker process died (TerminatedWorkerError)")

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from tests.helpers_cli import ENVIRONMENT
+from tests.helpers_waiting import HANGING, until
 from tests.service.world import STUDY
 from voxpop.cli import main
 from voxpop.client import Device, Memory, Outcome, Promise
@@ -51,14 +52,14 @@ class Victim:
     def _start(self) -> Any:
         process = FORKS.Process(target=_voxpop, args=self.target, daemon=True)
         process.start()
-        for _ in range(1200):
-            with suppress(httpx.TransportError), httpx.Client(transport=Lossy(0.0)) as http:
-                if http.get(f"{self.url}/readyz").status_code == 200:
-                    return process
-            if not process.is_alive():
-                break
-            time.sleep(0.05)
-        raise AssertionError(f"it does not start: {Path(self.log).read_text()}")
+        until(lambda: self._ready() or not process.is_alive(), "a start")
+        assert process.is_alive(), f"it does not start: {Path(self.log).read_text()}"
+        return process
+
+    def _ready(self) -> bool:
+        with suppress(httpx.TransportError), httpx.Client(transport=Lossy(0.0)) as http:
+            return http.get(f"{self.url}/readyz").status_code == 200
+        return False
 
     def kill(self) -> None:
         self.close()
@@ -84,7 +85,7 @@ class Lossy(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         host, port = request.url.host, request.url.port
         place = (get_ident(), host, port)
-        connection = self._kept.pop(place, None) or http.client.HTTPConnection(host, port, timeout=30)
+        connection = self._kept.pop(place, None) or http.client.HTTPConnection(host, port, timeout=HANGING)
         try:
             headers = {name: value for name, value in request.headers.items() if name != "connection"}
             connection.request(request.method, request.url.raw_path.decode(), request.content, headers)
@@ -190,19 +191,17 @@ class Crowd:
         running = [self.guarded(self.live, number) for number in range(self.threads)]
         running.append(self.guarded(self.play, key))
         for many, victim in sorted(killings.items()):
-            while self.counted < many and not self.faults:
-                time.sleep(0.005)
+            until(lambda many=many: self.counted >= many or self.faults, f"report {many}", 0.005)  # type: ignore[misc]
             victim.kill()
-        for thread in running:
-            thread.join(120)
+        until(lambda: self.faults or not any(thread.is_alive() for thread in running), "the end of the study")
         self.lossy.close()
         assert not self.faults, self.faults
-        assert not any(thread.is_alive() for thread in running), "the study does not end"
 
 
 def decision(http: httpx.Client, url: str) -> Any:
     """What is in force, asked until someone answers."""
-    for _ in range(1200):
+    end = time.monotonic() + HANGING
+    while time.monotonic() < end:
         with suppress(httpx.TransportError):
             return http.get(f"{url}/v1/studies/{STUDY}/decision").json()
         time.sleep(0.05)

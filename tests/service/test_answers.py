@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.helpers_waiting import HANGING
 from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
 from voxpop.service.keys import new_key
 from voxpop.service.study import participants
+from voxpop.service.study.context import Context
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.steps import StepTaken
 from voxpop.stores.schema import receipts
 
 
@@ -99,18 +102,18 @@ def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
     site.coordinator.create("second", definition())
     hang, stepped = Event(), Event()
 
-    def step(study: str) -> bool:
+    def step(context: Context, study: str) -> StepTaken:
         if study == "first":
-            hang.wait(20)
+            hang.wait()
         else:
             stepped.set()
-        return False
+        return StepTaken(False)
 
-    monkeypatch.setattr(site.coordinator, "step", step)
+    monkeypatch.setattr("voxpop.service.study.scheduler.step", step)
 
     async def run() -> bool:
         async with Scheduler(site.coordinator):
-            done = await asyncio.to_thread(stepped.wait, 10)
+            done = await asyncio.to_thread(stepped.wait, HANGING)
             hang.set()
         return done
 

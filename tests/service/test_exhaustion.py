@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.helpers_waiting import HANGING
 from tests.service.test_http import BATCH, SHUFFLER_KEY, Site, sentence
 from tests.service.world import STUDY
 from voxpop.service import group_commit
@@ -30,7 +31,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def talk(site: Site, head: str, length: int) -> socket.socket:
     """A request whose body is announced and does not come."""
     parts = urlsplit(str(site.client.base_url))
-    there = socket.create_connection((str(parts.hostname), parts.port or 0), timeout=20)
+    there = socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING)
     there.sendall(f"{head} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode())
     there.sendall(f"content-length: {length}\r\n".encode())
     return there
@@ -122,23 +123,39 @@ def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyP
     assert isinstance(third, Refusal)
 
 
+def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]:
+    """The server's side of the connections that are made from now on, with these settings of uvicorn's."""
+    made: list[Any] = []
+    really = head_timeout.HeadTimeoutProtocol.connection_made
+
+    def connection_made(self: Any, transport: Any) -> None:
+        vars(self).update(settings)
+        made.append(self)
+        really(self, transport)
+
+    monkeypatch.setattr(head_timeout.HeadTimeoutProtocol, "connection_made", connection_made)
+    return made
+
+
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /"])
 def test_a_request_that_does_not_come_is_not_waited_for(
     site: Site, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(head_timeout, "HEAD_SECONDS", 0.2)
+    connections(monkeypatch, timeout_keep_alive=0.2)
     parts = urlsplit(str(site.client.base_url))
-    with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=20) as there:
+    with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING) as there:
         there.sendall(said)
         while there.recv(4096):
             pass  # an answer, if there was a request; then the end
 
 
 def test_a_kept_connection_may_be_idle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_timeout, "HEAD_SECONDS", 0.2)
+    """While there is an answer and no further request, nothing that could end the connection is waiting."""
+    made = connections(monkeypatch)
     parts = urlsplit(str(site.client.base_url))
-    with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=20) as there:
+    with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING) as there:
         for _ in range(2):
             there.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
             assert status_of(there) == 200
-            time.sleep(0.5)
+            assert [one._head_timer for one in made] == [None]

@@ -14,6 +14,7 @@ import pytest
 import structlog
 from starlette.types import ASGIApp
 
+from tests.helpers_waiting import HANGING
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, Clock, definition, private
 from voxpop.service import logs
@@ -36,7 +37,7 @@ def as_(key: str) -> dict[str, str]:
 
 @contextmanager
 def client_of(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[httpx.Client]:
-    with served(app, lifespan) as url, httpx.Client(base_url=url, timeout=30) as client:
+    with served(app, lifespan) as url, httpx.Client(base_url=url, timeout=HANGING) as client:
         yield client
 
 

@@ -28,7 +28,7 @@ def study(database: str, model: str, floor: int) -> Coordinator:
     link = HttpShuffler("http://127.0.0.1:1", b"", "http://127.0.0.1:1") if model == "shuffle" else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)
-    coordinator.create(STUDY, definition(private(model, floor), deadline=300.0))
+    coordinator.create(STUDY, definition(private(model, floor), deadline=3600.0))
     return coordinator
 
 

@@ -1,7 +1,9 @@
 """The database: its schema is the migrations', a stale one is refused, and what must lock locks."""
 
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,35 @@ def test_sqlite_loses_no_update(tmp_path: Path) -> None:
         ]
     assert settings == ["wal", 2]
     database.close()
+
+
+def test_sqlite_waits_for_a_writer_before_it_turns_the_log_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another connection writes, SQLite refuses the switch at once, whatever the busy timeout."""
+    path, pauses = tmp_path / "a.db", []
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            other.rollback()
+
+        monkeypatch.setattr("voxpop.stores.database.time.sleep", pause)
+        database = open_database(str(path))
+        with database.read() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        database.close()
+    assert len(pauses) == 1
+
+
+def test_sqlite_does_not_wait_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxpop.stores.database.BUSY_SECONDS", 0)
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        database = open_database(str(path))
+        with pytest.raises(sa.exc.OperationalError, match="database is locked"), database.read():
+            pass
+        database.close()
 
 
 def test_a_connection_that_died_while_idle_is_replaced(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from sqlalchemy.exc import ArgumentError
 from voxpop.core.errors import InputError
 
 BUSY_SECONDS = 30
+RETRY_SECONDS = 0.01
 IDLE_SECONDS = 1.0
 SCRUB_SECONDS = 1.0  # uploads wait as long as this for those who still read
 
@@ -164,10 +166,9 @@ def _sqlite(url: URL) -> sa.Engine:
         # The driver's own transactions begin too late and lose updates: begin them ourselves, below.
         connection.isolation_level = None
         cursor = connection.cursor()
-        # The timeout first: switching to WAL takes a lock too.
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        _switch_to_wal(cursor)
         for pragma in (
-            f"busy_timeout = {BUSY_SECONDS * 1000}",
-            "journal_mode = WAL",
             "synchronous = FULL",  # what is acknowledged survives a power cut
             "foreign_keys = ON",
             "secure_delete = ON",  # a report that was deleted is overwritten, not just unlinked
@@ -181,3 +182,21 @@ def _sqlite(url: URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    """Turn the write-ahead log on, however many connections do so at once.
+
+    SQLite reads the file and then asks for the write lock. Two connections that have both read would wait for each
+    other, so one of them is told at once that the database is busy: the busy timeout does not apply. It tries again.
+    """
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the low byte; the rest says why
+            if not busy or time.monotonic() > end:
+                raise
+        time.sleep(RETRY_SECONDS)

@@ -59,14 +59,14 @@ class Fleet:
                 device.record(lived["phase"], arm, reward, rounds)
 
     def sweep(self) -> bool:
-        """Every device checks in once; whether the study goes on."""
+        """Every device checks in once; whether any of them may have more to say."""
         outcomes = list(self.pool.map(Device.check_in, self.devices))
         for device, outcome in zip(list(self.devices), outcomes, strict=True):
             memory = device.memory
             if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
                 _say({"phase": memory.kept.phase, **json.loads(memory.kept.body)})
                 self.devices.remove(device)
-        return Outcome.FINISHED not in outcomes
+        return bool(self.devices) and Outcome.FINISHED not in outcomes
 
 
 def _say(document: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _listen(lines: SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    """Read the settings from the first line, then live and answer until the study ends."""
+    """Read the settings from the first line, then live and answer until there is no more to say."""
     settings = json.loads(sys.stdin.readline())
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_listen, args=[lines], daemon=True).start()
@@ -105,8 +105,10 @@ def main() -> None:
                     fleet.live(json.loads(line))
                     pause = SOON
             if not fleet.sweep():
-                _say({"finished": True})
-                return
+                break
+    _say({"finished": True})
+    while lines.get():
+        pass  # the parent may still write
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import IO, Any
 
 import httpx
@@ -28,9 +28,25 @@ from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
 
 STUDY = "pricing"
-PATIENCE = 300.0  # seconds for the whole demonstration
-START = 60.0  # seconds for a service to start
+QUIET = 300.0  # seconds without any progress, after which it is given up; the whole may take longer
 PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Patience:
+    """Gives up on what has stopped moving, but not on what is slow."""
+
+    name: str
+    _seen: object = None
+    _since: float = field(default_factory=lambda: time.monotonic())
+
+    def see(self, progress: object) -> None:
+        """Note how far it is; refuses when it has been there for too long."""
+        now = time.monotonic()
+        if progress != self._seen:
+            self._seen, self._since = progress, now
+        elif now - self._since > QUIET:
+            raise InputError(f"{self.name} made no progress for {QUIET:g} s; is the machine very busy?")
 
 
 @dataclass
@@ -43,8 +59,9 @@ class Demo:
     fleets: list[subprocess.Popen[str]]
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
     registered: int = 0
-    _lived: int = 0
-    _http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+    finished: int = 0  # fleets that have said all
+    _lock: Lock = field(default_factory=Lock)  # of what is said
+    _http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=QUIET))
 
     def get(self, path: str) -> Any:
         """Ask the coordinator, as its operator."""
@@ -52,18 +69,18 @@ class Demo:
 
     def play(self, watch: Callable[[dict[str, Any]], None]) -> None:
         """The application: play whatever is in force, until the study is over."""
-        end = time.monotonic() + PATIENCE
-        place = f"/v1/studies/{STUDY}"
+        place, patience = f"/v1/studies/{STUDY}", Patience("the demonstration")
         while True:
             seen = self.get(place + "/watch")
             watch(seen)
             status = seen["status"]
-            if status["stage"] == "finished":
+            if status["stage"] == "finished" and self.finished == len(self.fleets):
                 return
             if status["stage"] in ("open", "playing"):
                 self._play_phase(place, status["phase"])
-            if time.monotonic() > end or any(fleet.poll() not in (None, 0) for fleet in self.fleets):
-                raise InputError(f"the demonstration did not end in {PATIENCE:g} s; is the machine very busy?")
+            if any(fleet.poll() not in (None, 0) for fleet in self.fleets):
+                raise InputError("a process of simulated devices ended before the study did; run the command again")
+            patience.see((status, self.finished, sum(map(len, list(self.reports.values())))))
             time.sleep(0.2)
 
     def _play_phase(self, place: str, phase: int) -> None:
@@ -88,9 +105,11 @@ class Demo:
         """Collect what a fleet says."""
         for line in stream:
             said = json.loads(line)
-            if "report" in said:
-                self.reports[said["phase"]].append(said["report"])
-            self.registered += said.get("registered", 0)
+            with self._lock:
+                if "report" in said:
+                    self.reports[said["phase"]].append(said["report"])
+                self.registered += said.get("registered", 0)
+                self.finished += "finished" in said
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"authorization": f"Bearer {self.key}"}
@@ -118,7 +137,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             path = folder / f"{name}.log"
             log = stack.enter_context(path.open("w"))
             command = [sys.executable, "-m", "voxpop", *arguments]
-            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": _end_with_parent()}
+            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
             return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
 
         # Each must know the other's address: the coordinator's is the user's choice or whatever is free.
@@ -141,7 +160,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             }
             command = [sys.executable, "-m", "voxpop.service.demo.fleet"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=_end_with_parent(), **pipes))
+            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=end_with_parent(), **pipes))
             assert fleet.stdin is not None
             assert fleet.stdout is not None
             fleet.stdin.write(json.dumps(settings) + "\n")
@@ -187,9 +206,8 @@ class _Service:
 
     def wait(self) -> None:
         """Until it can work: by its own word first, for someone else may have the port."""
-        end = time.monotonic() + START
-        url = None
-        while time.monotonic() < end:
+        url, patience = None, Patience(f"the start of the {self.name}")
+        while True:
             if self.process.poll() is not None:
                 said = self.log.read_text().strip().splitlines() or ["it said nothing"]
                 raise InputError(f"the {self.name} did not start: {said[-1].removeprefix('error: ')}")
@@ -198,8 +216,8 @@ class _Service:
                 with suppress(httpx.TransportError):
                     if httpx.get(url + "/readyz", timeout=5).status_code == 200:
                         return
+            patience.see((url, self.log.stat().st_size))
             time.sleep(0.05)
-        raise InputError(f"the {self.name} did not start in {START:g} s; is the machine very busy?")
 
     def _listening(self) -> str | None:
         for line in self.log.read_text().splitlines():
@@ -210,8 +228,8 @@ class _Service:
         return None
 
 
-def _end_with_parent() -> Callable[[], None] | None:
-    """Run in a child before it begins: however this process ends, the child ends too (on Linux)."""
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
+    """Run in a child before it begins: however this process ends, the child gets this signal (on Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
@@ -219,7 +237,7 @@ def _end_with_parent() -> Callable[[], None] | None:
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it ended meanwhile
             os._exit(1)
 
