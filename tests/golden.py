@@ -1,0 +1,123 @@
+"""Small runs whose results are kept in golden.json, so that a refactoring cannot change them unnoticed.
+
+After a change that is meant to change results, record them anew with `python -m tests.golden`, and look at the
+difference before it is committed.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop import Float, Problem, Space, SquaredExponential, Study
+from voxpop.lab.trials import Trial
+from voxpop.policies import POLICIES
+
+FILE = Path(__file__).with_name("golden.json")
+SMALL: dict[str, Any] = {"size": 30, "horizon": 500, "seed": 1}
+TOLERANCE = 1e-6  # processors differ by 2e-7, in numbers of the order of 1
+COARSE = {"study/pricing": 1e-4}  # its constants are fitted, and the fit stops where processors differ by 5e-6
+MODELS = {"central": 5.0, "local": 30.0, "shuffle": 5.0}  # with an epsilon that such a small study can afford
+
+Result = dict[str, Any]
+
+
+def simulated(**settings: Any) -> Result:
+    """What a simulated run did in each phase, and what it knew at the end."""
+    run = Trial(**SMALL, **settings).run()
+    told = run.as_dict()
+    return {
+        "best": told["best"]["index"],
+        "regret": told["regret"],
+        "communication": told["communication"],
+        "switches": told["switches"],
+        "epsilon": told["ledger"]["epsilon"],
+        "lower": run.state.lower.tolist(),
+        "upper": run.state.upper.tolist(),
+        "phases": [
+            {
+                "arms": phase["arms"],
+                "pulls": phase["pulls"],
+                "participants": phase["participants"],
+                "rewards": step.feedback.mean.tolist(),
+                "active": phase["active_after"],
+                "width": phase["max_width"],
+                "noise": phase["release"].get("noise_std"),
+            }
+            for phase, step in zip(told["phases"], run.steps, strict=True)
+        ],
+    }
+
+
+def asked(policy: str) -> Result:
+    """What a study asked about prices, and what it found, when people's tastes differ."""
+    decisions = Space(price=Float(1.0, 9.0)).grid(41)
+    problem = Problem(decisions, SquaredExponential(0.2), noise_std=0.3, bias_std=0.5, norm_bound=3.0, horizon=600)
+    study, rng, questions = Study(problem, policy), np.random.default_rng(1), []
+    while (question := study.ask()) is not None:
+        arms = [decisions.find(decision) for decision in question.decisions]
+        prices = np.array([decision["price"] for decision in question.decisions])
+        tastes = rng.normal(4.2, 0.5, size=(question.participants, 1))
+        study.tell(question.phase, 2 - (prices - tastes) ** 2 / 8)
+        questions.append({"arms": arms, "pulls": list(question.rounds), "participants": question.participants})
+    best = study.best
+    return {
+        "best": best.index,
+        "low": best.low,
+        "high": best.high,
+        "regret": best.regret,
+        "active": len(study.state.active),
+        "questions": questions,
+    }
+
+
+RUNS: dict[str, Callable[[], Result]] = {
+    **{f"policy/{name}": partial(simulated, study="synthetic", policy=name) for name in POLICIES},
+    **{f"study/{name}": partial(simulated, study=name) for name in ("sphere", "camel", "michalewicz", "pricing")},
+    **{
+        f"privacy/{model}/{calibration}": partial(
+            simulated, study="synthetic", privacy=model, epsilon=epsilon, calibration=calibration
+        )
+        for model, epsilon in MODELS.items()
+        for calibration in ("exact", "paper")
+    },
+    **{f"ask-tell/{name}": partial(asked, name) for name in ("dpbe", "dpbe-paper")},
+}
+
+
+def differences(kept: Any, now: Any, tolerance: float = TOLERANCE, place: str = "") -> Iterator[str]:
+    """Where two results differ: integers at all, floats by more than the tolerance, absolute and relative."""
+    if isinstance(kept, dict) and isinstance(now, dict) and kept.keys() == now.keys():
+        for name in kept:
+            yield from differences(kept[name], now[name], tolerance, f"{place}/{name}")
+    elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
+        for number, (left, right) in enumerate(zip(kept, now, strict=True)):
+            yield from differences(left, right, tolerance, f"{place}/{number}")
+    elif isinstance(kept, float) and isinstance(now, float):
+        if not isclose(kept, now, rel_tol=tolerance, abs_tol=tolerance):
+            yield f"{place}: {kept!r} was recorded, now it is {now!r}"
+    elif type(kept) is not type(now) or kept != now:
+        yield f"{place}: {kept!r} was recorded, now it is {now!r}"
+
+
+def _short(value: Any) -> Any:
+    """The same with floats of ten digits, which is all that is compared."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def main() -> None:
+    """Record every run, one to a line."""
+    lines = [f"{json.dumps(name)}: {json.dumps(_short(run()), separators=(',', ':'))}" for name, run in RUNS.items()]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
