@@ -48,7 +48,7 @@ def simulated(**settings: Any) -> Result:
                 "width": phase["max_width"],
                 "noise": phase["release"].get("noise_std"),
             }
-            for phase, step in zip(told["phases"], run.steps, strict=True)
+            for phase, step in zip(told["phases"], run.phases, strict=True)
         ],
     }
 
