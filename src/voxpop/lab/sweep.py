@@ -66,7 +66,7 @@ def sweep(
 def _here(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
 ) -> Iterator[SweepResult[Item, Result]]:
-    """On the cores of this machine."""
+    """Work on the cores of this machine."""
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -91,7 +91,7 @@ def _here(
 def _on_ray(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
 ) -> Iterator[SweepResult[Item, Result]]:
-    """A block at a time: Ray's joblib backend returns lists only."""
+    """Work a block at a time: Ray's joblib backend returns lists only."""
     from joblib import Parallel, delayed, parallel_config
 
     _start_ray(backend.address)
@@ -106,7 +106,7 @@ def _on_ray(
 def _on_dask(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
 ) -> Iterator[SweepResult[Item, Result]]:
-    """Through Dask's own client: joblib's waits without end when a worker dies or cannot load the function."""
+    """Work through Dask's own client: joblib's never returns when a worker dies or cannot load the function."""
     with closing(_dask_client(str(backend.address))) as client:
         from distributed import as_completed
 
@@ -131,7 +131,7 @@ def _attempt(function: Callable[[Item], Result], item: Item) -> SweepResult[Item
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A context in which Ctrl-C waits, for this thread and for the processes that it starts for good.
+    """Make Ctrl-C wait inside a context: for this thread, and for good in the processes that it starts.
 
     The standard library's resource tracker lets signals through again when it starts, so it must be there before.
     """
@@ -195,5 +195,5 @@ def _unreachable(kind: str, address: str | None, error: Exception) -> InputError
 
 
 def _line(error: BaseException) -> str:
-    """The first line of what a library says."""
+    """Give the first line of what a library says."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -67,12 +67,12 @@ def batches(problem: Problem, ratio: float, gain: float, rule: BatchRule = "corr
 
 
 def printed_batches(problem: Problem, ratio: float, gain: float) -> float:
-    """lem:bound_h as printed, with lambda for sigma^2: false, for the variance ratio lacks 1/lambda."""
+    """Compute lem:bound_h as printed, with lambda for sigma^2: false, for the variance ratio lacks 1/lambda."""
     return 4 * problem.ridge * ratio**2 / (ratio**2 - 1) * gain
 
 
 def variance(problem: Problem, ratio: float, gain: float, rounds: int, rule: BatchRule = "corrected") -> float:
-    """lem:max_variance: no active action has a larger posterior variance after a phase of `rounds`.
+    """Bound the posterior variance of every active action after a phase of `rounds` (lem:max_variance).
 
     The variance S that is left is at most that of every action when it was played, and ln(1 + u) >= u ln(1 + q) / q
     for u = T_h Sigma^2 / lambda up to some q. So 2 gain >= (rounds S / lambda) ln(1 + q) / q. Single rounds of actions
@@ -90,7 +90,7 @@ def variance(problem: Problem, ratio: float, gain: float, rounds: int, rule: Bat
 
 
 def printed_variance(problem: Problem, ratio: float, gain: float, rounds: int) -> float:
-    """lem:max_variance as printed: 2 lambda C^2 gamma / T_l."""
+    """Compute lem:max_variance as printed: 2 lambda C^2 gamma / T_l."""
     return 2 * problem.ridge * ratio**2 * gain / rounds
 
 
@@ -109,7 +109,7 @@ class PhaseBound:
 
 
 def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corrected") -> list[PhaseBound]:
-    """The proof of thm:regret_upper_bound phase by phase, none of its sums rounded up.
+    """Follow the proof of thm:regret_upper_bound phase by phase, with none of its sums rounded up.
 
     An action that survives a phase is worse than the best by at most four times the phase's largest width, and never
     by more than 2 B kappa and what the prior means differ. The affine width is at most the printed one, so this holds
@@ -140,18 +140,18 @@ def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule =
 
 
 def regret(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corrected") -> float:
-    """A bound on the expected regret: the phases, and what is lost when a bound fails."""
+    """Bound the expected regret: the phases, and what is lost when a bound fails."""
     phases = phase_bounds(problem, alpha, ratio, rule)
     return sum(phase.regret for phase in phases) + _failure(problem, 4, len(phases))
 
 
 def communication(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corrected") -> float:
-    """thm:communication with merged batches: sum of |U_l| min(H_l, n)."""
+    """Bound the numbers sent by merged batches, the sum of |U_l| min(H_l, n) (thm:communication)."""
     return sum(phase.numbers for phase in phase_bounds(problem, alpha, ratio, rule))
 
 
 def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
-    """The last line of the proof of thm:regret_upper_bound, constants included; alpha below 1."""
+    """Compute the last line of the proof of thm:regret_upper_bound, constants included; alpha below 1."""
     require_number("alpha in the printed theorem", alpha, above=0, below=1)
     gain, kappa, log, T = _constants(problem)
     root, C1 = math.sqrt(problem.ridge), _geometric(math.sqrt(2 ** (1 - alpha)))
@@ -165,13 +165,13 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
 
 
 def printed_communication(problem: Problem, alpha: float, ratio: float) -> float:
-    """The proof of thm:communication, constants included: false like lem:bound_h, on which it stands."""
+    """Compute the sum in the proof of thm:communication: false like lem:bound_h, on which it rests."""
     phases = phase_bounds(problem, alpha, ratio)
     return sum(printed_batches(problem, ratio, phase.gain) * (2 ** (alpha * phase.phase) + 1) for phase in phases)
 
 
 def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon: float, delta: float) -> float:
-    """The last line of the proof of thm:regret_cdp, constants included: the central model as printed."""
+    """Compute the last line of the proof of thm:regret_cdp, constants included: the central model as printed."""
     public = printed_regret(problem, alpha, ratio)
     gain, kappa, log, T = _constants(problem)
     spread = math.sqrt(2 * (kappa**2 + problem.noise_std**2) * math.log(2 / delta) * math.log(2.5 / delta))
@@ -186,12 +186,15 @@ def _product(problem: Problem, ratio: float, rule: BatchRule) -> float:
 
 
 def _failure(problem: Problem, events: int, phases: float) -> float:
-    """Each of `events` bounds per action and phase fails with probability beta, and then every round may be lost."""
+    """Bound what is lost when bounds fail.
+
+    Each of `events` bounds per action and phase fails with probability beta, and then every round may be lost.
+    """
     return events * _worst(problem) * problem.size * problem.beta * phases * problem.horizon
 
 
 def _worst(problem: Problem) -> float:
-    """What a round can lose at most: |f(x) - m(x)| <= B kappa for every action."""
+    """Bound what a round can lose: |f(x) - m(x)| <= B kappa for every action."""
     kappa = math.sqrt(float(problem.prior_variance.max()))
     return 2 * problem.norm_bound * kappa + float(np.ptp(problem.means))
 

@@ -19,7 +19,7 @@ def _controller() -> ThreadpoolController:
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """A context in which linear algebra runs on one thread."""
+    """Run linear algebra on one thread inside a context."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit
 
@@ -32,7 +32,7 @@ class Pool:
     executor: ThreadPoolExecutor | None
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """The results, in the order of the items."""
+        """Do the work; give the results in the order of the items."""
         if self.executor is None:
             return [work(item) for item in items]
         return list(self.executor.map(work, items))
@@ -40,7 +40,7 @@ class Pool:
 
 @contextmanager
 def pool() -> Iterator[Pool]:
-    """As many workers as linear algebra had threads, each with linear algebra on one thread."""
+    """Start as many workers as linear algebra had threads, each with linear algebra on one thread."""
     libraries = _controller().info()
     workers = max((library["num_threads"] for library in libraries if library["user_api"] == "blas"), default=1)
     if workers == 1:

@@ -42,7 +42,7 @@ class DensePosterior(Batches):
         return self._factor[: self._used]
 
     def row_of(self, position: int) -> Array:
-        """The row of V of the candidate at this position."""
+        """Give the row of V of the candidate at this position."""
         return self.factor[:, position]
 
     def resume(self, variance: Array, factor: Array) -> DensePosterior:
@@ -52,11 +52,11 @@ class DensePosterior(Batches):
         return self
 
     def most_uncertain(self) -> int:
-        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
         return int((self.variance >= (1 - TIE) * self.variance.max()).argmax())
 
     def variance_of(self, position: int) -> float:
-        """The variance of the candidate at this position."""
+        """Give the variance of the candidate at this position."""
         return float(self.variance[position])
 
     def observe(self, position: int, rounds: int) -> None:
@@ -73,7 +73,7 @@ class DensePosterior(Batches):
         self.record(position, rounds, float(variance))
 
     def _column(self, position: int) -> Array:
-        """k(x, a) for every candidate x."""
+        """Compute k(x, a) for every candidate x."""
         if self._gram is not None:
             return np.asarray(self._gram[position])
         return self.problem.covariance(self.candidates, self.candidates[position : position + 1])[:, 0]

@@ -79,7 +79,7 @@ class Factor:
             self.columns = high
 
     def of(self, positions: Indices) -> Array:
-        """The columns of V' of some positions, in order, (batches, positions)."""
+        """Give the columns of V' of some positions, in order, (batches, positions)."""
         found = np.empty((self.columns, len(positions)))
         edges = np.searchsorted(positions, self._tile * np.arange(self._tiles + 1))
         for tile, (low, high) in enumerate(pairwise(edges)):
@@ -130,7 +130,7 @@ class Factor:
                 self._code.narrow(exact, part, FLUSH)
 
     def _rounded(self, rows: Array) -> Numbers:
-        """Rows of L, in the precision of V."""
+        """Round rows of L to the precision of V."""
         if not self.single:
             return rows
         out = np.empty(rows.shape, np.float32)

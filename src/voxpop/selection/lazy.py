@@ -34,7 +34,7 @@ class Root:
         self.matrix = np.zeros((PANEL, PANEL))  # with room for more batches
 
     def append(self, arm: int, row: Array, total: float) -> None:
-        """One more batch: the arm's own row of V, and the variance of what was observed."""
+        """Add a batch: the arm's own row of V, and the variance of what was observed."""
         used = len(self.arms)
         if used == len(self.matrix):
             self.matrix = np.pad(self.matrix, (0, used))
@@ -43,7 +43,7 @@ class Root:
         self.arms.append(arm)
 
     def replace(self, arms: list[int], matrix: Array) -> None:
-        """Another L, of the same posterior."""
+        """Take another L of the same posterior."""
         self.arms = arms
         self.matrix[: len(arms), : len(arms)] = matrix
 
@@ -58,7 +58,7 @@ class Layer:
         self._draw_frontier()
 
     def most_uncertain(self) -> int:
-        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
         while True:
             place = self._front.most_uncertain()
             decided = (1 - TIE) * self._front.variance_of(place) > self._outside  # and no tie with the rest
@@ -66,11 +66,11 @@ class Layer:
                 return int(self._frontier[place])
 
     def variance_of(self, position: int) -> float:
-        """The variance of the candidate that was just found most uncertain."""
+        """Give the variance of the candidate that was just found most uncertain."""
         return self._front.variance_of(self._place(position))
 
     def row_of(self, position: int) -> Array:
-        """The row of V of the candidate that was just found most uncertain."""
+        """Give the row of V of the candidate that was just found most uncertain."""
         return self._front.row_of(self._place(position))
 
     def observe(self, position: int, rounds: int) -> None:
@@ -78,11 +78,11 @@ class Layer:
         self._front.observe(self._place(position), rounds)
 
     def _place(self, position: int) -> int:
-        """Where a position is in the frontier."""
+        """Find a position in the frontier."""
         return int(np.searchsorted(self._frontier, position))
 
     def _seen(self) -> Array:
-        """L of the batches that all actions are conditioned on."""
+        """Give L of the batches that all actions are conditioned on."""
         return self._root.matrix[: self._factor.columns, : self._factor.columns]
 
     def _sharpen(self) -> bool:
@@ -109,7 +109,7 @@ class Layer:
             self._factor.narrow()
 
     def _worth_narrowing(self, most: float) -> bool:
-        """Whether the slack of single precision would be less than this; seldom asked, as finding out takes time."""
+        """Say whether the slack of single precision is less than this; seldom tried, as finding out takes time."""
         size = self._factor.columns
         if size < self._next_try or self._slack.at_least(size) >= most:
             return False
@@ -123,7 +123,7 @@ class Layer:
         self._catch_up()
 
     def _draw_frontier(self) -> None:
-        """The actions of largest variance, with the first of the largest, and the largest variance that is left out."""
+        """Take the actions of largest variance, with the first of the largest; keep the largest variance left out."""
         variance = self._factor.variance
         first = int((variance >= (1 - TIE) * variance.max()).argmax())
         size = min(max(len(variance) // FRONTIER, LEAST_FRONTIER), len(variance) - 1)
@@ -133,7 +133,7 @@ class Layer:
         self._front = self._exactly(self._frontier)
 
     def _exactly(self, positions: Indices) -> Layer | DensePosterior:
-        """Some positions, up to date in double precision."""
+        """Bring some positions up to date, in double precision."""
         chosen = self.candidates[positions]
         factor = Factor(self.problem, chosen)
         if self._factor.single:
@@ -154,13 +154,13 @@ class LazyPosterior(Batches):
         self._layer = self._begin()
 
     def most_uncertain(self) -> int:
-        """The first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
         if len(self._root.arms) >= self._limit:
             self._merge()
         return self._layer.most_uncertain()
 
     def variance_of(self, position: int) -> float:
-        """The variance of the candidate that was just found most uncertain."""
+        """Give the variance of the candidate that was just found most uncertain."""
         return self._layer.variance_of(position)
 
     def observe(self, position: int, rounds: int) -> None:

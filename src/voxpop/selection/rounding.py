@@ -22,11 +22,11 @@ class Slack:
         self._inverse = np.zeros((0, 0))  # of L, as far as it was needed
 
     def at_least(self, size: int) -> float:
-        """The bound is not smaller than this, whatever L is."""
+        """Give a value that the bound is not smaller than, whatever L is."""
         return 2 * self._roundings(size) * UNIT * self.prior
 
     def of(self, root: Array) -> float:
-        """The bound for L, whose first rows are those of before; infinite where single precision is no use."""
+        """Compute the bound for L, whose first rows are those of before; infinite where single precision is no use."""
         size, scale = len(root), math.sqrt(self.prior)
         largest = max(float(np.abs(root).max()), scale)
         if not ROOM[0] <= self.prior <= ROOM[1] or largest > ROOM[1]:
@@ -41,11 +41,11 @@ class Slack:
         return error * (2 * scale + error)
 
     def _roundings(self, size: int) -> int:
-        """The most that one number of V suffers."""
+        """Count the most roundings that one number of V suffers."""
         return self.panel + -(-size // self.panel) + 4
 
     def _invert(self, root: Array) -> Array:
-        """L^-1; what is known of it is kept."""
+        """Invert L; the rows that are known already are kept."""
         known, size = len(self._inverse), len(root)
         inverse = np.zeros((size, size))
         inverse[:known, :known] = self._inverse
@@ -57,7 +57,7 @@ class Slack:
 
 
 def norm_bound(*factors: Array) -> float:
-    """A bound on the spectral norm of a product of matrices whose numbers are not negative.
+    """Bound the spectral norm of a product of matrices whose numbers are not negative.
 
     For M of this kind and any positive x, |M|^2 is at most the largest (M'M x)_i / x_i (Collatz, Wielandt), and a few
     steps of x <- M'M x make that sharp.

@@ -32,7 +32,7 @@ class Affine:
     weights: Array  # (functions, arms)
 
     def estimate(self, y: Array) -> Array:
-        """a'y for every function, for averages y less their prior mean."""
+        """Compute a'y for every function, for averages y less their prior mean."""
         return np.asarray(self.weights @ y)
 
 
@@ -70,12 +70,12 @@ class AffineEstimator:
         self.basis = vectors.T @ whiten  # (arms, arms): into the eigenbasis
 
     def values(self, at: Indices, norm_bound: float) -> Affine:
-        """Estimates of f(x)."""
+        """Estimate f(x)."""
         cross = self.problem.covariance(at, self.arms)
         return self.fit(cross, self.problem.prior_variance[at], norm_bound)
 
     def values_and_gaps(self, at: Indices, reference: int, norm_bound: float) -> tuple[Affine, Affine]:
-        """Estimates of f(x) and of f(x) - f(reference), in which what people have in common cancels."""
+        """Estimate f(x) and f(x) - f(reference), in which what people have in common cancels."""
         problem, other = self.problem, np.array([reference])
         cross, prior = problem.covariance(at, self.arms), problem.prior_variance[at]
         gap_cross = cross - problem.covariance(other, self.arms)
@@ -86,7 +86,7 @@ class AffineEstimator:
         return Affine(both.width[:n], both.weights[:n]), Affine(both.width[n:], both.weights[n:])
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
-        """The minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
+        """Find the minimiser for functions h given as h(A), (functions, arms), and |h|^2."""
         g = cross @ self.basis.T  # (functions, arms)
         path = Path(self.theta, g * g, square)
         weights = (g / (self.theta + path.minimise(norm_bound / self.z)[:, None])) @ self.basis
@@ -97,7 +97,7 @@ class AffineEstimator:
         return Affine(np.where(useful, width, prior), np.where(useful[:, None], weights, 0.0))
 
     def width_of(self, weights: Array, cross: Array, square: Array, norm_bound: float) -> Array:
-        """The width of given weights, never too small: what rounding can have hidden in its sums is added."""
+        """Compute the width of given weights, never too small: what rounding can have hidden in its sums is added."""
         inner = np.einsum("ij,ij->i", weights @ self.gram, weights)  # a'K a
         size = 2 + np.abs(weights).sum(axis=1)  # of the terms that are added and cancel, in units of sqrt(k(x, x))
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())

@@ -30,7 +30,7 @@ Bounds = tuple[Array, Array]  # estimates and widths
 
 
 def affine_values(estimator: AffineEstimator, at: Indices, norm_bound: float, y: Array | None = None) -> Bounds:
-    """Estimates of f(x) from averages y, less their prior mean (none are needed for widths alone), and widths."""
+    """Estimate f(x) from averages y, less their prior mean (not needed for the widths alone), with widths."""
     y = np.zeros(len(estimator.arms)) if y is None else y
     if len(at) > GRAM_LIMIT:
         return Streamed(estimator, y).values(at, norm_bound)
@@ -41,7 +41,7 @@ def affine_values(estimator: AffineEstimator, at: Indices, norm_bound: float, y:
 def affine_values_and_gaps(
     estimator: AffineEstimator, at: Indices, reference: int, norm_bound: float, y: Array
 ) -> tuple[Bounds, Bounds]:
-    """Estimates of f(x) and of f(x) - f(reference), in which what people have in common cancels, and widths."""
+    """Estimate f(x) and f(x) - f(reference), in which what people have in common cancels, with widths."""
     if len(at) > GRAM_LIMIT:
         return Streamed(estimator, y).values_and_gaps(at, reference, norm_bound)
     values, gaps = estimator.values_and_gaps(at, reference, norm_bound)
@@ -62,12 +62,12 @@ class Streamed:
         self._reach = float(np.linalg.norm(self.basis)) * 2 * scale * np.sqrt(len(self.arms))  # |Z| |h(A)| at most
 
     def values(self, at: Indices, norm_bound: float) -> Bounds:
-        """Estimates of f(x), less their prior mean."""
+        """Estimate f(x), less its prior mean."""
         found = self._map(at, norm_bound, None)
         return found[0], found[1]
 
     def values_and_gaps(self, at: Indices, reference: int, norm_bound: float) -> tuple[Bounds, Bounds]:
-        """Estimates of f(x) and of f(x) - f(reference)."""
+        """Estimate f(x) and f(x) - f(reference)."""
         found = self._map(at, norm_bound, reference)
         return (found[0], found[1]), (found[2], found[3])
 
@@ -92,7 +92,7 @@ class Streamed:
         return (*values, *gaps)
 
     def _fit(self, g: Array, cross: Array, square: Array, norm_bound: float) -> Bounds:
-        """The minimiser for functions h with coordinates g, given also as h(A) and |h|^2."""
+        """Find the minimiser for functions h with coordinates g, given also as h(A) and |h|^2."""
         z, size = self.estimator.z, len(self.arms)
         c = self._search.minimise(self.theta, g, square, norm_bound / z)
         estimate, gain, length, inner = self._search.evaluate(self.theta, g, c, self._y)
@@ -111,7 +111,7 @@ class Streamed:
         return np.where(useful, estimate, 0.0), np.where(useful, width, prior)
 
     def _error(self, matrix: Array, diagonal: Array) -> float:
-        """A bound on the norm of Z M Z' - diag, with the rounding of its own computation."""
+        """Bound the norm of Z M Z' - diag, with the rounding of the computation itself."""
         absolute = np.abs(self.basis)
         rounding = 2 * (len(matrix) + 2) * EPS * (absolute @ np.abs(matrix) @ absolute.T)
         measured = self.basis @ matrix @ self.basis.T

@@ -19,7 +19,7 @@ SHORT = 0.1  # steps of log c that Newton's method can be trusted with
 
 @compiled
 def _sums(theta: Array, g: Array, c: float) -> tuple[float, float, float]:
-    """sum g^2 / (theta + c)^2, the same times theta, and sum g^2 / (theta + c)^3."""
+    """Compute sum g^2 / (theta + c)^2, the same times theta, and sum g^2 / (theta + c)^3."""
     square = weighted = cube = 0.0
     for j in range(len(theta)):
         inverse = 1.0 / (theta[j] + c)
@@ -33,10 +33,10 @@ def _sums(theta: Array, g: Array, c: float) -> tuple[float, float, float]:
 
 @compiled
 def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
-    """The c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2.
+    """Find the c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2.
 
-    As in the reference, but a short step of Newton's method, which gains half of slope times step, is taken on trust
-    when it gains too little to matter.
+    As in the readable search, but a short step of Newton's method, which gains half of slope times step, is taken on
+    trust when it gains too little to matter.
     """
     top = math.log(max(theta[-1], TINY))
     found = np.empty(len(g))
@@ -73,7 +73,7 @@ def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
 
 @compiled
 def evaluate(theta: Array, g: Array, c: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """For u = g / (theta + c): u'y, u'g, |u|^2 and sum theta u^2 of every function."""
+    """Compute u'y, u'g, |u|^2 and sum theta u^2 of every function, for u = g / (theta + c)."""
     count = len(g)
     estimate, gain, length, inner = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
     for i in range(count):

@@ -29,7 +29,10 @@ class Path:
         self.rounding = 4 * len(theta) * EPS * square
 
     def at(self, c: Array) -> tuple[Array, Array, Array, Array]:
-        """s = sqrt(a'N a), b = sqrt(bias^2), and the slopes in log c of log(c s / b), at least 0, and of -s^2 / 2."""
+        """Compute s = sqrt(a'N a) and b = sqrt(bias^2), and two slopes in log c.
+
+        They are those of log(c s / b), which is at least 0, and of -s^2 / 2.
+        """
         inverse = 1 / (self.theta + c[:, None])  # (functions, arms)
         share = self.g2 * inverse
         share *= inverse
@@ -40,7 +43,7 @@ class Path:
         return np.sqrt(s2), np.sqrt(b2), slope, fall
 
     def minimise(self, weight: float) -> Array:
-        """The c of least s + weight b, where weight c s(c) = b(c).
+        """Find the c of least s + weight b, where weight c s(c) = b(c).
 
         Newton's method on the logarithms, kept inside a shrinking bracket, until neither the last step nor the next
         changes a width: a function that the arms determine has its minimum at c = 0 and is followed there only as far

@@ -11,12 +11,12 @@ Work = Callable[[], object]
 
 
 def seconds(work: Work, repeats: int = 3) -> float:
-    """The least time of a few: what else the machine did only adds."""
+    """Take the least of a few times: what else the machine did only adds."""
     return together([work], repeats)[0]
 
 
 def together(works: Sequence[Work], repeats: int = 3) -> list[float]:
-    """The least time of each, taken in turns, so that a slow minute of the machine is shared by all."""
+    """Take the least time of each, in turns, so that a slow minute of the machine is shared by all."""
     best = [float("inf")] * len(works)
     for _ in range(repeats):
         for number, work in enumerate(works):
@@ -27,7 +27,7 @@ def together(works: Sequence[Work], repeats: int = 3) -> list[float]:
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """The p of time ~ size^p, by least squares on the logarithms.
+    """Fit the p of time ~ size^p by least squares on the logarithms.
 
     >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
     2.0
@@ -36,7 +36,7 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 
 def machine_limits() -> dict[str, float]:
-    """The rates of matrix products on one thread, in double and single precision, and of copying memory."""
+    """Measure matrix products on one thread, in double and single precision, and copying memory."""
     matrix, source = np.random.default_rng(0).random((1024, 1024)), np.ones(2**23)
     single, target = matrix.astype(np.float32), np.empty_like(source)
     works: list[Work] = [lambda: matrix @ matrix, lambda: single @ single, lambda: np.copyto(target, source)]

@@ -20,19 +20,19 @@ class Effort:
     kernel_values: int = 0
 
     def column(self, actions: int, before: int) -> None:
-        """One more column of the factor of some actions."""
+        """Count one more column of the factor of some actions."""
         self.kernel_values += actions
         self.flops += 2.0 * actions * (before + 1)
 
     def columns(self, actions: int, start: int, stop: int) -> None:
-        """Some more columns."""
+        """Count some more columns."""
         for before in range(start, stop):
             self.column(actions, before)
 
 
 @contextmanager
 def counted() -> Iterator[Effort]:
-    """A context in which what lazy selection computes is counted, action by action and column by column."""
+    """Count what lazy selection computes inside a context, action by action and column by column."""
     effort = Effort()
     extend, observe = Factor.extend, DensePosterior.observe
 

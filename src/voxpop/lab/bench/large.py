@@ -22,18 +22,18 @@ RATIO = 1.6
 
 
 def problem_of(size: int) -> Problem:
-    """Uniform points in three dimensions, with the synthetic study's constants."""
+    """Make a problem of uniform points in three dimensions, with the synthetic study's constants."""
     points = np.random.default_rng(0).uniform(size=(size, 3))
     return Problem(points, SquaredExponential(0.2), 0.01, 0.1, 2.0, 10**6)
 
 
 def selection(problem: Problem, rounds: int) -> Selection:
-    """The arms of a phase with every action active."""
+    """Select the arms of a phase with every action active."""
     return select(problem, np.arange(problem.size), rounds, RATIO)
 
 
 def plain_loop(size: int, rounds: int) -> Results:
-    """Selection against the plain loop of eq:decision and eq:sigma_update."""
+    """Time selection against the plain loop of eq:decision and eq:sigma_update."""
     problem, plainly = problem_of(size), list[Selection]()
     chosen = selection(problem, rounds)
     ours = seconds(lambda: selection(problem, rounds))
@@ -45,7 +45,10 @@ def plain_loop(size: int, rounds: int) -> Results:
 
 
 def large_set(size: int, rounds: int) -> Results:
-    """Selection against the matrix product with as many flops (n H^2) and as large a result (n x H); its memory."""
+    """Time selection against the matrix product with as many flops (n H^2) and as large a result (n x H).
+
+    Its memory is measured too.
+    """
     problem = problem_of(size)
     tracemalloc.start()
     with counted() as effort:
@@ -70,7 +73,7 @@ def large_set(size: int, rounds: int) -> Results:
 
 
 def widths(size: int, rounds: int) -> Results:
-    """The affine widths of all actions against the selection of the arms."""
+    """Time the affine widths of all actions against the selection of the arms."""
     problem = problem_of(size)
     chosen = selection(problem, rounds)
     noise = problem.answer_noise(chosen.arms, chosen.pulls, 200)
@@ -85,7 +88,7 @@ def widths(size: int, rounds: int) -> Results:
 
 
 def growth(sizes: list[int], arms: list[int]) -> Results:
-    """Selection against the number of actions and of arms."""
+    """Time selection against the number of actions and of arms."""
     problems, middle = [problem_of(size) for size in sizes], problem_of(30_000)
     by_size = together([partial(selection, problem, 100) for problem in problems])
     by_arms = together([partial(selection, middle, rounds) for rounds in arms])

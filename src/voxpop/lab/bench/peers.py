@@ -21,7 +21,7 @@ ROUNDS = 300
 
 
 def round_by_round(horizons: list[int]) -> Results:
-    """GP-UCB against libraries that fit their Gaussian process to all rounds so far, and its growth with T."""
+    """Time GP-UCB against libraries that fit their Gaussian process to all rounds so far, and its growth with T."""
     scenarios = [make_scenario("synthetic", Options(horizon=horizon)) for horizon in (ROUNDS, *horizons)]
     ours, *times = together([partial(simulate, scenario, make_policy("gp-ucb"), 0) for scenario in scenarios], 2)
     curve = Curve.of("rounds T (gp-ucb)", horizons, times, 1.1)
@@ -40,7 +40,7 @@ def round_by_round(horizons: list[int]) -> Results:
 
 
 def refitted(bounds: Bounds, horizon: int) -> None:
-    """GP-UCB as it is written with a library: fit and predict, every round."""
+    """Run GP-UCB as it is written with a library: fit and predict, every round."""
     scenario = make_scenario("synthetic", Options(horizon=horizon))
     points, rng = scenario.problem.decisions.points, np.random.default_rng(0)
     played, answers, arm = np.empty((0, points.shape[1])), np.empty(0), 0
@@ -51,7 +51,7 @@ def refitted(bounds: Bounds, horizon: int) -> None:
 
 
 def sklearn_bounds(played: Array, answers: Array, points: Array) -> Array:
-    """With scikit-learn's Gaussian process."""
+    """Compute the bounds with scikit-learn's Gaussian process."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF
 
@@ -61,7 +61,7 @@ def sklearn_bounds(played: Array, answers: Array, points: Array) -> Array:
 
 
 def botorch_bounds(played: Array, answers: Array, points: Array) -> Array:
-    """With BoTorch's Gaussian process and its upper confidence bound."""
+    """Compute the bounds with BoTorch's Gaussian process and its upper confidence bound."""
     import torch
     from botorch.acquisition import UpperConfidenceBound
     from botorch.models import SingleTaskGP
@@ -79,7 +79,7 @@ def botorch_bounds(played: Array, answers: Array, points: Array) -> Array:
 
 
 def other_policies(horizon: int) -> Results:
-    """The time of other policies as a multiple of dpbe's on the same study."""
+    """Time other policies, as multiples of dpbe's time on the same study."""
     scenario = make_scenario("synthetic", Options(horizon=horizon))
     names = ("dpbe", "dpbe-paper", "gp-ucb", "bpe", "bbkb", "mini-gp-opt")
     ours, *others = together([partial(simulate, scenario, make_policy(name), 0) for name in names], 2)

@@ -29,7 +29,7 @@ from voxpop.widths.affine import Affine, AffineEstimator
 def plain_select(
     problem: Problem, active: Indices, rounds: int, ratio: float, rule: BatchRule = "corrected"
 ) -> Selection:
-    """eq:decision and eq:sigma_update as printed, with merged pulls (rk:shrink)."""
+    """Select arms by eq:decision and eq:sigma_update as printed, with merged pulls (rk:shrink)."""
     kernel, points, ridge = problem.kernel, problem.decisions.points, problem.ridge
     pulls: dict[int, int] = {}
     batches = 0
@@ -53,7 +53,7 @@ class PlainEstimator(AffineEstimator):
     """The affine width by golden-section search on log c, with a fresh solve for every trial."""
 
     def fit(self, cross: Array, square: Array, norm_bound: float) -> Affine:
-        """The minimiser for functions h given as h(A) and |h|^2."""
+        """Find the minimiser for functions h given as h(A) and |h|^2."""
 
         def trial(log_c: Array) -> tuple[Array, Array]:
             system = self.gram + np.exp(log_c)[:, None, None] * self.noise
@@ -73,7 +73,7 @@ class PlainEstimator(AffineEstimator):
 
 
 def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nullcontext) -> tuple[float, Run]:
-    """The seconds of a run of the synthetic study, and the run."""
+    """Run the synthetic study; give the seconds that it took, and the run."""
     scenario = make_scenario("synthetic", Options(seed=seed))
     policy = make_policy("dpbe", **scenario.settings)
     with plainly():
@@ -83,12 +83,12 @@ def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nul
 
 
 def plain_selection() -> AbstractContextManager[object]:
-    """A context in which arms are selected plainly."""
+    """Select arms plainly inside a context."""
     return patch("voxpop.policies.dpbe.select", plain_select)
 
 
 def plain_program() -> AbstractContextManager[object]:
-    """A context in which arms are selected and widths found plainly."""
+    """Select arms and find widths plainly inside a context."""
     stack = ExitStack()
     stack.enter_context(plain_selection())
     stack.enter_context(patch("voxpop.policies.dpbe.AffineEstimator", PlainEstimator))
@@ -96,7 +96,7 @@ def plain_program() -> AbstractContextManager[object]:
 
 
 def same_plans(one: Run, other: Run) -> bool:
-    """Whether two runs played the same arms for the same rounds."""
+    """Say whether two runs played the same arms for the same rounds."""
     return len(one.plans) == len(other.plans) and all(
         np.array_equal(a.arms, b.arms) and np.array_equal(a.pulls, b.pulls)
         for a, b in zip(one.plans, other.plans, strict=True)

@@ -46,7 +46,7 @@ class Curve:
     def of(
         cls, axis: str, sizes: Sequence[int], times: Sequence[float], limit: float | None = None, note: str = ""
     ) -> Curve:
-        """With the exponent that fits."""
+        """Make a curve with the exponent that fits."""
         return cls(axis, [float(size) for size in sizes], list(times), exponent(sizes, times), limit, note)
 
     @property

@@ -24,7 +24,7 @@ SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--runs", "20", "--json"]
 
 
 def small_studies(seeds: int) -> Results:
-    """The synthetic study against the plain program, and a sweep of 20 seeds as a command."""
+    """Time the synthetic study against the plain program, and a sweep of 20 seeds as a command."""
     timed(0)  # warm up
     ratios, times, same = [], [], True
     for seed in range(seeds):
@@ -48,7 +48,7 @@ def _python(arguments: list[str]) -> None:
 
 
 def crowds() -> Results:
-    """One phase of ever more people, with central privacy; a billion against one."""
+    """Time one phase of more and more people, with central privacy; a billion against one."""
     absent = [name for name in ("dp_accounting", "opendp") if find_spec(name) is None]
     if absent:
         return Results(absent=absent)

@@ -31,7 +31,7 @@ COLOURS = {
 
 @contextmanager
 def panels(count: int, note: str, width: float = 5.4, height: float = 4.0) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """A figure with some panels side by side, and the note that a reduced run owes its readers."""
+    """Make a figure with some panels side by side, and the note that a reduced run owes its readers."""
     made = sheet(width * count, height)
     with styled():
         axes = made.subplots(1, count, squeeze=False)[0]
@@ -42,7 +42,7 @@ def panels(count: int, note: str, width: float = 5.4, height: float = 4.0) -> It
 
 
 def logarithmic(ax: Axes, sides: str = "xy") -> None:
-    """Logarithmic axes with few, readable numbers; call it when everything is drawn."""
+    """Make axes logarithmic, with few, readable numbers; call it when everything is drawn."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for side in sides:
@@ -55,7 +55,7 @@ def logarithmic(ax: Axes, sides: str = "xy") -> None:
 
 
 def short(value: float) -> str:
-    """A number as axes show it.
+    """Write a number as axes show it.
 
     >>> [short(value) for value in (0.01, 500, 2e4, 1e6, 1e9)]
     ['0.01', '500', '20k', '1M', '1000M']
@@ -67,12 +67,12 @@ def short(value: float) -> str:
 
 
 def horizon_of(cell: Cell) -> int:
-    """T of the cell's runs."""
+    """Give T of the cell's runs."""
     return int(cell.trials[0].horizon or 0)
 
 
 def draw_curves(ax: Axes, cells: Cells, colours: Mapping[str, str], title: str, per_round: bool = False) -> None:
-    """Mean cumulative regret with its standard deviation; or regret per round, on logarithmic axes."""
+    """Draw mean cumulative regret with its standard deviation; or regret per round, on logarithmic axes."""
     for name, cell in cells.items():
         rounds = grid(horizon_of(cell))
         curves = cell.curves
@@ -97,7 +97,7 @@ def draw_curves(ax: Axes, cells: Cells, colours: Mapping[str, str], title: str, 
 
 
 def draw_costs(ax: Axes, cells: Cells, colours: Mapping[str, str]) -> None:
-    """Every run as a dot: what it sent against what it lost; the mean as a star."""
+    """Draw every run as a dot: what it sent against what it lost; the mean as a star."""
     for name, cell in cells.items():
         numbers, regret = cell["numbers"], cell["regret"]
         ax.plot(numbers, regret, ".", color=colours[name], alpha=0.5)
@@ -108,7 +108,7 @@ def draw_costs(ax: Axes, cells: Cells, colours: Mapping[str, str]) -> None:
 
 
 def draw_trend(ax: Axes, cells: Mapping[float, Cell], name: str, label: str, colour: str, style: str = "o-") -> None:
-    """A mean against a setting, with its standard deviation."""
+    """Draw a mean against a setting, with its standard deviation."""
     settings = list(cells)
     mean = np.array([cell.mean(name) for cell in cells.values()])
     std = np.array([cell.std(name) for cell in cells.values()])
@@ -117,7 +117,7 @@ def draw_trend(ax: Axes, cells: Mapping[float, Cell], name: str, label: str, col
 
 
 def shades(base: str, count: int) -> list[str]:
-    """Colours from light to full."""
+    """Make colours from light to full."""
     from matplotlib.colors import to_hex, to_rgb
 
     rgb = np.array(to_rgb(base))

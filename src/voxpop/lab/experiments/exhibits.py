@@ -33,7 +33,7 @@ class Scale:
     note: str = ""  # what to say on every figure
 
     def trials(self, study: str, policy: str, **chosen: Any) -> tuple[Trial, ...]:
-        """The same trial for every seed."""
+        """Make the same trial for every seed."""
         first = Trial(study, policy, horizon=self.horizon, data=self.data if study == "light" else None)
         return tuple(replace(first, seed=seed, **chosen) for seed in range(self.seeds))
 
@@ -50,15 +50,15 @@ class Cell:
     trials: tuple[Trial, ...]
 
     def __getitem__(self, name: str) -> Array:
-        """One number of every run."""
+        """Give one number of every run."""
         return np.array([getattr(run, name) for run in self.runs.values()], dtype=float)
 
     def mean(self, name: str = "regret") -> float:
-        """The mean over runs."""
+        """Compute the mean over runs."""
         return float(self[name].mean())
 
     def std(self, name: str = "regret") -> float:
-        """The standard deviation over runs."""
+        """Compute the standard deviation over runs."""
         return float(self[name].std())
 
     @cached_property
@@ -87,12 +87,12 @@ class Finding:
     target: bool = False  # a target of our own, not a claim of the paper
 
     def as_target(self) -> Finding:
-        """A target of our own is reached or not; there is nothing to reproduce."""
+        """Make it a target of our own, which is reached or not: there is nothing to reproduce."""
         words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
         return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
 
     def because(self, reason: str) -> Finding:
-        """The finding with its reason, which is given only if the claim does not simply reproduce."""
+        """Add the reason, which is given only if the claim does not simply reproduce."""
         return self if self.verdict in ("reproduced", "reached") else replace(self, reason=reason)
 
 
@@ -133,7 +133,7 @@ class Exhibit:
 
 
 def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: float = 1.0) -> Finding:
-    """Whether one mean is below `factor` times another, beyond chance: paired by seed, two standard errors."""
+    """Judge whether one mean is below `factor` times another, beyond chance: paired by seed, two standard errors."""
     a, b = _paired(less, more, name)
     if not len(a):
         return Finding(claim, "undecided", "no seed was run by both")
@@ -143,7 +143,7 @@ def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: fl
 
 
 def sign(differences: Array) -> Verdict:
-    """Reproduced if the differences are negative on average, beyond chance."""
+    """Judge differences: reproduced if they are negative on average, beyond chance."""
     if len(differences) < 2:
         return "undecided"
     mean = float(differences.mean())
@@ -153,7 +153,10 @@ def sign(differences: Array) -> Verdict:
 
 
 def trend(claim: str, cells: Mapping[Any, Cell], name: str, rises: bool) -> Finding:
-    """Whether a mean falls (or rises) along the cells: from first to last, with no step the other way beyond chance."""
+    """Judge whether a mean falls (or rises) along the cells.
+
+    It must do so from first to last, with no step the other way beyond chance.
+    """
     keys, signs = list(cells), -1.0 if rises else 1.0
     ends = _step(cells[keys[0]], cells[keys[-1]], name, signs)
     against = [
@@ -172,14 +175,14 @@ def _step(first: Cell, second: Cell, name: str, signs: float) -> Verdict:
 
 
 def _paired(one: Cell, other: Cell, name: str) -> tuple[Array, Array]:
-    """One number of the runs that both have, seed by seed."""
+    """Give one number of the runs that both have, seed by seed."""
     seeds = [seed for seed in one.runs if seed in other.runs]
     values = [[getattr(cell.runs[seed], name) for seed in seeds] for cell in (one, other)]
     return np.array(values[0], dtype=float), np.array(values[1], dtype=float)
 
 
 def quantity(value: float) -> str:
-    """A number as tables show it.
+    """Write a number as tables show it.
 
     >>> [quantity(value) for value in (5870, 0.1234, 2.1e7)]
     ['5,870', '0.123', '2.1e+07']

@@ -39,7 +39,7 @@ class Part:
 
 
 def cells_of(exhibit: Exhibit, summaries: Mapping[Trial, RunSummary]) -> Cells | None:
-    """The exhibit's runs by series; None if one of the series has no runs at all."""
+    """Sort the exhibit's runs by series; None if one of the series has no runs at all."""
     cells = {
         name: Cell({trial.seed: summaries[trial] for trial in trials if trial in summaries}, trials)
         for name, trials in exhibit.series.items()
@@ -64,7 +64,7 @@ def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
 
 
 def write_report(parts: Sequence[Part], scale: Scale, runs: int, notices: Sequence[str], path: Path) -> None:
-    """One self-contained page."""
+    """Write one self-contained page."""
     findings = [finding for part in parts for finding in part.shown.findings]
     page = fill(
         "paper.html.j2",
@@ -88,7 +88,7 @@ def _summary(cells: Cells) -> Iterable[Sequence[Any]]:
 
 
 def _curves(cells: Cells) -> Iterable[Sequence[Any]]:
-    """Mean and standard deviation of cumulative regret, one row for each series and round."""
+    """List mean and standard deviation of cumulative regret, one row for each series and round."""
     yield ("series", "round", "regret mean", "regret std")
     for name, cell in cells.items():
         rounds = grid(int(cell.trials[0].horizon or 0))
