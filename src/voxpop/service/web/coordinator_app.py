@@ -22,11 +22,11 @@ from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, NewStudy, Report, Rounds, Total
 from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
-from voxpop.service.web.endpoint import make_router
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
+from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry

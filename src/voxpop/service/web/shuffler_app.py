@@ -24,11 +24,11 @@ from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler, Verdict
 from voxpop.service.web.bodies.replies import BatchProgress, Receipt
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, ShuffledReport
-from voxpop.service.web.endpoint import make_router
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body
+from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry
