@@ -28,8 +28,8 @@ def runs(policy: str, privacy: Privacy, seeds: range) -> list[Run]:
 
 def row(name: str, results: list[Run], base: float | None) -> float:
     regret = float(np.mean([run.metrics.regret for run in results]))
-    numbers = np.mean([run.metrics.communication for run in results])
-    people = np.mean([run.metrics.participants for run in results])
+    numbers = np.mean([run.metrics.numbers for run in results])
+    people = np.mean([run.metrics.people for run in results])
     kept = sum(run.optimum_kept for run in results)
     ratio = "" if base is None else f"{regret / base:.2f}"
     print(f"| {name} | {regret:,.0f} | {ratio} | {numbers:,.0f} | {people:,.0f} | {kept}/{len(results)} |", flush=True)

@@ -17,20 +17,20 @@ ARMS, DELTA = 50, 1e-6
 
 
 def cells(encoding: Encoding) -> str:
-    noise = 2 * math.sqrt(encoding.variance) / (encoding.levels * encoding.users)
+    noise = 2 * math.sqrt(encoding.variance) / (encoding.levels * encoding.people)
     return f"{encoding.bits * ARMS:,} | {noise:.2g} | {achieved_epsilon(encoding, ARMS, DELTA):.2f}"
 
 
 def main() -> None:
     print("| people | eps | printed: bits | noise | true eps | calibrated: bits | noise | true eps | central | local |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for users in (100, 1000, 10_000, 100_000):
+    for people in (100, 1000, 10_000, 100_000):
         for epsilon in (1, 5, 15):
-            printed = printed_encoding(epsilon, DELTA / 2, users, ARMS)
-            calibrated = calibrated_encoding(epsilon, DELTA, users, ARMS)
-            central = 2 * noise_multiplier(epsilon, DELTA) / users
-            local = central * math.sqrt(users)
-            row = f"| {users:,} | {epsilon} | {cells(printed)} | {cells(calibrated)} | {central:.2g} | {local:.2g} |"
+            printed = printed_encoding(epsilon, DELTA / 2, people, ARMS)
+            calibrated = calibrated_encoding(epsilon, DELTA, people, ARMS)
+            central = 2 * noise_multiplier(epsilon, DELTA) / people
+            local = central * math.sqrt(people)
+            row = f"| {people:,} | {epsilon} | {cells(printed)} | {cells(calibrated)} | {central:.2g} | {local:.2g} |"
             print(row, flush=True)
 
 

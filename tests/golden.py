@@ -33,7 +33,7 @@ def simulated(**settings: Any) -> Result:
     return {
         "best": told["best"]["index"],
         "regret": told["regret"],
-        "communication": told["communication"],
+        "numbers": told["numbers"],
         "switches": told["switches"],
         "epsilon": told["ledger"]["epsilon"],
         "lower": run.state.lower.tolist(),
@@ -42,7 +42,7 @@ def simulated(**settings: Any) -> Result:
             {
                 "arms": phase["arms"],
                 "pulls": phase["pulls"],
-                "participants": phase["participants"],
+                "people": phase["people"],
                 "rewards": step.feedback.mean.tolist(),
                 "active": phase["active_after"],
                 "width": phase["max_width"],
@@ -61,9 +61,9 @@ def asked(policy: str) -> Result:
     while (question := study.ask()) is not None:
         arms = [decisions.find(decision) for decision in question.decisions]
         prices = np.array([decision["price"] for decision in question.decisions])
-        tastes = rng.normal(4.2, 0.5, size=(question.participants, 1))
+        tastes = rng.normal(4.2, 0.5, size=(question.people, 1))
         study.tell(question.phase, 2 - (prices - tastes) ** 2 / 8)
-        questions.append({"arms": arms, "pulls": list(question.rounds), "participants": question.participants})
+        questions.append({"arms": arms, "pulls": list(question.rounds), "people": question.people})
     best = study.best
     return {
         "best": best.index,

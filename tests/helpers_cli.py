@@ -25,16 +25,16 @@ VOXPOP = Path(sys.executable).parent / "voxpop"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
 
 
-def draw(covariance: Array, rng: np.random.Generator, users: int | None = None) -> Array:
+def draw(covariance: Array, rng: np.random.Generator, people: int | None = None) -> Array:
     """Gaussian vectors with mean zero, by NumPy's own sampler."""
-    return rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=users, method="eigh")
+    return rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=people, method="eigh")
 
 
 def pilot_of_model(
     seed: int,
     points: Array,
     f: Array | None = None,
-    users: int = 40,
+    people: int = 40,
     rounds: int = 10,
     kernel: Kernel | None = None,
     bias: float = 0.5,
@@ -45,21 +45,21 @@ def pilot_of_model(
     rng = np.random.default_rng(seed)
     K = (kernel or SquaredExponential(0.3))(points, points)
     f = mean + draw(K, rng) if f is None else f
-    own = bias * draw(K, rng, users)
+    own = bias * draw(K, rng, people)
     return Pilot.of_matrix(
         Decisions(points), f + own + noise / np.sqrt(rounds) * rng.standard_normal(own.shape), rounds
     )
 
 
-def pilot_csv(path: Path, users: int = 12, prices: int = 6, rounds: int = 10, seed: int = 0) -> Path:
+def pilot_csv(path: Path, people: int = 12, prices: int = 6, rounds: int = 10, seed: int = 0) -> Path:
     """A pilot in which a price has a best value in the middle of 1 to 3."""
     rng = np.random.default_rng(seed)
-    lines = ["user,price,reward,rounds"]
-    for user in range(users):
+    lines = ["person,price,reward,rounds"]
+    for person in range(people):
         taste = rng.normal(2.0, 0.3)
         for price in np.linspace(1, 3, prices):
             reward = 1 - (price - taste) ** 2 + 0.1 * rng.standard_normal()
-            lines.append(f"u{user},{price:.2f},{reward:.5f},{rounds}")
+            lines.append(f"u{person},{price:.2f},{reward:.5f},{rounds}")
     path.write_text("\n".join(lines) + "\n")
     return path
 

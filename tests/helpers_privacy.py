@@ -14,7 +14,7 @@ from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.central import Central
@@ -54,9 +54,9 @@ class Case:
     plan: Plan
     f: Array
 
-    def answers(self, users: int, seed: int = 0) -> Array:
-        """What model-like people answer, (users, arms)."""
-        return GPUsers(self.problem, self.f).observe(self.plan, users, np.random.default_rng(seed))
+    def answers(self, people: int, seed: int = 0) -> Array:
+        """What model-like people answer, (people, arms)."""
+        return GPPeople(self.problem, self.f).observe(self.plan, people, np.random.default_rng(seed))
 
     def release(self, privacy: Private) -> AnyRelease:
         made = privacy.calibrate(self.problem, self.state, self.plan)
@@ -64,21 +64,21 @@ class Case:
         return made
 
 
-def first_phase(users: int = 40, **changes: Any) -> Case:
+def first_phase(people: int = 40, **changes: Any) -> Case:
     """A phase of which nothing is known but the prior; f has the norm of its bound."""
     problem = random_problem(4, n=7, beta=0.01, **{"bias_std": 0.2, "prior_mean": 0.5, **changes})
-    plan = Plan(3, np.array([1, 4, 0, 6]), np.array([2, 1, 5, 3]), users)
+    plan = Plan(3, np.array([1, 4, 0, 6]), np.array([2, 1, 5, 3]), people)
     f = 0.5 + function_of_norm(problem, problem.norm_bound, np.random.default_rng(8))
     return Case(problem, State.prior(problem, problem.norm_bound), plan, f)
 
 
-def later_phase(seed: int, privacy: Private | None = None, users: int = 40) -> Case:
+def later_phase(seed: int, privacy: Private | None = None, people: int = 40) -> Case:
     """A phase that has a released one before it."""
     problem = random_problem(seed, n=7, beta=0.05, horizon=1000)
     f = function_of_norm(problem, problem.norm_bound, np.random.default_rng(seed))
-    steps = simulate_phases(problem, DPBE(), GPUsers(problem, f), seed, privacy)
+    steps = simulate_phases(problem, DPBE(), GPPeople(problem, f), seed, privacy)
     state = [next(steps) for _ in range(4)][-1][1]
-    return Case(problem, state, Plan(5, np.array([0, 3, 5]), np.array([6, 2, 8]), users), f)
+    return Case(problem, state, Plan(5, np.array([0, 3, 5]), np.array([6, 2, 8]), people), f)
 
 
 def released(release: AnyRelease, answers: Array, source: Any) -> Feedback:

@@ -34,10 +34,10 @@ def kernel_of(x: Array, y: Array) -> Array:
 
 
 def joint_covariance(pilot: Pilot) -> Array:
-    """The covariance of all records at once: tau^2 k, and v^2 k and sigma^2 / w within a user."""
+    """The covariance of all records at once: tau^2 k, and v^2 k and sigma^2 / w within a person."""
     x = pilot.decisions.points[pilot.actions]
     K = kernel_of(x, x)
-    same_user = pilot.users[:, None] == pilot.users
+    same_user = pilot.people[:, None] == pilot.people
     return np.asarray(TAU**2 * K + BIAS**2 * K * same_user + np.diag(NOISE**2 / pilot.counts))
 
 
@@ -47,7 +47,7 @@ def common_pilot() -> Pilot:
 
 
 def uneven_pilot() -> Pilot:
-    """Two users share a pattern, two differ from it in their counts, the others in their actions."""
+    """Two people share a pattern, two differ from it in their counts, the others in their actions."""
     rng = np.random.default_rng(1)
     patterns: list[tuple[list[int], list[int]]] = [
         ([0, 1, 4], [2, 2, 2]),
@@ -57,9 +57,9 @@ def uneven_pilot() -> Pilot:
         ([2], [7]),
         ([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]),
     ]
-    users = np.concatenate([[user] * len(actions) for user, (actions, _) in enumerate(patterns)])
+    people = np.concatenate([[person] * len(actions) for person, (actions, _) in enumerate(patterns)])
     actions, counts = (np.concatenate([pattern[i] for pattern in patterns]) for i in (0, 1))
-    return Pilot(Decisions(POINTS), users, actions, rng.normal(1.5, 1.0, len(users)), counts)
+    return Pilot(Decisions(POINTS), people, actions, rng.normal(1.5, 1.0, len(people)), counts)
 
 
 PILOTS = {"common": common_pilot, "uneven": uneven_pilot}
@@ -91,8 +91,8 @@ def test_the_posterior_of_f_is_that_of_all_answers_together(name: str) -> None:
 
 
 def test_users_who_tried_the_same_equally_often_form_one_group() -> None:
-    assert sorted(group.users for group in uneven_pilot().groups()) == [1, 1, 1, 1, 2]
-    assert [group.users for group in common_pilot().groups()] == [6]
+    assert sorted(group.people for group in uneven_pilot().groups()) == [1, 1, 1, 1, 2]
+    assert [group.people for group in common_pilot().groups()] == [6]
 
 
 def test_the_estimate_is_a_maximum_of_the_likelihood() -> None:
@@ -134,10 +134,10 @@ def test_the_estimates_are_within_a_factor_of_the_truth(name: str, factor: float
 
 
 def test_more_users_make_the_intervals_narrower() -> None:
-    few, many = (calibrate(pilot_of_model(5, LINE, users=u), kernel="squared-exponential") for u in (15, 240))
+    few, many = (calibrate(pilot_of_model(5, LINE, people=u), kernel="squared-exponential") for u in (15, 240))
     for name in ("bias_std", "noise_std"):
         wide, narrow = getattr(few, name), getattr(many, name)
-        # 16 times the users should give a quarter of the width.
+        # 16 times the people should give a quarter of the width.
         assert math.log(narrow.high / narrow.low) < 0.5 * math.log(wide.high / wide.low)
 
 
@@ -165,7 +165,7 @@ def test_auto_takes_the_likeliest_kernel() -> None:
     pilot = pilot_of_model(7, LINE, kernel=Matern(0.5, nu=0.5), noise=0.1)
     found = calibrate(pilot)
     likelihoods = {name: calibrate(pilot, kernel=name).log_likelihood for name in KERNELS}
-    assert found.kernel_name == "matern-1/2"  # rough users cannot be mistaken for smooth ones
+    assert found.kernel_name == "matern-1/2"  # rough people cannot be mistaken for smooth ones
     assert found.log_likelihood == pytest.approx(max(likelihoods.values()), rel=1e-9)
 
 
@@ -173,7 +173,7 @@ def test_a_choice_has_one_length_scale_over_all_its_dimensions() -> None:
     space = Space(price=Float(1, 3), tea=Choice(("black", "green", "white")))
     decisions = space.grid(5)
     pilot = pilot_of_model(4, decisions.points)
-    found = calibrate(Pilot(decisions, pilot.users, pilot.actions, pilot.averages, pilot.counts), space, "matern-5/2")
+    found = calibrate(Pilot(decisions, pilot.people, pilot.actions, pilot.averages, pilot.counts), space, "matern-5/2")
     price, tea = found.length_scales["price"].value, found.length_scales["tea"].value
     assert list(found.length_scales) == ["price", "tea"]
     offset = found.offset.value
@@ -209,7 +209,7 @@ def test_the_rewards_at_the_pilot_s_actions_come_with_intervals() -> None:
 
 
 def flat_noise() -> Pilot:
-    """Every user answers by one number for all actions: no noise at all."""
+    """Every person answers by one number for all actions: no noise at all."""
     rng = np.random.default_rng(0)
     return Pilot.of_matrix(Decisions(LINE), np.repeat(rng.normal(size=(20, 1)), 12, axis=1) + LINE[:, 0], 5)
 
@@ -219,7 +219,7 @@ def two_by_two() -> Pilot:
 
 
 def clones() -> Pilot:
-    """All users say the same: no bias, no noise."""
+    """All people say the same: no bias, no noise."""
     return Pilot.of_matrix(Decisions(LINE), np.tile(np.sin(4 * LINE[:, 0]), (8, 1)), 5)
 
 
@@ -246,14 +246,14 @@ def test_bias_and_noise_that_cannot_be_told_apart_are_not_called_certain() -> No
 
 DECISIONS = Decisions([[0.0], [0.5], [1.0]])
 REFUSED: dict[str, tuple[Any, str]] = {
-    "one user": (lambda: Pilot.of_matrix(DECISIONS, [[1, 2, 3]], 5), "at least two users, got 1"),
+    "one person": (lambda: Pilot.of_matrix(DECISIONS, [[1, 2, 3]], 5), "at least two people, got 1"),
     "one action": (lambda: Pilot.of_matrix(Decisions([[0.0]]), [[1], [2]], 5), "at least two actions, got 1"),
-    "no one": (lambda: Pilot.of_matrix(DECISIONS, np.empty((0, 3)), 5), "at least two users, got 0"),
+    "no one": (lambda: Pilot.of_matrix(DECISIONS, np.empty((0, 3)), 5), "at least two people, got 0"),
     "constant": (lambda: Pilot.of_matrix(DECISIONS, [[2.5] * 3] * 4, 5), "every reward in the pilot is 2.5"),
     "no rounds": (lambda: Pilot.of_matrix(DECISIONS, np.eye(3), 0), "positive count of rounds, got 0"),
     "negative rounds": (lambda: Pilot.of_matrix(DECISIONS, np.eye(3), -2), "positive count of rounds, got -2"),
     "nan": (lambda: Pilot.of_matrix(DECISIONS, [[1, 2, NAN], [1, 2, 3]], 5), "must be finite, got nan"),
-    "shape": (lambda: Pilot.of_matrix(DECISIONS, np.ones((4, 2)), 5), r"shape \(users, 3\), got \(4, 2\)"),
+    "shape": (lambda: Pilot.of_matrix(DECISIONS, np.ones((4, 2)), 5), r"shape \(people, 3\), got \(4, 2\)"),
     "counts": (lambda: Pilot.of_matrix(DECISIONS, np.eye(3), [1, 2]), "counts"),
     "twice": (
         lambda: Pilot(DECISIONS, np.array([0, 0, 1]), np.array([1, 1, 0]), np.arange(3.0), np.ones(3)),
@@ -261,7 +261,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "lengths": (
         lambda: Pilot(DECISIONS, np.array([0, 1]), np.array([0, 1, 2]), np.arange(3.0), np.ones(3)),
-        "users|actions",
+        "people|actions",
     ),
     "unknown action": (
         lambda: Pilot(DECISIONS, np.array([0, 1, 1]), np.array([0, 1, 7]), np.arange(3.0), np.ones(3)),
@@ -282,10 +282,10 @@ def test_a_pilot_to_learn_nothing_from_is_refused(case: str) -> None:
 
 
 def test_too_many_patterns_are_refused_before_the_work_begins() -> None:
-    users, actions = np.indices((400, 12))
-    counts = (1 + users).astype(np.float64)  # every user has a pattern of their own
+    people, actions = np.indices((400, 12))
+    counts = (1 + people).astype(np.float64)  # every person has a pattern of their own
     pilot = Pilot(
-        Decisions(LINE), users.ravel(), actions.ravel(), np.random.default_rng(0).normal(size=4800), counts.ravel()
+        Decisions(LINE), people.ravel(), actions.ravel(), np.random.default_rng(0).normal(size=4800), counts.ravel()
     )
     with pytest.raises(InputError, match="400 different patterns"):
         calibrate(pilot)

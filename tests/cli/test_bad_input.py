@@ -12,7 +12,7 @@ from voxpop.cli import app
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import Kernel, Linear, SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import POLICIES, make_policy
@@ -29,7 +29,7 @@ EXTREMES: dict[str, tuple[Any, Kernel]] = {
     "length-scale of a millionth": (LINE, SquaredExponential(1e-6)),
     "length-scale of a million": (LINE, SquaredExponential(1e6)),
 }
-SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"users": 5}}
+SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 5}}
 PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # they do not think about every round
 
 
@@ -37,7 +37,7 @@ def scenario(name: str, horizon: int, **changes: Any) -> Scenario:
     points, kernel = EXTREMES[name]
     problem = Problem(points, kernel, 0.1, 0.1, 1.0, horizon, **changes)
     f = 0.3 * problem.kernel(problem.decisions.points, problem.decisions.points[-1:])[:, 0]
-    return Scenario(name, problem, GPUsers(problem, f), f)
+    return Scenario(name, problem, GPPeople(problem, f), f)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -18,10 +18,10 @@ from voxpop.lab.scenarios import SCENARIOS
 from voxpop.policies import POLICIES
 
 KEYS = {
-    *("study", "policy", "seed", "horizon", "regret", "communication", "participants"),
+    *("study", "policy", "seed", "horizon", "regret", "numbers", "people"),
     *("best", "optimum_kept", "seconds", "phases"),
 }
-PHASE_KEYS = {"phase", "length", "arms", "pulls", "participants", "active_before", "active_after", "max_width"}
+PHASE_KEYS = {"phase", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"}
 COMMANDS = ("run", "simulate", "calibrate", "ask", "tell")
 Main = Callable[..., Outcome]
 
@@ -121,7 +121,7 @@ def test_several_runs_show_their_mean(main: Main) -> None:
     runs = [json.loads(line) for line in main(*arguments, "--json").out.splitlines()]
     done = main(*arguments)
     row = next(line for line in done.out.splitlines() if "numbers sent" in line)
-    assert f"{np.mean([run['communication'] for run in runs]):,.0f}" in row.split()
+    assert f"{np.mean([run['numbers'] for run in runs]):,.0f}" in row.split()
     assert f"optimum kept in {sum(run['optimum_kept'] for run in runs)} of 3 runs" in done.out
 
 
@@ -211,11 +211,11 @@ def answers_csv(path: Path, question: dict[str, Any]) -> Path:
     rng = np.random.default_rng(question["phase"])
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["user", "price", "reward"])
-        for user in range(question["participants"]):
+        rows.writerow(["person", "price", "reward"])
+        for person in range(question["people"]):
             for decision in question["decisions"]:
                 reward = 1 - (decision["price"] - 2) ** 2 + rng.normal(0, 0.1)
-                rows.writerow([f"p{question['phase']}-{user}", decision["price"], reward])
+                rows.writerow([f"p{question['phase']}-{person}", decision["price"], reward])
     return path
 
 
@@ -223,7 +223,7 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
     pilot_csv(tmp_path / "pilot.csv")
     done = main("calibrate", "pilot.csv", "--out", "tea.toml", "--horizon", 200, "--points", 21)
     assert done.code == 0
-    for constant in ("length-scale of price", "user deviation v", "noise sigma", "prior mean", "norm bound B"):
+    for constant in ("length-scale of price", "personal deviation v", "noise sigma", "prior mean", "norm bound B"):
         assert constant in done.out
     assert main("run", "tea.toml", "--no-report").code == 0
     phase = 0
@@ -249,8 +249,8 @@ def test_answers_may_name_decisions_as_ask_prints_them(main: Main, tmp_path: Pat
         prices = re.findall(r"price = ([\d.]+)", printed)
         people = re.search(r"ask ([\d,]+) people", printed)
         assert people is not None
-        rows = [f"u{user},{price},0.5" for user in range(int(people[1])) for price in prices]
-        (tmp_path / "answers.csv").write_text("user,price,reward\n" + "\n".join(rows) + "\n")
+        rows = [f"u{person},{price},0.5" for person in range(int(people[1])) for price in prices]
+        (tmp_path / "answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
         done = main("tell", "tea.toml", "answers.csv")
         assert (done.code, done.err) == (0, "")
         seen += prices
@@ -261,6 +261,6 @@ def test_options_that_look_like_numbers_can_be_answered(main: Main, tmp_path: Pa
     choice = 'type = "choice"\noptions = ["10", "large"]'
     study_file(tmp_path / "tea.toml", STUDY.replace('type = "float"\nlow = 1.0\nhigh = 3.0\npoints = 5', choice))
     question = json.loads(main("ask", "tea.toml", "--json").out)
-    rows = [f"u{u},{d['price']},0.5" for u in range(question["participants"]) for d in question["decisions"]]
-    (tmp_path / "answers.csv").write_text("user,price,reward\n" + "\n".join(rows) + "\n")
+    rows = [f"u{u},{d['price']},0.5" for u in range(question["people"]) for d in question["decisions"]]
+    (tmp_path / "answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
     assert main("tell", "tea.toml", "answers.csv").err == ""

@@ -60,7 +60,7 @@ def test_the_same_seed_is_the_same_private_run(model: str, calibration: str) -> 
 
 def test_privacy_changes_the_noise_but_not_the_people() -> None:
     plain, private = (run(1, privacy) for privacy in (None, Private("central", 1000.0, floor=0)))
-    assert plain.phases[0].plan.participants == private.phases[0].plan.participants
+    assert plain.phases[0].plan.people == private.phases[0].plan.people
     gap = np.abs(plain.phases[0].feedback.mean - private.phases[0].feedback.mean)
     noise = private.phases[0].feedback.noise
     assert noise is not None
@@ -74,13 +74,13 @@ def test_the_command_reports_what_was_promised_and_spent(main: Main) -> None:
     assert (data["calibration"], data["caveats"]) == ("exact", [])
     assert data["ledger"] == {
         "releases": len(data["phases"]),
-        "users": data["participants"],
+        "people": data["people"],
         "epsilon": 5.0,
         "delta": 1e-6,
         "guaranteed": True,
     }
     for phase in data["phases"]:
-        assert phase["release"]["mechanism"] == "central"
+        assert phase["release"]["model"] == "central"
         assert (phase["release"]["epsilon"], phase["release"]["delta"]) == (5.0, 1e-6)
         assert phase["release"]["noise_std"] > 0
 
@@ -105,7 +105,7 @@ def test_the_printed_calibration_says_what_it_does_not_keep(main: Main) -> None:
 def test_floors_on_the_command_line(main: Main) -> None:
     def people(*options: object) -> list[int]:
         data = data_of(main(*SHORT.split(), "--privacy", "central", "--epsilon", 5, "--json", *options))
-        return [phase["participants"] for phase in data["phases"]]
+        return [phase["people"] for phase in data["phases"]]
 
     none, given, chosen = people("--floor", 0), people("--floor", 70), people()
     assert none[:3] == [math.ceil(2 ** (0.7 * l)) for l in (1, 2, 3)]
@@ -134,7 +134,7 @@ def test_privacy_costs_little_regret_with_its_own_floor() -> None:
     plain = [run(seed, None, 100_000, None) for seed in seeds]
     private = [run(seed, Private("central", 5.0), 100_000, None) for seed in seeds]
     assert np.mean([r.metrics.regret for r in private]) <= 1.5 * np.mean([r.metrics.regret for r in plain])
-    assert sum(r.metrics.communication for r in private) > sum(r.metrics.communication for r in plain)
+    assert sum(r.metrics.numbers for r in private) > sum(r.metrics.numbers for r in plain)
     assert all(int(r.scenario.f.argmax()) in r.state.active for r in private)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 
 Main = Callable[..., Outcome]
-PILOT = "user,price,reward\na,1,0.5\na,2,0.7\nb,1,0.3\nb,2,0.9\n"
+PILOT = "person,price,reward\na,1,0.5\na,2,0.7\nb,1,0.3\nb,2,0.9\n"
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def folder(tmp_path: Path) -> Path:
     for name, text in {
         "word": PILOT.replace("0.3", "cheap"),
         "short": PILOT.replace("b,2,0.9", "b,2"),
-        "one": "user,price,reward\na,1,0.5\na,2,0.7\n",
-        "single": "user,price,reward\na,1,0.5\nb,1,0.7\n",
-        "constant": "user,price,reward\na,1,0.5\nb,2,0.5\n",
+        "one": "person,price,reward\na,1,0.5\na,2,0.7\n",
+        "single": "person,price,reward\na,1,0.5\nb,1,0.7\n",
+        "constant": "person,price,reward\na,1,0.5\nb,2,0.5\n",
         "empty": "",
     }.items():
         (tmp_path / f"{name}.csv").write_text(text)
@@ -106,7 +106,7 @@ OTHERS: dict[str, list[str]] = {
     "calibrate empty.csv": ["empty.csv", "is empty"],
     "calibrate word.csv": ["word.csv", "line 4", "column 3", "'cheap'"],
     "calibrate short.csv": ["short.csv", "line 5", "2 cells for 3 columns"],
-    "calibrate one.csv": ["one.csv", "at least two users, got 1"],
+    "calibrate one.csv": ["one.csv", "at least two people, got 1"],
     "calibrate single.csv": ["single.csv", "price", "always '1'"],
     "calibrate constant.csv": ["constant.csv", "every reward in the pilot is 0.5"],
     "calibrate pilot.csv --out tea.toml": ["tea.toml", "exists already", "--force"],
@@ -155,7 +155,7 @@ def test_tell_refuses_and_the_question_stays_open(main: Main, folder: Path, case
     played = question["decisions"][0]["price"]
     other = next(price for price in (1.0, 1.5, 2.0, 2.5, 3.0) if {"price": price} not in question["decisions"])
     options, rows, said = ANSWERS[case]
-    (folder / "answers.csv").write_text("user,price,reward\n" + rows.format(played, other))
+    (folder / "answers.csv").write_text("person,price,reward\n" + rows.format(played, other))
     command = ["tell", "asked.toml", "answers.csv", *options]
     assert_refused(main, folder, command, [part.format(played, other) for part in said])
     assert asked(main) == question
@@ -169,11 +169,11 @@ def test_tell_names_a_missing_file(main: Main, folder: Path) -> None:
 def test_an_unfinished_person_is_named(main: Main, folder: Path) -> None:
     question = asked(main)
     while len(question["decisions"]) < 2:
-        rows = "".join(f"u{u},{question['decisions'][0]['price']},0.5\n" for u in range(question["participants"]))
-        (folder / "answers.csv").write_text("user,price,reward\n" + rows)
+        rows = "".join(f"u{u},{question['decisions'][0]['price']},0.5\n" for u in range(question["people"]))
+        (folder / "answers.csv").write_text("person,price,reward\n" + rows)
         assert main("tell", "asked.toml", "answers.csv").code == 0
         question = asked(main)
-    (folder / "answers.csv").write_text(f"user,price,reward\nann,{question['decisions'][0]['price']},0.5\n")
+    (folder / "answers.csv").write_text(f"person,price,reward\nann,{question['decisions'][0]['price']},0.5\n")
     missing = str(question["decisions"][1]["price"])
     assert_refused(main, folder, ["tell", "asked.toml", "answers.csv"], ["'ann'", missing, "no answer"])
 

@@ -93,8 +93,8 @@ class Server:
         return made
 
 
-def release(model: str, epsilon: float = 5.0, users: int = 40) -> Any:
-    return first_phase(users).release(Private(model, epsilon))
+def release(model: str, epsilon: float = 5.0, people: int = 40) -> Any:
+    return first_phase(people).release(Private(model, epsilon))
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])

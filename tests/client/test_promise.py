@@ -82,16 +82,16 @@ NOISELESS = [
     ("local", {"cost": {}}),
     ("local", {"model": ["local"]}),
     ("local", {"model": "lokal"}),
-    ("shuffle", {"encoding.users": -10_000, "encoding.trials": -10_000, "encoding.chance": 0.5}),
-    ("shuffle", {"encoding.users": 10**6, "encoding.trials": 0.5, "encoding.chance": 0.5}),
-    ("shuffle", {"encoding.users": 10**12, "encoding.trials": 0}),
-    ("shuffle", {"encoding.users": MOST_BITS, "encoding.trials": 2, "encoding.chance": 0.5}),
-    ("shuffle", {"encoding.users": 10**400}),
-    ("shuffle", {"encoding.users": True}),
-    ("shuffle", {"encoding.users": NAN}),
+    ("shuffle", {"encoding.people": -10_000, "encoding.trials": -10_000, "encoding.chance": 0.5}),
+    ("shuffle", {"encoding.people": 10**6, "encoding.trials": 0.5, "encoding.chance": 0.5}),
+    ("shuffle", {"encoding.people": 10**12, "encoding.trials": 0}),
+    ("shuffle", {"encoding.people": MOST_BITS, "encoding.trials": 2, "encoding.chance": 0.5}),
+    ("shuffle", {"encoding.people": 10**400}),
+    ("shuffle", {"encoding.people": True}),
+    ("shuffle", {"encoding.people": NAN}),
     ("shuffle", {"encoding.levels": 0}),
     ("shuffle", {"encoding.levels": -3, "encoding.trials": 1}),
-    ("shuffle", {"encoding.levels": 10**9, "encoding.users": 10**9}),
+    ("shuffle", {"encoding.levels": 10**9, "encoding.people": 10**9}),
     ("shuffle", {"encoding.levels": "3"}),
     *(("shuffle", {"encoding.chance": chance}) for chance in (0, 0.0, 1, 1.0, 1 - 1e-17, 2.0, -0.5, NAN, None, "0.5")),
     ("shuffle", {"encoding.more": 1}),
@@ -169,17 +169,17 @@ CODE = HONEST["shuffle"]["encoding"]
     around(CODE["levels"]),
     around(CODE["trials"]),
     st.one_of(st.just(CODE["chance"]), st.floats(1e-6, 1 - 1e-6), ODD),
-    around(CODE["users"]),
+    around(CODE["people"]),
 )
 @example(20, -10_000, 0.5, -10_000)
 @example(-3, 0, 0.5, 40)
-def test_a_shuffled_release_that_passes_has_the_noise(levels: Any, trials: Any, chance: Any, users: Any) -> None:
-    changes = {"levels": levels, "trials": trials, "chance": chance, "users": users}
+def test_a_shuffled_release_that_passes_has_the_noise(levels: Any, trials: Any, chance: Any, people: Any) -> None:
+    changes = {"levels": levels, "trials": trials, "chance": chance, "people": people}
     release = accepted("shuffle", proposed("shuffle", {f"encoding.{name}": value for name, value in changes.items()}))
     if release is not None:
-        assert all(type(value) is int and value >= 1 for value in (levels, trials, users))
+        assert all(type(value) is int and value >= 1 for value in (levels, trials, people))
         # One coordinate may move by all levels, and rounding moves it by less than sqrt(H) = 2 more.
-        assert binomial_delta(users * trials, chance, levels + 2) <= DELTA * (1 + 1e-3)
+        assert binomial_delta(people * trials, chance, levels + 2) <= DELTA * (1 + 1e-3)
 
 
 def test_a_root_of_extreme_numbers_neither_fails_nor_lets_anything_out_of_the_ball() -> None:

@@ -64,7 +64,7 @@ def test_what_plain_addition_loses_is_kept() -> None:
         ([[0.0, -1e13]], r"the answer 1e\+13 is out of all proportion to the problem's scale \(1\)"),
         ([[math.nan]], r"finite, got nan at position \[0, 0\]"),
         ([[0.0], [math.inf]], r"finite, got inf at position \[1, 0\]"),
-        ([1.0, 2.0], r"shape \(users, arms\).*got \(2,\)"),
+        ([1.0, 2.0], r"shape \(people, arms\).*got \(2,\)"),
         ([], "not be empty"),
         (np.empty((0, 3)), "not be empty"),
         ([[1.0], [1.0, 2.0]], "numbers of one shape"),

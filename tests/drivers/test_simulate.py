@@ -89,11 +89,11 @@ def test_the_feedback_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
 
 
 KEYS = {
-    *("study", "policy", "seed", "horizon", "regret", "communication", "participants"),
+    *("study", "policy", "seed", "horizon", "regret", "numbers", "people"),
     *("best", "optimum_kept", "seconds", "phases"),
 }
 PHASE_KEYS = {
-    *("phase", "length", "arms", "pulls", "participants", "active_before", "active_after", "max_width"),
+    *("phase", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"),
 }
 
 
@@ -120,8 +120,8 @@ def test_a_run_as_json_has_what_the_issue_asks(study: str) -> None:
 def test_the_totals_are_sums_over_the_phases(study: str) -> None:
     run = run_of(study, 1, **STUDIES[study])
     data, f = run.as_dict(), run.scenario.f
-    assert data["communication"] == sum(p["participants"] * len(p["arms"]) for p in data["phases"])
-    assert data["participants"] == sum(p["participants"] for p in data["phases"])
+    assert data["numbers"] == sum(p["people"] * len(p["arms"]) for p in data["phases"])
+    assert data["people"] == sum(p["people"] for p in data["phases"])
     played = sum(p["length"] for p in data["phases"])
     assert played <= data["horizon"]
     lost = sum((f.max() - f[a]) * n for p in data["phases"] for a, n in zip(p["arms"], p["pulls"], strict=True))
@@ -139,7 +139,7 @@ def test_watching_sees_every_phase() -> None:
 def test_one_action_needs_no_question() -> None:
     run = run_of("sphere", size=1, horizon=100)
     data = run.as_dict()
-    assert (data["communication"], data["regret"], data["best"]["index"], data["optimum_kept"]) == (0, 0, 0, True)
+    assert (data["numbers"], data["regret"], data["best"]["index"], data["optimum_kept"]) == (0, 0, 0, True)
 
 
 def test_the_pricing_study_knows_only_its_pilot() -> None:
@@ -182,13 +182,13 @@ def test_the_acceptance_runs_use_the_paper_s_settings() -> None:
 
 def test_dpbe_reaches_the_accepted_regret_and_communication() -> None:
     assert mean("dpbe", "regret") <= 400
-    assert mean("dpbe", "communication") <= 6500
+    assert mean("dpbe", "numbers") <= 6500
     assert sum(run["optimum_kept"] for run in acceptance("dpbe")) == 20
 
 
 def test_dpbe_to_the_letter_is_where_the_paper_s_algorithm_is() -> None:
     assert 1000 <= mean("dpbe-paper", "regret") <= 2500
-    assert 5000 <= mean("dpbe-paper", "communication") <= 20_000
+    assert 5000 <= mean("dpbe-paper", "numbers") <= 20_000
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {

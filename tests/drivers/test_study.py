@@ -21,7 +21,7 @@ from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Space
 from voxpop.drivers.simulate import simulate_phases
 from voxpop.drivers.study import Question, Study
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies import make_policy
 
 SPACE = Space(price=Float(1, 3), tea=Choice(("black", "green")))
@@ -35,13 +35,13 @@ def answers(question: Question, people: int | None = None) -> Array:
     """What people say; it depends on the question alone, so that every driver gets the same."""
     rng = np.random.default_rng(question.phase)
     rewards = [1 - (d["price"] - 2.2) ** 2 + 0.2 * (d["tea"] == "green") for d in question.decisions]
-    return np.array(rewards) + rng.normal(0, 0.15, size=(people or question.participants, len(rewards)))
+    return np.array(rewards) + rng.normal(0, 0.15, size=(people or question.people, len(rewards)))
 
 
 def records(question: Question, matrix: Array) -> list[dict[str, Any]]:
     return [
-        {"user": f"u{user}", "decision": dict(decision), "average": float(average)}
-        for user, row in enumerate(matrix)
+        {"person": f"u{person}", "decision": dict(decision), "average": float(average)}
+        for person, row in enumerate(matrix)
         for decision, average in zip(question.decisions, row, strict=True)
     ]
 
@@ -85,7 +85,7 @@ def test_asking_again_gives_the_same_question() -> None:
 def test_the_questions_are_in_the_caller_s_words() -> None:
     question = ask(advanced(4))
     assert question.phase == 5
-    assert question.participants == 8  # 2^(0.6 * 5)
+    assert question.people == 8  # 2^(0.6 * 5)
     assert sum(question.rounds) == 16  # 2^4
     assert len(question.rounds) == len(question.decisions) == len({str(d) for d in question.decisions})
     assert all(set(decision) == {"price", "tea"} for decision in question.decisions)
@@ -135,13 +135,13 @@ def test_a_decision_may_be_named_by_its_index() -> None:
 def test_ask_and_tell_play_the_same_phases_as_the_simulator(policy: str) -> None:
     points = np.random.default_rng(0).uniform(size=(30, 2))
     problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=2.0, horizon=3000)
-    users = GPUsers(problem, np.sin(4 * points[:, 0]) * points[:, 1])
-    steps = list(simulate_phases(problem, make_policy(policy), users, seed=4))
+    people = GPPeople(problem, np.sin(4 * points[:, 0]) * points[:, 1])
+    steps = list(simulate_phases(problem, make_policy(policy), people, seed=4))
     study = Study(problem, policy)
     for step, state in steps:
         question = ask(study)
         assert question.decisions == tuple(points[step.plan.arms].tolist())
-        assert (question.rounds, question.participants) == (tuple(step.plan.pulls), step.plan.participants)
+        assert (question.rounds, question.people) == (tuple(step.plan.pulls), step.plan.people)
         study.tell(question.phase, {"mean": step.feedback.mean, "count": step.feedback.count})
         np.testing.assert_array_equal(study.state.upper, state.upper)
     assert study.ask() is None
@@ -263,12 +263,12 @@ REFUSED: dict[str, tuple[int, Any, str]] = {
     "count zero": (3, {"mean": [0.1], "count": 0}, "count must be a whole number, at least 1, got 0"),
     "count a half": (3, {"mean": [0.1], "count": 2.5}, "count must be a whole number, at least 1, got 2.5"),
     "short mean": (3, {"mean": [], "count": 2}, r"asks for \d averages"),
-    "record without a user": (3, [{"decision": 0, "average": 1.0}], "record 1 must have the keys"),
-    "another decision": (3, [{"user": 1, "decision": {"price": 9.0}, "average": 1.0}], "not in the decision set"),
-    "a list for a price": (3, [{"user": 1, "decision": {"price": [1.0]}, "average": 1.0}], "not in the decision set"),
-    "a number among records": (3, [{"user": 1, "decision": 0, "average": 1.0}, 0.3], "record 2"),
-    "a word for an average": (3, [{"user": 1, "decision": 0, "average": "good"}], "good|average|numbers"),
-    "index outside": (3, [{"user": 1, "decision": 99, "average": 1.0}], "at most 15, got 99"),
+    "record without a person": (3, [{"decision": 0, "average": 1.0}], "record 1 must have the keys"),
+    "another decision": (3, [{"person": 1, "decision": {"price": 9.0}, "average": 1.0}], "not in the decision set"),
+    "a list for a price": (3, [{"person": 1, "decision": {"price": [1.0]}, "average": 1.0}], "not in the decision set"),
+    "a number among records": (3, [{"person": 1, "decision": 0, "average": 1.0}, 0.3], "record 2"),
+    "a word for an average": (3, [{"person": 1, "decision": 0, "average": "good"}], "good|average|numbers"),
+    "index outside": (3, [{"person": 1, "decision": 99, "average": 1.0}], "at most 15, got 99"),
 }
 
 

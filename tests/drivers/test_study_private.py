@@ -29,21 +29,21 @@ def asked(study: Study) -> Question:
 
 def records(question: Question, prefix: str) -> list[dict[str, Any]]:
     return [
-        {"user": f"{prefix}{person}", "decision": decision, "average": 0.3}
-        for person in range(question.participants)
+        {"person": f"{prefix}{person}", "decision": decision, "average": 0.3}
+        for person in range(question.people)
         for decision in question.decisions
     ]
 
 
 def test_more_people_are_asked_than_without_privacy() -> None:
-    assert asked(private()).participants > 10 * asked(Study(problem())).participants
+    assert asked(private()).people > 10 * asked(Study(problem())).people
 
 
 def test_the_noise_is_from_the_operating_system_and_kept(tmp_path: Path) -> None:
     studies = [private(path=tmp_path / f"{name}.json") for name in "ab"]
     for study in studies:
         question = asked(study)
-        study.tell(question.phase, np.full((question.participants, 1), 0.3))
+        study.tell(question.phase, np.full((question.people, 1), 0.3))
     first, second = (study.log[0][1].mean for study in studies)
     assert not np.array_equal(first, second)
     again = Study.load(tmp_path / "a.json")
@@ -86,7 +86,7 @@ def test_one_wild_answer_moves_the_release_no_more_than_the_ball_allows() -> Non
     for wild in (0.3, 1e300):
         study = private()
         question = asked(study)
-        answers = np.full((question.participants, 1), 0.3)
+        answers = np.full((question.people, 1), 0.3)
         answers[0] = wild
         study.tell(question.phase, answers)
         means.append(float(study.log[0][1].mean[0]))

@@ -31,7 +31,7 @@ def small_study(path: Path | None = None) -> Study:
 def fitting(study: Study) -> list[list[float]]:
     question = study.ask()
     assert question is not None
-    return [[0.4] * len(question.decisions)] * question.participants
+    return [[0.4] * len(question.decisions)] * question.people
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_a_choice_survives_the_round_trip(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"u{u},{p},{tea},{rng.normal():.3f}" for u in range(8) for p in (1, 2, 3) for tea in ("a b", 'x"y')]
     path = tmp_path / "pilot.csv"
-    path.write_text("user,price,tea,reward\n" + "\n".join(rows).replace('x"y', '"x""y"') + "\n")
+    path.write_text("person,price,tea,reward\n" + "\n".join(rows).replace('x"y', '"x""y"') + "\n")
     pilot, space = read_pilot(path)
     text = write_study(calibrate(pilot, space, kernel="matern-5/2"), space, 700, 4, "tea", POLICY)
     read, _, _ = read_study(study_file(tmp_path / "study.toml", text))

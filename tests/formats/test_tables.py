@@ -12,7 +12,7 @@ from voxpop.core.spaces import Choice, Float
 from voxpop.formats.tables import read_answers, read_pilot
 
 PILOT = """\
-user,price,tea,reward,rounds
+person,price,tea,reward,rounds
 ann,1.0,green,0.5,4
 ann,3.0,black,0.25,2
 bob,3.0,black,-1e-1,8
@@ -33,11 +33,11 @@ def file(tmp_path: Path) -> Any:
 def records(path: Path) -> list[tuple[int, Any, float, float]]:
     """The pilot's records with the decisions in words."""
     pilot, _ = read_pilot(path)
-    rows = zip(pilot.users, pilot.actions, pilot.averages, pilot.counts, strict=True)
-    return [(int(user), pilot.decisions[int(action)], float(y), float(n)) for user, action, y, n in rows]
+    rows = zip(pilot.people, pilot.actions, pilot.averages, pilot.counts, strict=True)
+    return [(int(person), pilot.decisions[int(action)], float(y), float(n)) for person, action, y, n in rows]
 
 
-def test_each_row_is_one_user_s_average_for_one_action(file: Any) -> None:
+def test_each_row_is_one_person_s_average_for_one_action(file: Any) -> None:
     green, black = {"price": 1.0, "tea": "green"}, {"price": 3.0, "tea": "black"}
     assert records(file(PILOT)) == [(0, green, 0.5, 4), (0, black, 0.25, 2), (1, black, -0.1, 8), (1, green, 0.75, 4)]
 
@@ -55,7 +55,7 @@ def test_the_pilot_s_points_are_scaled_by_the_space(file: Any) -> None:
 
 
 def test_rounds_are_one_unless_given(file: Any) -> None:
-    assert [row[3] for row in records(file("user,price,reward\na,1,0.5\na,2,0.7\nb,1,0.1\n"))] == [1, 1, 1]
+    assert [row[3] for row in records(file("person,price,reward\na,1,0.5\na,2,0.7\nb,1,0.1\n"))] == [1, 1, 1]
 
 
 WRITTEN_DIFFERENTLY = {
@@ -64,7 +64,7 @@ WRITTEN_DIFFERENTLY = {
     "blank lines": PILOT.replace("bob,3", "\nbob,3") + "\n\n",
     "quotes": PILOT.replace("green", '"green"'),
     "no last newline": PILOT.rstrip("\n"),
-    "capital heading": PILOT.replace("user,", "User,").replace("reward,rounds", "REWARD,Rounds"),
+    "capital heading": PILOT.replace("person,", "Person,").replace("reward,rounds", "REWARD,Rounds"),
     "byte order mark": "\ufeff" + PILOT,  # as Excel writes UTF-8
 }
 
@@ -77,22 +77,22 @@ def test_a_file_may_be_written_in_another_way(file: Any, way: str) -> None:
 def test_the_order_of_columns_does_not_matter(file: Any) -> None:
     turned = [",".join(reversed(line.split(","))) for line in PILOT.splitlines()]
     swapped = [
-        (user, {"price": label["price"], "tea": label["tea"]}, y, n)
-        for user, label, y, n in records(file("\n".join(turned)))
+        (person, {"price": label["price"], "tea": label["tea"]}, y, n)
+        for person, label, y, n in records(file("\n".join(turned)))
     ]
     assert swapped == records(file(PILOT))
 
 
-HEADING = "user,price,reward\n"
+HEADING = "person,price,reward\n"
 MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
-    "empty": ("", ["empty", "user, price, reward"]),
+    "empty": ("", ["empty", "person, price, reward"]),
     "blank": ("\n\n\n", ["empty"]),
     "heading only": (HEADING, ["no rows"]),
-    "no user": ("price,reward\n1,2\n", ["line 1", "'user'"]),
-    "no reward": ("user,price,profit\na,1,2\n", ["line 1", "'reward'", "profit"]),
-    "no parameter": ("user,reward\na,1\nb,2\n", ["no column for a parameter"]),
-    "repeated column": ("user,price,price,reward\na,1,1,2\n", ["line 1", "each differently"]),
-    "nameless column": ("user,,reward\na,1,2\n", ["line 1", "name every column"]),
+    "no person": ("price,reward\n1,2\n", ["line 1", "'person'"]),
+    "no reward": ("person,price,profit\na,1,2\n", ["line 1", "'reward'", "profit"]),
+    "no parameter": ("person,reward\na,1\nb,2\n", ["no column for a parameter"]),
+    "repeated column": ("person,price,price,reward\na,1,1,2\n", ["line 1", "each differently"]),
+    "nameless column": ("person,,reward\na,1,2\n", ["line 1", "name every column"]),
     "word for a reward": (HEADING + "a,1,0.5\nb,2,good\n", ["line 3", "column 3", "reward", "'good'"]),
     "empty reward": (HEADING + "a,1,\nb,2,1\n", ["line 2", "column 3", "''"]),
     "nan": (HEADING + "a,1,nan\nb,2,1\n", ["line 2", "column 3", "'nan'"]),
@@ -100,9 +100,9 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "nan price": (HEADING + "a,1,0\nb,nan,1\n", ["line 3", "column 2", "'nan'"]),
     "infinite price": (HEADING + "a,1,0\nb,inf,1\n", ["line 3", "column 2", "'inf'"]),
     "empty price": (HEADING + "a,1,0\na,3,0\nb,,1\n", ["line 4", "column 2"]),
-    "empty user": (HEADING + "a,1,0\n,2,1\n", ["line 3", "column 1"]),
-    "word for rounds": ("user,price,reward,rounds\na,1,0,3\nb,2,1,few\n", ["line 3", "column 4", "'few'"]),
-    "no rounds": ("user,price,reward,rounds\na,1,0,3\nb,2,1,0\n", ["rounds", "0"]),
+    "empty person": (HEADING + "a,1,0\n,2,1\n", ["line 3", "column 1"]),
+    "word for rounds": ("person,price,reward,rounds\na,1,0,3\nb,2,1,few\n", ["line 3", "column 4", "'few'"]),
+    "no rounds": ("person,price,reward,rounds\na,1,0,3\nb,2,1,0\n", ["rounds", "0"]),
     "short line": (HEADING + "a,1,0\nb,2\n", ["line 3", "2 cells", "3 columns"]),
     "long line": (HEADING + "a,1,0\nb,2,1,9\n", ["line 3", "4 cells", "3 columns"]),
     "line after a blank one": (HEADING + "\n\na,1,0\nb,2\n", ["line 5"]),
@@ -110,10 +110,10 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "text after a quote": (HEADING + 'a,1,0\nb,"2"x,1\n', ["line 3"]),
     "constant price": (HEADING + "a,1,0\nb,1,1\n", ["price", "always '1'"]),
     "constant word": (HEADING + "a,x,0\nb,x,1\n", ["price", "always 'x'"]),
-    "one user": (HEADING + "a,1,0\na,2,1\n", ["at least two users, got 1"]),
+    "one person": (HEADING + "a,1,0\na,2,1\n", ["at least two people, got 1"]),
     "constant reward": (HEADING + "a,1,4\nb,2,4\n", ["every reward in the pilot is 4"]),
     "answered twice": (HEADING + "a,1,0\na,1,3\nb,2,4\n", ["answered twice"]),
-    "not UTF-8": (b"user,price,reward\na,1,\xff\n", ["byte 22", "UTF-8"]),
+    "not UTF-8": (b"person,price,reward\na,1,\xff\n", ["byte 22", "UTF-8"]),
 }
 
 
@@ -133,12 +133,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_answers_become_records_for_tell(file: Any) -> None:
-    assert read_answers(file("user,price,tea,reward\nann,1.50,green,0.5\n7,2,black,-1\n")) == [
-        {"user": "ann", "decision": {"price": "1.50", "tea": "green"}, "average": 0.5},
-        {"user": "7", "decision": {"price": "2", "tea": "black"}, "average": -1.0},
+    assert read_answers(file("person,price,tea,reward\nann,1.50,green,0.5\n7,2,black,-1\n")) == [
+        {"person": "ann", "decision": {"price": "1.50", "tea": "green"}, "average": 0.5},
+        {"person": "7", "decision": {"price": "2", "tea": "black"}, "average": -1.0},
     ]
 
 
 def test_an_answer_that_is_not_a_number_is_named(file: Any) -> None:
     with pytest.raises(InputError, match=r"pilot\.csv, line 3, column 1 \(reward\): 'x' is not a finite number"):
-        read_answers(file("reward,user,price\n1,a,1\nx,b,2\n"))
+        read_answers(file("reward,person,price\n1,a,1\nx,b,2\n"))

@@ -9,8 +9,8 @@ from voxpop.policies import make_policy
 F = np.array([1.0, 3.0, 2.5])  # gaps 2, 0, 0.5
 
 
-def a_plan(phase: int, arms: list[int], pulls: list[int], participants: int) -> Plan:
-    return Plan(phase, np.array(arms), np.array(pulls), participants)
+def a_plan(phase: int, arms: list[int], pulls: list[int], people: int) -> Plan:
+    return Plan(phase, np.array(arms), np.array(pulls), people)
 
 
 PLANS = [a_plan(1, [0], [1], 2), a_plan(2, [2, 0], [1, 1], 3), a_plan(3, [0, 1], [1, 3], 5)]  # 7 rounds
@@ -26,11 +26,11 @@ def test_the_rounds_that_are_left_are_charged_to_the_final_action() -> None:
 
 
 def test_communication_is_people_times_arms_summed_over_phases() -> None:
-    assert measure(PLANS, final=1, horizon=10**6, f=F).communication == 2 * 1 + 3 * 2 + 5 * 2
+    assert measure(PLANS, final=1, horizon=10**6, f=F).numbers == 2 * 1 + 3 * 2 + 5 * 2
 
 
 def test_participants_are_summed_over_phases() -> None:
-    assert measure(PLANS, final=1, horizon=7, f=F).participants == 10
+    assert measure(PLANS, final=1, horizon=7, f=F).people == 10
 
 
 def test_switches_count_changes_of_action_also_between_phases() -> None:
@@ -42,7 +42,7 @@ def test_switches_count_changes_of_action_also_between_phases() -> None:
 
 def test_without_phases_everything_is_the_final_action() -> None:
     metrics = measure([], final=0, horizon=10, f=F)
-    assert (metrics.regret, metrics.communication, metrics.participants, metrics.switches) == (20.0, 0, 0, 0)
+    assert (metrics.regret, metrics.numbers, metrics.people, metrics.switches) == (20.0, 0, 0, 0)
 
 
 def test_regret_does_not_change_when_all_rewards_shift() -> None:
@@ -67,7 +67,7 @@ def test_of_a_whole_run_the_curve_ends_at_the_regret_and_equals_the_sum_over_rou
     problem = random_problem(seed, horizon=500)
     f = function_of_norm(problem, 1.0, np.random.default_rng(seed))
     policy = make_policy("dpbe")
-    steps = list(drive(policy, problem, lambda plan: Feedback(f[plan.arms], plan.participants)))
+    steps = list(drive(policy, problem, lambda plan: Feedback(f[plan.arms], plan.people)))
     plans, final = [plan for _, plan, *_ in steps], policy.best(problem, steps[-1][3])
     rounds, regret = regret_curve(plans, final, problem.horizon, f)
     slow = sum(f.max() - f[a] for plan in plans for a, w in zip(plan.arms, plan.pulls, strict=True) for _ in range(w))

@@ -9,20 +9,20 @@ from voxpop.core.kernels import Matern, SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, rescale
-from voxpop.lab.populations.gp import GPUsers, square_root
+from voxpop.lab.populations.gp import GPPeople, square_root
 from voxpop.lab.populations.pricing import SEGMENTS, Customers, Segment
 from voxpop.lab.scenarios import Options, make_scenario
 
 
-def plan_of(arms: list[int], pulls: list[int], participants: int = 1) -> Plan:
-    return Plan(1, np.array(arms), np.array(pulls), participants)
+def plan_of(arms: list[int], pulls: list[int], people: int = 1) -> Plan:
+    return Plan(1, np.array(arms), np.array(pulls), people)
 
 
 def covariance_errors(sample: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
     """How many standard errors the sample's mean and covariance are off, for a Gaussian sample."""
-    users, spread = len(sample), np.sqrt(covariance.diagonal())
-    mean_error = (sample.mean(axis=0) - mean) / (spread / np.sqrt(users))
-    error_of_product = np.sqrt((np.outer(spread, spread) ** 2 + covariance**2) / users)
+    people, spread = len(sample), np.sqrt(covariance.diagonal())
+    mean_error = (sample.mean(axis=0) - mean) / (spread / np.sqrt(people))
+    error_of_product = np.sqrt((np.outer(spread, spread) ** 2 + covariance**2) / people)
     return mean_error, (np.cov(sample.T, bias=True) - covariance) / error_of_product
 
 
@@ -32,7 +32,7 @@ def test_gp_users_have_the_model_s_mean_and_covariance(kernel: SquaredExponentia
     problem = Problem(points, kernel, noise_std=0.8, bias_std=0.5, norm_bound=1.0, horizon=10)
     f = np.sin(np.arange(9.0))
     plan = plan_of([7, 2, 4, 0], [1, 3, 10, 200])
-    sample = GPUsers(problem, f).observe(plan, 200_000, np.random.default_rng(0))
+    sample = GPPeople(problem, f).observe(plan, 200_000, np.random.default_rng(0))
     expected = 0.5**2 * kernel(points, points)[np.ix_(plan.arms, plan.arms)] + 0.8**2 * np.diag(1 / plan.pulls)
     mean_error, covariance_error = covariance_errors(sample, f[plan.arms], expected)
     assert sample.shape == (200_000, 4)
@@ -48,7 +48,7 @@ def test_the_square_root_of_a_singular_covariance_is_one() -> None:
 
 def test_users_of_an_almost_certain_world_say_f() -> None:
     problem = Problem([0.0, 1.0], SquaredExponential(), noise_std=1e-9, bias_std=1e-9, norm_bound=1.0, horizon=10)
-    answers = GPUsers(problem, np.array([0.25, -0.5])).observe(plan_of([1, 0], [1, 1]), 5, np.random.default_rng(0))
+    answers = GPPeople(problem, np.array([0.25, -0.5])).observe(plan_of([1, 0], [1, 1]), 5, np.random.default_rng(0))
     np.testing.assert_allclose(answers, [[-0.5, 0.25]] * 5, atol=1e-7)
 
 
@@ -57,14 +57,14 @@ PRICES = np.array([2.0, 3.5, 5.0, 8.0, 11.0])
 
 def test_the_closed_form_profit_is_the_customers_average() -> None:
     """Simulated here from the definition, one reservation price for each purchase."""
-    rng, users = np.random.default_rng(0), 400_000
+    rng, people = np.random.default_rng(0), 400_000
     shares = [segment.share for segment in SEGMENTS]
-    kinds = rng.choice(len(SEGMENTS), size=users, p=shares)
+    kinds = rng.choice(len(SEGMENTS), size=people, p=shares)
     medians, spreads = (np.array([getattr(s, name) for s in SEGMENTS])[kinds] for name in ("median", "spread"))
-    today = medians * np.exp(spreads * rng.normal(size=users) + 0.12 * rng.normal(size=users))
+    today = medians * np.exp(spreads * rng.normal(size=people) + 0.12 * rng.normal(size=people))
     bought = today[:, None] >= PRICES
     expected = (PRICES - 1.5) * bought.mean(axis=0)
-    error = (PRICES - 1.5) * bought.std(axis=0) / np.sqrt(users)
+    error = (PRICES - 1.5) * bought.std(axis=0) / np.sqrt(people)
     assert (np.abs(Customers(PRICES).profit - expected) < 4 * error).all()
 
 

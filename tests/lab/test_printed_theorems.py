@@ -77,14 +77,14 @@ def test_the_printed_private_regret_is_the_last_line_of_its_proof(horizon: int, 
     assert theory.printed_private_regret(problem, 0.7, 1.6, epsilon, delta) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_printed_communication_is_the_sum_of_its_proof() -> None:
+def test_the_printed_numbers_sent_is_the_sum_of_its_proof() -> None:
     problem = plain(3000)
     lengths = [2**l for l in range(11)] + [3000 - 2047]
     gains = [theory.information_gain_bound(problem, rounds) for rounds in lengths]
     expected = sum(
         4 * 0.4**2 * 1.6**2 / (1.6**2 - 1) * gain * (2 ** (0.7 * l) + 1) for l, gain in enumerate(gains, start=1)
     )
-    assert theory.printed_communication(problem, 0.7, 1.6) == pytest.approx(expected, rel=1e-9)
+    assert theory.printed_numbers_sent(problem, 0.7, 1.6) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_phases_sum_to_less_than_the_printed_theorem_rounds_up_to() -> None:
@@ -105,7 +105,7 @@ def test_more_rounds_cost_more_but_less_than_in_proportion(rule: BatchRule) -> N
     problems = [plain(horizon) for horizon in HORIZONS]
     regrets = [theory.regret(problem, 0.7, 1.6, rule) for problem in problems]
     assert increasing(regrets)
-    assert increasing([theory.communication(p, 0.7, 1.6, rule) for p in problems], slack=2 * theory.CLOSE)
+    assert increasing([theory.numbers_sent(p, 0.7, 1.6, rule) for p in problems], slack=2 * theory.CLOSE)
     late = [regret / horizon for regret, horizon in zip(regrets, HORIZONS, strict=True)][-3:]
     assert late == sorted(late, reverse=True)
     assert late[-1] < late[0] / 2
@@ -113,7 +113,7 @@ def test_more_rounds_cost_more_but_less_than_in_proportion(rule: BatchRule) -> N
 
 def test_printed_bounds_grow_with_the_horizon() -> None:
     problems = [plain(horizon) for horizon in HORIZONS[3:]]
-    for bound in (theory.printed_regret, theory.printed_communication):
+    for bound in (theory.printed_regret, theory.printed_numbers_sent):
         assert increasing([bound(problem, 0.7, 1.6) for problem in problems])
     assert increasing([theory.printed_private_regret(problem, 0.7, 1.6, 5.0, 1e-6) for problem in problems])
 
@@ -124,8 +124,8 @@ def test_more_people_mean_less_regret_and_more_communication(rule: BatchRule) ->
     regrets = [theory.regret(problem, alpha, 1.6, rule) for alpha in alphas]
     assert increasing(regrets[::-1])
     assert regrets[0] > 2 * regrets[-1]
-    assert increasing([theory.communication(problem, alpha, 1.6, rule) for alpha in alphas])
-    assert increasing([theory.printed_communication(problem, alpha, 1.6) for alpha in alphas])
+    assert increasing([theory.numbers_sent(problem, alpha, 1.6, rule) for alpha in alphas])
+    assert increasing([theory.printed_numbers_sent(problem, alpha, 1.6) for alpha in alphas])
 
 
 def test_with_more_people_the_printed_regret_falls() -> None:
@@ -150,8 +150,8 @@ def test_from_alpha_of_one_on_the_phases_still_have_bounds(alpha: float) -> None
     problem = plain(1000)
     for rule in RULES:
         assert 0 < theory.regret(problem, alpha, 1.6, rule) < math.inf
-        assert 0 < theory.communication(problem, alpha, 1.6, rule) < math.inf
-    assert 0 < theory.printed_communication(problem, alpha, 1.6) < math.inf
+        assert 0 < theory.numbers_sent(problem, alpha, 1.6, rule) < math.inf
+    assert 0 < theory.printed_numbers_sent(problem, alpha, 1.6) < math.inf
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.2, 2.0])

@@ -62,16 +62,16 @@ def test_the_curve_is_the_regret_at_every_round_of_the_grid(runs: dict[str, Run]
 def test_people_who_average_send_a_number_for_each_action(runs: dict[str, Run], policy: str) -> None:
     run = runs[policy]
     kept = summarise(run)
-    assert kept.numbers == sum(plan.participants * len(set(plan.arms.tolist())) for plan in run.plans)
+    assert kept.numbers == sum(plan.people * len(set(plan.arms.tolist())) for plan in run.plans)
     assert kept.merged == kept.numbers
-    assert kept.people == sum(plan.participants for plan in run.plans)
+    assert kept.people == sum(plan.people for plan in run.plans)
 
 
 def test_without_batching_every_round_is_sent(runs: dict[str, Run]) -> None:
     run = runs["dpbe-nobatching"]
     kept = summarise(run)
-    assert kept.numbers == sum(plan.participants * plan.pulls.sum() for plan in run.plans)
-    assert kept.merged == sum(plan.participants * len(set(plan.arms.tolist())) for plan in run.plans)
+    assert kept.numbers == sum(plan.people * plan.pulls.sum() for plan in run.plans)
+    assert kept.merged == sum(plan.people * len(set(plan.arms.tolist())) for plan in run.plans)
     assert kept.merged < kept.numbers
 
 

@@ -100,7 +100,7 @@ print(sorted(done.result for done in sweep(eval, ["1", "2", "3"], Backend(jobs=2
 def test_stopping_early_is_silent_and_does_no_harm() -> None:
     ended = alone(EARLY)
     assert (ended.returncode, ended.stdout) == (0, "1\n[1, 2, 3]\n")
-    assert "tasks" not in ended.stderr  # joblib's advice is not for our users
+    assert "tasks" not in ended.stderr  # joblib's advice is not for our people
 
 
 BLOCKED = """

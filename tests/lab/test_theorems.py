@@ -15,7 +15,7 @@ from voxpop.core.errors import Array, InputError
 from voxpop.core.kernels import Kernel, Linear, SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.lab import theory
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Scenario
 from voxpop.policies import make_policy
@@ -32,30 +32,30 @@ def test_the_phases_are_those_of_the_algorithm(horizon: int, rule: BatchRule) ->
     assert [phase.phase for phase in phases] == list(range(1, len(phases) + 1))
     assert [phase.rounds for phase in phases[:-1]] == [2**i for i in range(len(phases) - 1)]
     assert phases[-1].rounds <= 2 ** (len(phases) - 1)
-    assert [phase.users for phase in phases] == [math.ceil(2 ** (0.7 * phase.phase)) for phase in phases]
+    assert [phase.people for phase in phases] == [math.ceil(2 ** (0.7 * phase.phase)) for phase in phases]
 
 
 def test_one_action_for_three_rounds_by_hand() -> None:
     problem = Problem([0.5], 4.0 * SquaredExponential(0.2), 0.2, 0.5, norm_bound=3.0, horizon=3)
     ridge, kappa, beta, product = 0.16, 2.0, 1 / 3, 1.6**2 - 1
     first, second = theory.phase_bounds(problem, 0.7, 1.6)
-    assert (first.rounds, first.users, second.rounds, second.users) == (1, 2, 2, 3)
+    assert (first.rounds, first.people, second.rounds, second.people) == (1, 2, 2, 3)
     assert first.gain == pytest.approx(math.log(1 + 4 / ridge) / 2, rel=1e-12)
     assert second.gain == pytest.approx(math.log(1 + 8 / ridge) / 2, rel=1e-12)
     for phase in (first, second):
         assert phase.batches == min(phase.rounds, 1 + 2 * phase.gain / math.log(1 + product / 2))
-        assert phase.numbers == phase.users
+        assert phase.numbers == phase.people
         whole = 4 / ridge  # a single round's share of information at most
         left = 2 * ridge * phase.gain / phase.rounds * whole / math.log(1 + whole)
         apart = phase.rounds - 2 * phase.gain / math.log(1 + product)  # negative: too few rounds to set any apart
         assert apart < 0
-        spread = 0.5 * math.sqrt(2 * math.log(1 / beta) / phase.users)
+        spread = 0.5 * math.sqrt(2 * math.log(1 / beta) / phase.people)
         assert phase.width == pytest.approx(spread * kappa + min(kappa, math.sqrt(left)) * (spread + 3.0), rel=1e-12)
     assert first.regret == 1 * 2 * 3.0 * kappa
     assert second.regret == pytest.approx(2 * min(2 * 3.0 * kappa, 4 * first.width), rel=1e-12)
     failure = 8 * 3.0 * kappa * 1 * beta * 2 * 3
     assert theory.regret(problem, 0.7, 1.6) == pytest.approx(first.regret + second.regret + failure, rel=1e-12)
-    assert theory.communication(problem, 0.7, 1.6) == 2 + 3
+    assert theory.numbers_sent(problem, 0.7, 1.6) == 2 + 3
 
 
 def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
@@ -66,7 +66,7 @@ def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
     for step, bound in zip(run.phases, bounds, strict=False):
         assert not step.info.refuted
         assert step.plan.length == bound.rounds
-        assert step.plan.participants == bound.users
+        assert step.plan.people == bound.people
         assert step.info.information_gain <= bound.gain * ROUNDING
         assert step.info.max_width <= bound.width * ROUNDING
         assert float((f.max() - f[step.plan.arms]) @ step.plan.pulls) <= bound.regret * ROUNDING
@@ -77,7 +77,7 @@ def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
 
 def within_the_totals(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
     assert run.metrics.regret <= theory.regret(run.scenario.problem, alpha, ratio, rule)
-    assert run.metrics.communication <= theory.communication(run.scenario.problem, alpha, ratio, rule) * ROUNDING
+    assert run.metrics.numbers <= theory.numbers_sent(run.scenario.problem, alpha, ratio, rule) * ROUNDING
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_late_phases_lose_four_widths_of_the_phase_before_in_every_round(name: s
 
 
 def study_of(problem: Problem, f: Array) -> Scenario:
-    return Scenario("random", problem, GPUsers(problem, f), f)
+    return Scenario("random", problem, GPPeople(problem, f), f)
 
 
 @given(
@@ -205,5 +205,5 @@ def test_the_scale_of_the_kernel_is_a_matter_of_convention(name: str, scale: flo
 @pytest.mark.parametrize("scale", [0.1, 7.0])
 @pytest.mark.parametrize("rule", ["corrected", "single"])
 def test_communication_does_not_depend_on_units(rule: BatchRule, unit: float, scale: float) -> None:
-    expected = theory.communication(rescaled(1.0, 1.0), 0.7, 1.6, rule)
-    assert theory.communication(rescaled(unit, scale), 0.7, 1.6, rule) == pytest.approx(expected, rel=1e-6)
+    expected = theory.numbers_sent(rescaled(1.0, 1.0), 0.7, 1.6, rule)
+    assert theory.numbers_sent(rescaled(unit, scale), 0.7, 1.6, rule) == pytest.approx(expected, rel=1e-6)

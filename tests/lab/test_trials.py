@@ -19,7 +19,7 @@ from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import SCENARIOS, Options, Scenario, least_norm, make_scenario
 from voxpop.lab.trials import Trial
 from voxpop.policies import make_policy
-from voxpop.policies.dpbe import DPBE, matching_users
+from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.privacy import NoPrivacy, Private
 
 SMALL: dict[str, Any] = {"size": 12, "horizon": 300}
@@ -126,20 +126,20 @@ def test_settings_chosen_here_go_before_the_study_s() -> None:
 def test_a_private_trial_is_the_simulation_with_that_trust_model(model: str) -> None:
     trial = trial_of("sphere", seed=2, horizon=60, privacy=model, epsilon=8.0, delta=1e-5, floor=40)
     trust = Private(model, 8.0, 1e-5, "exact", 40)
-    assert trial.trust() == trust
+    assert trial.make_privacy() == trust
     scenario = make_scenario("sphere", Options(seed=2, size=12, horizon=60))
     by_hand = simulate(scenario, make_policy("dpbe", **scenario.settings), 2, trust)
     assert facts(trial.run()) == facts(by_hand)
-    assert min(plan.participants for plan in by_hand.plans) >= 40
+    assert min(plan.people for plan in by_hand.plans) >= 40
 
 
 def test_the_paper_s_calibration_is_passed_on() -> None:
     trial = trial_of("sphere", privacy="central", epsilon=8.0, calibration="paper")
-    assert trial.trust() == Private("central", 8.0, 1e-6, "paper")
+    assert trial.make_privacy() == Private("central", 8.0, 1e-6, "paper")
 
 
 def test_without_a_trust_model_there_is_none() -> None:
-    assert trial_of("sphere").trust() == NoPrivacy()
+    assert trial_of("sphere").make_privacy() == NoPrivacy()
 
 
 def test_watching_sees_every_phase() -> None:
@@ -153,13 +153,13 @@ def test_watching_sees_every_phase() -> None:
 def test_dpbe_fixed_asks_the_weighted_mean_of_the_people_that_dpbe_paper_asks(seed: int, alpha: float | None) -> None:
     chosen: dict[str, Any] = {"seed": seed, "alpha": alpha, "size": 30, "horizon": 2000}
     reference = trial_of("synthetic", policy="dpbe-paper", **chosen).run()
-    sent = [(step.plan.participants, len(step.plan.arms)) for step in reference.phases]
+    sent = [(step.plan.people, len(step.plan.arms)) for step in reference.phases]
     expected = sum(people * arms for people, arms in sent) // sum(arms for _, arms in sent)
     run = trial_of("synthetic", policy="dpbe-fixed", **chosen).run()
     assert isinstance(run.policy, DPBE)
-    assert run.policy.users == expected == matching_users(reference.plans)
+    assert run.policy.people == expected == matching_people(reference.plans)
     assert run.policy.alpha == (0.7 if alpha is None else alpha)
-    assert {plan.participants for plan in run.plans} == {expected}
+    assert {plan.people for plan in run.plans} == {expected}
     assert expected not in {1, sent[0][0], sent[-1][0]}
 
 

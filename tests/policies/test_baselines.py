@@ -15,17 +15,17 @@ from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.drivers.simulate import simulate_phases
 from voxpop.drivers.study import Study
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.populations.pricing import Customers
 from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
-from voxpop.policies.dpbe import DPBE, matching_users
+from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.gp_ucb import GPUCB, noise_variance
 from voxpop.privacy import Private
 
-EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"users": 7}}
+EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 7}}
 
 
 def every_policy() -> list[Policy]:
@@ -79,7 +79,7 @@ def test_the_posterior_is_that_of_scikit_learn_round_by_round(name: str) -> None
 def test_gp_ucb_asks_a_new_person_every_round() -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=20, horizon=200))
     run = simulate(scenario, make_policy("gp-ucb"), 0)
-    assert run.metrics.communication == run.metrics.participants == len(run.phases) == 200
+    assert run.metrics.numbers == run.metrics.people == len(run.phases) == 200
 
 
 def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() -> None:
@@ -89,7 +89,7 @@ def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() ->
     plan = policy.plan(problem, state)
     assert plan is not None
     assert plan.length == int(8 * noise_variance(problem))
-    assert plan.numbers == plan.participants == plan.length
+    assert plan.numbers == plan.people == plan.length
 
 
 def test_bpe_s_batches_fill_the_horizon_in_log_log_steps() -> None:
@@ -151,9 +151,9 @@ def test_bbkb_ends_a_batch_when_the_variances_of_its_beginning_add_up_to_the_swi
 
 def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
     problem = Problem(np.linspace(0, 1, 80), SquaredExponential(0.4), 0.3, 0.4, norm_bound=1.0, horizon=3000)
-    users = GPUsers(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
+    people = GPPeople(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
     policy = make_policy("bbkb", oversampling=2.0)
-    state = [state for _, state in simulate_phases(problem, policy, users, 0)][-1]
+    state = [state for _, state in simulate_phases(problem, policy, people, 0)][-1]
     assert 1 <= len(state.memory.dictionary) < np.count_nonzero(state.memory.rounds)
     assert state.memory.missing.max() < 0.05  # and they see nearly everything
 
@@ -161,18 +161,18 @@ def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
 def test_dpbe_fixed_asks_the_same_number_every_phase_at_the_cost_of_dpbe() -> None:
     scenario = make_scenario("synthetic", Options(seed=1, horizon=5000))
     reference = simulate(scenario, make_policy("dpbe-paper"), 1)
-    users = matching_users(reference.plans)
-    run = simulate(scenario, make_policy("dpbe-fixed", users=users), 1)
-    assert {plan.participants for plan in run.plans} == {users}
+    people = matching_people(reference.plans)
+    run = simulate(scenario, make_policy("dpbe-fixed", people=people), 1)
+    assert {plan.people for plan in run.plans} == {people}
     weights = [len(plan.arms) for plan in reference.plans]
-    people = [plan.participants for plan in reference.plans]
-    assert users == int(np.average(people, weights=weights))
+    asked = [plan.people for plan in reference.plans]
+    assert people == int(np.average(asked, weights=weights))
 
 
 def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observation() -> None:
     problem = random_problem(1, n=6, horizon=64)
     policy = make_policy("dpbe-nobatching")
-    for step, _ in simulate_phases(problem, policy, GPUsers(problem, np.linspace(0, 0.1, 6)), 0):
+    for step, _ in simulate_phases(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
         K = problem.covariance(np.arange(6), np.arange(6))
         counts = np.zeros(6)
         for _ in range(step.plan.length):
@@ -183,7 +183,7 @@ def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observat
         played = np.zeros(6)
         played[step.plan.arms] = step.plan.pulls
         np.testing.assert_array_equal(played, counts)
-        assert step.plan.numbers == step.plan.participants * step.plan.length
+        assert step.plan.numbers == step.plan.people * step.plan.length
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe", "bbkb"])
@@ -204,7 +204,7 @@ def test_rounds_with_a_new_person_each_carry_a_new_bias_each() -> None:
     f = np.array([0.0, 1.0, 2.0, 3.0])
     plan = Plan(1, np.array([3, 1]), np.array([4, 25]), 29, reports="one")
     rng = np.random.default_rng(0)
-    draws = np.array([GPUsers(problem, f).observe_each(plan, rng) for _ in range(20_000)])
+    draws = np.array([GPPeople(problem, f).observe_each(plan, rng) for _ in range(20_000)])
     np.testing.assert_allclose(draws.mean(axis=0), [3.0, 1.0], atol=0.01)
     np.testing.assert_allclose(np.cov(draws.T), np.diag([0.29 / 4, 0.29 / 25]), atol=0.002)
 
@@ -219,6 +219,6 @@ def test_a_new_customer_every_round_buys_as_often_as_the_crowd() -> None:
 def test_unknown_settings_are_named() -> None:
     with pytest.raises(InputError, match="policy 'gp-ucb' takes delta, got \\['alpha'\\]"):
         make_policy("gp-ucb", alpha=0.5)
-    assert isinstance(make_policy("dpbe-fixed", users=3), DPBE)
-    with pytest.raises(InputError, match="policy 'dpbe-fixed' takes users"):
+    assert isinstance(make_policy("dpbe-fixed", people=3), DPBE)
+    with pytest.raises(InputError, match="policy 'dpbe-fixed' takes people"):
         make_policy("dpbe-fixed")

@@ -14,9 +14,9 @@ from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies import make_policy
-from voxpop.policies.dpbe import DPBE, PRINTED, users_of_phase
+from voxpop.policies.dpbe import DPBE, PRINTED, people_of_phase
 from voxpop.selection.greedy import select
 from voxpop.widths.affine import AffineEstimator
 
@@ -24,7 +24,7 @@ NAMES = ["dpbe", "dpbe-paper"]
 
 
 def exactly(f: Array) -> Callable[[Plan], Feedback]:
-    return lambda plan: Feedback(f[plan.arms], plan.participants)
+    return lambda plan: Feedback(f[plan.arms], plan.people)
 
 
 def undecided(problem: Problem) -> Callable[[Plan], Feedback]:
@@ -48,13 +48,13 @@ def test_phases_double_and_are_cut_at_the_horizon(name: str, horizon: int, lengt
 def test_phase_l_asks_two_to_the_alpha_l_people_rounded_up(alpha: float) -> None:
     problem = random_problem(0, horizon=2**10 - 1)
     plans = [plan for _, plan, *_ in drive(DPBE(alpha=alpha), problem, undecided(problem))]
-    assert [plan.participants for plan in plans] == [math.ceil(round(2 ** (alpha * l), 9)) for l in range(1, 11)]
+    assert [plan.people for plan in plans] == [math.ceil(round(2 ** (alpha * l), 9)) for l in range(1, 11)]
 
 
 @pytest.mark.parametrize("hundredths", [10, 28, 30, 56, 70, 90, 112])  # 0.28 * 25 is 7.000000000000001
 def test_whole_powers_of_two_are_not_rounded_up_by_accident(hundredths: int) -> None:
     whole = [l for l in range(1, 31) if hundredths * l % 100 == 0]
-    assert [users_of_phase(hundredths / 100, l) for l in whole] == [2 ** (hundredths * l // 100) for l in whole]
+    assert [people_of_phase(hundredths / 100, l) for l in whole] == [2 ** (hundredths * l // 100) for l in whole]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,9 +79,9 @@ def test_nothing_is_known_at_first_but_the_prior() -> None:
 @pytest.mark.parametrize("policy", [DPBE(), DPBE(compare=False), DPBE(**PRINTED)])
 def test_the_action_of_largest_lower_bound_stays(policy: DPBE, seed: int) -> None:
     problem, rng = random_problem(seed, noise_std=0.02, bias_std=0.05, horizon=4000), np.random.default_rng(seed)
-    users = GPUsers(problem, function_of_norm(problem, 1.0, rng))
+    people = GPPeople(problem, function_of_norm(problem, 1.0, rng))
     before = policy.init(problem)
-    for _, after in simulate_phases(problem, policy, users, seed):
+    for _, after in simulate_phases(problem, policy, people, seed):
         assert set(after.active) <= set(before.active)
         assert before.active[np.argmax(after.lower[before.active])] in after.active
         assert np.all(after.upper[after.active] >= after.lower[after.active].max())
@@ -107,12 +107,12 @@ def reference_dpbe(
                 np.linalg.solve(K[np.ix_(played, played)] + lam * np.eye(len(played)), K[played]), float
             )
             Sigma2 = K.diagonal() - np.sum(K[played] * solved, axis=0)
-        users = math.ceil(2 ** (alpha * l))
+        people = math.ceil(2 ** (alpha * l))
         mu = solved.T @ np.array([answer(l, a) for a in played])
-        spread = v * math.sqrt(2 * math.log(1 / beta) / users)
+        spread = v * math.sqrt(2 * math.log(1 / beta) / people)
         w = spread * np.sqrt(K.diagonal()) + spread * np.sqrt(Sigma2) + B * np.sqrt(Sigma2)
         D = [x for x in D if mu[x] + w[x] >= max(mu[b] - w[b] for b in D)]
-        log.append(({a: played.count(a) for a in played}, users, D))
+        log.append(({a: played.count(a) for a in played}, people, D))
         t, T_l, l = t + end, 2 * T_l, l + 1
     return log
 
@@ -124,11 +124,11 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f, errors = 2 * function_of_norm(problem, 1.0, rng), 0.02 * rng.standard_normal((20, problem.size))
     log = [
-        (dict(zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True)), plan.participants, after.active.tolist())
+        (dict(zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True)), plan.people, after.active.tolist())
         for _, plan, _, after, _ in drive(
             make_policy("dpbe-paper", alpha=0.75, ratio=1.5),
             problem,
-            lambda plan: Feedback((f + errors[plan.phase])[plan.arms], plan.participants),
+            lambda plan: Feedback((f + errors[plan.phase])[plan.arms], plan.people),
         )
     ]
     assert log == reference_dpbe(problem, lambda l, a: float((f + errors[l])[a]), 0.75, 1.5)
@@ -139,7 +139,7 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
 def test_bounds_only_tighten_while_the_norm_bound_holds(seed: int) -> None:
     problem, rng = random_problem(seed, horizon=2000), np.random.default_rng(seed)
     lower, upper = DPBE().init(problem).lower, DPBE().init(problem).upper
-    for step, state in simulate_phases(problem, DPBE(), GPUsers(problem, function_of_norm(problem, 1.0, rng)), seed):
+    for step, state in simulate_phases(problem, DPBE(), GPPeople(problem, function_of_norm(problem, 1.0, rng)), seed):
         assert not step.info.refuted
         assert np.all(state.upper <= upper)
         assert np.all(state.lower >= lower)
@@ -170,7 +170,7 @@ def test_answers_that_no_norm_can_explain_still_end_with_an_action(policy: DPBE,
     problem, rng = random_problem(seed, n=6, noise_std=1e-3, bias_std=1e-3, horizon=500), np.random.default_rng(seed)
     noise = 10 * rng.standard_normal((20, 6))
     state = policy.init(problem)
-    for _, plan, _, after, _ in drive(policy, problem, lambda p: Feedback(noise[p.phase][p.arms], p.participants)):
+    for _, plan, _, after, _ in drive(policy, problem, lambda p: Feedback(noise[p.phase][p.arms], p.people)):
         assert len(after.active) >= 1
         assert after.rounds == state.rounds + plan.length
         assert math.isfinite(after.norm_bound)
@@ -199,10 +199,10 @@ def paper_weights(problem: Problem, plan: Plan) -> Array:
 def worst_case(problem: Problem, policy: DPBE, phase: int, x: int) -> Array:
     """The function of norm B that is hardest on action x in this phase if nothing was eliminated before."""
     chosen = select(problem, everything(problem), 2 ** (phase - 1), policy.ratio, policy.batches)
-    plan = Plan(phase, chosen.arms, chosen.pulls, users_of_phase(policy.alpha, phase))
+    plan = Plan(phase, chosen.arms, chosen.pulls, people_of_phase(policy.alpha, phase))
     if policy.width == "printed":
         return worst_function(problem, plan.arms, paper_weights(problem, plan)[x], x)
-    estimator = AffineEstimator(problem, plan.arms, problem.answer_noise(plan.arms, plan.pulls, plan.participants))
+    estimator = AffineEstimator(problem, plan.arms, problem.answer_noise(plan.arms, plan.pulls, plan.people))
     return worst_function(problem, plan.arms, estimator.values(everything(problem), 1.0).weights[x], x)
 
 
@@ -217,7 +217,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(1, 8))
         f = worst_case(problem, policy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_phases(problem, policy, GPUsers(problem, f), seed):
+        for step, after in simulate_phases(problem, policy, GPPeople(problem, f), seed):
             at = before.active
             alone, _ = bare.advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - alone.centre) / (alone.upper - alone.centre))[at])
@@ -257,7 +257,7 @@ def test_feedback_must_answer_the_plan(name: str) -> None:
 def test_a_state_is_a_fold_of_plans_and_feedback() -> None:
     problem, policy = random_problem(5, noise_std=0.02, bias_std=0.05, horizon=3000), DPBE()
     f = function_of_norm(problem, 1.0, np.random.default_rng(5))
-    steps = list(simulate_phases(problem, policy, GPUsers(problem, f), 5))
+    steps = list(simulate_phases(problem, policy, GPPeople(problem, f), 5))
 
     def advance(state: State, pair: tuple[Plan, Feedback]) -> State:
         return policy.advance(problem, state, *pair)[0]

@@ -20,8 +20,8 @@ from voxpop.privacy.sources import Integers, Source
 USERS = 50
 
 
-def honest(model: str, epsilon: float = 5.0, users: int = USERS) -> AnyRelease:
-    release = Private(model, epsilon, DELTA).calibrate(*specimen(users))
+def honest(model: str, epsilon: float = 5.0, people: int = USERS) -> AnyRelease:
+    release = Private(model, epsilon, DELTA).calibrate(*specimen(people))
     assert isinstance(release, Central | Local | Shuffled)
     return release
 
@@ -117,7 +117,7 @@ def test_an_encoding_with_too_little_noise_for_its_promise_is_caught(why: str, s
 def test_an_encoding_made_for_more_people_is_caught() -> None:
     release = honest("shuffle")
     assert isinstance(release, Shuffled)
-    crowd = replace(calibrated_encoding(5.0, DELTA, 8 * USERS, 4), users=USERS)
+    crowd = replace(calibrated_encoding(5.0, DELTA, 8 * USERS, 4), people=USERS)
     assert found(replace(release, encoding=crowd), 500).violated
 
 

@@ -37,14 +37,14 @@ def spread(case: Case) -> Array:
 
 
 def length(ball: Ball, y: Array) -> Array:
-    """The whitened lengths of answers (users, arms), by a plain solve."""
+    """The whitened lengths of answers (people, arms), by a plain solve."""
     return np.asarray(np.linalg.norm(np.linalg.solve(ball.root, (y - ball.centre).T), axis=0))
 
 
-def extreme_deviations(case: Case, rng: np.random.Generator, users: int) -> Array:
-    """Deviations at the very quantile, in random directions, (users, arms)."""
+def extreme_deviations(case: Case, rng: np.random.Generator, people: int) -> Array:
+    """Deviations at the very quantile, in random directions, (people, arms)."""
     arms = len(case.plan.arms)
-    z = rng.standard_normal((users, arms))
+    z = rng.standard_normal((people, arms))
     z *= float(chi.ppf(QUANTILE, arms)) / np.linalg.norm(z, axis=1, keepdims=True)
     return np.asarray(z @ np.linalg.cholesky(spread(case)).T)
 
@@ -189,16 +189,16 @@ def test_the_excess_of_people_around_nothing_is_that_of_a_chi_variable_from_abov
     assert beyond.mean() == pytest.approx(moment(ball, 1), rel=0.3)
 
 
-@pytest.mark.parametrize("users", [2, 50, 2000])
+@pytest.mark.parametrize("people", [2, 50, 2000])
 @pytest.mark.parametrize("beta", [0.05, 1e-3])
-def test_the_mean_excess_passes_its_bound_with_probability_beta_at_most(users: int, beta: float) -> None:
+def test_the_mean_excess_passes_its_bound_with_probability_beta_at_most(people: int, beta: float) -> None:
     case = first_phase(norm_bound=1e-6)
     [ball] = balls(case)["kernel"]
-    clipping = ball.clipping(users, beta)
+    clipping = ball.clipping(people, beta)
     assert clipping is not None
     slack = math.sqrt(clipping[0, 0] / ball.shape[0, 0])
-    groups = 400_000 // users if users < 1000 else 2000
-    beyond = np.maximum(length(ball, case.answers(groups * users)) - ball.radius, 0.0).reshape(groups, users)
+    groups = 400_000 // people if people < 1000 else 2000
+    beyond = np.maximum(length(ball, case.answers(groups * people)) - ball.radius, 0.0).reshape(groups, people)
     failures = np.mean(beyond.mean(axis=1) > slack)
     assert failures <= beta + 4 * math.sqrt(beta / groups)
 

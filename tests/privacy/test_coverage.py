@@ -11,7 +11,7 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
@@ -45,7 +45,7 @@ def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(2, 7))
         f = hardest(problem, privacy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_phases(problem, policy, GPUsers(problem, f), seed, privacy):
+        for step, after in simulate_phases(problem, policy, GPPeople(problem, f), seed, privacy):
             at, gaps = before.active, replace(policy, intersect=False)
             bare, _ = replace(gaps, compare=False).advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - bare.centre) / (bare.upper - bare.centre))[at])
@@ -69,7 +69,7 @@ def test_truth_is_outside_the_private_bounds_less_often_than_beta(model: str, wo
 
 @pytest.mark.parametrize("model", MODELS)
 def test_widths_grow_as_epsilon_falls_and_tend_to_those_without_privacy(model: str) -> None:
-    case = later_phase(2, users=200)
+    case = later_phase(2, people=200)
     plain = case.problem.answer_noise(case.plan.arms, case.plan.pulls, 200)
     widths = []
     for epsilon in (0.5, 5.0, 50.0, 1000.0):
@@ -87,47 +87,47 @@ def test_widths_grow_as_epsilon_falls_and_tend_to_those_without_privacy(model: s
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_floor_keeps_the_widths_as_if_the_sample_had_halved(model: str) -> None:
-    case = first_phase(users=8)
+    case = first_phase(people=8)
     privacy = Private(model, 5.0)
     plan = privacy.enlist(case.problem, case.state, case.plan)
-    assert plan.participants > 8
+    assert plan.people > 8
     at = everything(case.problem)
     target = AffineEstimator(
         case.problem, plan.arms, SHARE * case.problem.answer_noise(plan.arms, plan.pulls, 8)
     ).values(at, 1.0)
 
-    def predicted(users: int) -> float:
-        larger = replace(case, plan=replace(plan, participants=users))
+    def predicted(people: int) -> float:
+        larger = replace(case, plan=replace(plan, people=people))
         release = larger.release(privacy)
-        feedback = released(release, larger.answers(users), simulated())
+        feedback = released(release, larger.answers(people), simulated())
         assert feedback.noise is not None
-        noise = case.problem.answer_noise(plan.arms, plan.pulls, users) + feedback.noise
+        noise = case.problem.answer_noise(plan.arms, plan.pulls, people) + feedback.noise
         return float(AffineEstimator(case.problem, plan.arms, noise).values(at, 1.0).width.mean())
 
-    assert predicted(plan.participants) <= 1.001 * target.width.mean()
-    assert predicted(int(0.8 * plan.participants)) > target.width.mean()
+    assert predicted(plan.people) <= 1.001 * target.width.mean()
+    assert predicted(int(0.8 * plan.people)) > target.width.mean()
 
 
 @pytest.mark.parametrize(("floor", "people"), [(0, 8), (5, 8), (300, 300)])
 def test_a_given_floor_is_the_least_number_of_people(floor: int, people: int) -> None:
-    case = first_phase(users=8)
-    assert Private("central", 5.0, floor=floor).enlist(case.problem, case.state, case.plan).participants == people
+    case = first_phase(people=8)
+    assert Private("central", 5.0, floor=floor).enlist(case.problem, case.state, case.plan).people == people
 
 
 def test_the_printed_schedule_has_no_floor_of_its_own() -> None:
-    case = first_phase(users=8)
-    assert Private("central", 5.0, calibration="paper").enlist(case.problem, case.state, case.plan).participants == 8
+    case = first_phase(people=8)
+    assert Private("central", 5.0, calibration="paper").enlist(case.problem, case.state, case.plan).people == 8
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 5.0, 30.0])
 @pytest.mark.parametrize(("model", "power"), [("central", 2), ("local", 1)])
 def test_the_ball_that_predicts_the_smallest_widths_is_taken(model: str, power: int, epsilon: float) -> None:
-    for case in (first_phase(), later_phase(2), later_phase(4, users=400)):
-        users = case.plan.participants
+    for case in (first_phase(), later_phase(2), later_phase(4, people=400)):
+        people = case.plan.people
 
-        def width(ball: Ball, case: Case = case, users: int = users) -> float:
-            noise = case.problem.answer_noise(case.plan.arms, case.plan.pulls, users)
-            noise += (2 * ball.radius * noise_multiplier(epsilon, DELTA)) ** 2 / users**power * ball.shape
+        def width(ball: Ball, case: Case = case, people: int = people) -> float:
+            noise = case.problem.answer_noise(case.plan.arms, case.plan.pulls, people)
+            noise += (2 * ball.radius * noise_multiplier(epsilon, DELTA)) ** 2 / people**power * ball.shape
             at = case.state.active
             return float(AffineEstimator(case.problem, case.plan.arms, noise).values(at, 1.0).width.mean())
 

@@ -14,7 +14,7 @@ from voxpop.drivers import simulate as simulate_module
 from voxpop.drivers.phase import Phase
 from voxpop.drivers.simulate import collect
 from voxpop.lab.populations import GaussianPopulation
-from voxpop.lab.populations.gp import GPUsers, square_root
+from voxpop.lab.populations.gp import GPPeople, square_root
 from voxpop.lab.populations.pricing import Customers
 from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
@@ -27,7 +27,7 @@ from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
 
 PROBLEM = random_problem(0, n=6, bias_std=0.5)
-PEOPLE = GPUsers(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))
+PEOPLE = GPPeople(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))
 PLAN = Plan(1, np.array([0, 3, 5]), np.array([2, 1, 4]), 400)
 
 
@@ -42,12 +42,12 @@ def means(release: Release, at_once: bool, runs: int = 800) -> Array:
     rng, found = np.random.default_rng(int(at_once)), []
     for _ in range(runs):
         if at_once:
-            drawn = release.crowd(*PEOPLE.law(PLAN), PLAN.participants, rng)
+            drawn = release.crowd(*PEOPLE.law(PLAN), PLAN.people, rng)
             assert drawn is not None
             tally = drawn
         else:
-            tally = release.tally(PEOPLE.observe(PLAN, PLAN.participants, rng))
-        assert tally.count == PLAN.participants
+            tally = release.tally(PEOPLE.observe(PLAN, PLAN.people, rng))
+        assert tally.count == PLAN.people
         found.append(tally.feedback().mean)
     return np.array(found)
 
@@ -81,7 +81,7 @@ def test_below_the_threshold_everyone_is_drawn(monkeypatch: pytest.MonkeyPatch) 
     release = NoPrivacy().calibrate(PROBLEM, State.prior(PROBLEM, 1.0), PLAN)
     phase = Phase(PLAN, release)
     alone = collect(phase, PEOPLE, 0)
-    monkeypatch.setattr(simulate_module, "CROWD", PLAN.participants - 1)
+    monkeypatch.setattr(simulate_module, "CROWD", PLAN.people - 1)
     crowd = collect(phase, PEOPLE, 0)
     assert crowd != alone
     np.testing.assert_allclose(crowd.feedback().mean, alone.feedback().mean, atol=6 * 0.6 / math.sqrt(400))
@@ -95,8 +95,8 @@ def test_customers_are_individuals() -> None:
 @pytest.mark.parametrize("privacy", [NoPrivacy(), Private("central", 1.0, floor=10**9)])
 def test_a_study_of_a_billion_people_a_phase(privacy: NoPrivacy | Private) -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=30, horizon=4000))
-    run = simulate(scenario, make_policy("dpbe", users=10**9), 0, privacy)
-    assert {plan.participants for plan in run.plans} == {10**9}
+    run = simulate(scenario, make_policy("dpbe", people=10**9), 0, privacy)
+    assert {plan.people for plan in run.plans} == {10**9}
     assert run.optimum_kept
     f, state = scenario.f, run.state
     assert np.all((state.lower <= f + 1e-9) & (f <= state.upper + 1e-9))

@@ -13,9 +13,9 @@ from voxpop.privacy.ledger import compose
 DELTA = 1e-6
 
 
-def gaussian(epsilon: float, people: Sequence[str] = (), users: int = 10) -> Entry:
-    count = len(people) or users
-    return Entry("central", count, epsilon, DELTA, noise_multiplier(epsilon, DELTA), people=tuple(people))
+def gaussian(epsilon: float, names: Sequence[str] = (), people: int = 10) -> Entry:
+    count = len(names) or people
+    return Entry("central", count, epsilon, DELTA, noise_multiplier(epsilon, DELTA), names=tuple(names))
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.5, 1), (0.5, 20), (5.0, 2), (5.0, 4)])
@@ -46,7 +46,7 @@ def test_deltas_that_add_up_beyond_the_budget_s_give_no_promise() -> None:
 
 def test_nothing_released_is_nothing_spent() -> None:
     assert compose([], DELTA) == 0.0
-    assert Ledger().totals(DELTA) == {"releases": 0, "users": 0, "epsilon": 0.0, "delta": DELTA, "guaranteed": True}
+    assert Ledger().totals(DELTA) == {"releases": 0, "people": 0, "epsilon": 0.0, "delta": DELTA, "guaranteed": True}
 
 
 def test_everyone_takes_part_once_unless_a_study_allows_more() -> None:
@@ -102,10 +102,10 @@ def test_releases_about_different_people_do_not_add_up() -> None:
     ledger = Ledger(Budget(3.0, DELTA))
     for phase in range(30):
         ledger.charge(gaussian(3.0, [f"u{phase}"]))
-        ledger.charge(gaussian(3.0, users=7))
+        ledger.charge(gaussian(3.0, people=7))
     totals = ledger.totals(DELTA)
     assert totals["epsilon"] == 3.0
-    assert (totals["releases"], totals["users"]) == (60, 30 * 1 + 30 * 7)
+    assert (totals["releases"], totals["people"]) == (60, 30 * 1 + 30 * 7)
 
 
 def test_the_total_is_that_of_the_most_exposed_person() -> None:
@@ -119,7 +119,7 @@ def test_a_release_that_was_not_private_leaves_no_promise() -> None:
     ledger = Ledger()
     ledger.charge(gaussian(1.0))
     assert ledger.totals(DELTA)["epsilon"] == 1.0
-    ledger.charge(Entry("none", 1, people=("ada",)))
+    ledger.charge(Entry("none", 1, names=("ada",)))
     assert ledger.totals(DELTA)["epsilon"] is None
     assert math.isinf(ledger.spent_by("ada", DELTA))
 
@@ -138,7 +138,7 @@ def test_the_ledger_is_exported_as_standard_json() -> None:
     unlimited = Ledger(entries=[*ledger.entries, Entry("none", 5)])
     data = json.loads(unlimited.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert data["budget"] is None
-    assert [(row["mechanism"], row["users"], row["epsilon"]) for row in data["entries"]] == [
+    assert [(row["model"], row["people"], row["epsilon"]) for row in data["entries"]] == [
         ("central", 1, 1.0),
         ("none", 5, None),
     ]
@@ -148,7 +148,7 @@ def test_the_ledger_is_exported_as_standard_json() -> None:
 
 def test_people_are_named_all_or_none() -> None:
     with pytest.raises(InputError, match="is about 3 people and names 1"):
-        Ledger().charge(Entry("central", 3, 1.0, DELTA, people=("ada",)))
+        Ledger().charge(Entry("central", 3, 1.0, DELTA, names=("ada",)))
 
 
 def test_a_calibration_that_does_not_keep_its_promise_does_not_pass_a_budget() -> None:

@@ -20,8 +20,8 @@ def release_of(model: str, calibration: str = "exact") -> AnyRelease:
     return CASE.release(Private(model, 5.0, calibration=calibration))
 
 
-def good_reports(release: AnyRelease, users: int) -> Array:
-    return release.randomize(CASE.answers(users), simulated())
+def good_reports(release: AnyRelease, people: int) -> Array:
+    return release.randomize(CASE.answers(people), simulated())
 
 
 @pytest.mark.parametrize("calibration", ["exact", "paper"])

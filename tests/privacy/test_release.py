@@ -24,9 +24,9 @@ RELEASES: list[AnyRelease] = [
 ]
 
 
-def inside(release: AnyRelease, users: int, seed: int = 0) -> Array:
-    """Answers that no release clips, within half of the radius, (users, arms)."""
-    z = np.random.default_rng(seed).standard_normal((users, len(release.ball.centre)))
+def inside(release: AnyRelease, people: int, seed: int = 0) -> Array:
+    """Answers that no release clips, within half of the radius, (people, arms)."""
+    z = np.random.default_rng(seed).standard_normal((people, len(release.ball.centre)))
     reach = min(release.ball.radius, 10.0)
     z *= reach / 2 / np.linalg.norm(z, axis=1, keepdims=True)
     return np.asarray(release.ball.centre + z @ release.ball.root.T)
@@ -42,7 +42,7 @@ def test_without_noise_a_release_is_the_average_of_people_inside_the_ball(model:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_huge_epsilon_is_as_good_as_no_privacy(model: str) -> None:
-    case = first_phase(users=4000)
+    case = first_phase(people=4000)
     release, plain = case.release(Private(model, 1000.0)), NoPrivacy().calibrate(case.problem, case.state, case.plan)
     answers = inside(release, 4000)
     exact = plain.analyze(plain.tally(answers), Silent())
@@ -75,13 +75,13 @@ def test_the_release_is_unbiased_with_the_covariance_it_reports(model: str, cali
 
 @pytest.mark.parametrize("model", MODELS)
 def test_noise_is_that_of_the_promise_for_the_number_of_people(model: str) -> None:
-    for users in (40, 1000):
-        case = first_phase(users)
+    for people in (40, 1000):
+        case = first_phase(people)
         release = case.release(Private(model, 3.0))
-        noise = released(release, inside(release, users), simulated()).noise
+        noise = released(release, inside(release, people), simulated()).noise
         assert noise is not None
         size = (
-            2 * release.ball.radius * noise_multiplier(3.0, DELTA) / (math.sqrt(users) if model == "local" else users)
+            2 * release.ball.radius * noise_multiplier(3.0, DELTA) / (math.sqrt(people) if model == "local" else people)
         )
         ratio = np.sqrt(noise / (size**2 * release.ball.shape))
         # Shuffling costs rounding and the tails of the binomial on top of the Gaussian.
@@ -89,7 +89,7 @@ def test_noise_is_that_of_the_promise_for_the_number_of_people(model: str) -> No
         assert np.all(ratio < (1.3 if model == "shuffle" else 1 + 1e-6))
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda r: f"{r.cost.mechanism}-{r.ball.metric}")
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: f"{r.cost.model}-{r.ball.metric}")
 @settings(max_examples=30)
 @given(data=st.data())
 def test_replacing_one_person_moves_the_sum_by_the_sensitivity_at_most(
@@ -123,20 +123,20 @@ def test_the_sensitivity_is_reached_by_two_people_on_opposite_sides(model: str) 
 def test_central_noise_on_the_sum_does_not_depend_on_how_many_answered() -> None:
     release = CASE.release(Private("central", 5.0))
     sums = []
-    for users in (1, 7, 1000):
-        noise = released(release, inside(release, users), simulated()).noise
+    for people in (1, 7, 1000):
+        noise = released(release, inside(release, people), simulated()).noise
         assert noise is not None
-        sums.append(noise * users**2)
+        sums.append(noise * people**2)
     np.testing.assert_allclose(sums[1:], [sums[0], sums[0]])
 
 
-@pytest.mark.parametrize("users", [40, 41, 80])
-def test_more_people_than_planned_make_the_shuffled_noise_larger_never_smaller(users: int) -> None:
+@pytest.mark.parametrize("people", [40, 41, 80])
+def test_more_people_than_planned_make_the_shuffled_noise_larger_never_smaller(people: int) -> None:
     release = CASE.release(Private("shuffle", 5.0))
-    planned, actual = (released(release, inside(release, n), simulated()).noise for n in (40, users))
+    planned, actual = (released(release, inside(release, n), simulated()).noise for n in (40, people))
     assert planned is not None
     assert actual is not None
-    np.testing.assert_allclose(actual * users**2 / (planned * 40**2), users / 40)
+    np.testing.assert_allclose(actual * people**2 / (planned * 40**2), people / 40)
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
@@ -166,20 +166,20 @@ def test_the_sums_of_a_crowd_are_exact(model: str, calibration: str) -> None:
 @pytest.mark.parametrize(("model", "power"), [("central", 1.0), ("local", 0.5)])
 def test_printed_noise_is_the_printed_equation(model: str, power: float) -> None:
     """eq:gaussian_noise and its local form with delta_1 = delta_2 = delta / 2."""
-    eps, users, H = 4.0, 40, 4
+    eps, people, H = 4.0, 40, 4
     kappa2, sigma2 = float(gram(CASE.problem).diagonal().max()), CASE.problem.noise_std**2
     sigma_n = (
         2 * math.sqrt(2 * (kappa2 + sigma2) * H * math.log(2 * H / (DELTA / 2)) * math.log(1.25 / (DELTA / 2))) / eps
     )
     release = CASE.release(Private(model, eps, calibration="paper"))
-    noise = released(release, CASE.answers(users), simulated()).noise
+    noise = released(release, CASE.answers(people), simulated()).noise
     assert noise is not None
-    np.testing.assert_allclose(noise, sigma_n**2 / users ** (2 * power) * np.eye(H), rtol=1e-9)
+    np.testing.assert_allclose(noise, sigma_n**2 / people ** (2 * power) * np.eye(H), rtol=1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_only_exact_releases_claim_a_guarantee(model: str) -> None:
     for calibration in CALIBRATIONS:
         entry = CASE.release(Private(model, 2.0, calibration=calibration)).entry(17)
-        assert (entry.users, entry.epsilon, entry.delta) == (17, 2.0, DELTA)
+        assert (entry.people, entry.epsilon, entry.delta) == (17, 2.0, DELTA)
         assert entry.guaranteed == (calibration == "exact")

@@ -26,22 +26,22 @@ def release_of(calibration: str, epsilon: float = 8.0) -> Shuffled:
     return made
 
 
-@pytest.mark.parametrize(("users", "arms"), [(40, 4), (40, 400), (10**9, 4), (3, 1), (2500, 30)])
+@pytest.mark.parametrize(("people", "arms"), [(40, 4), (40, 400), (10**9, 4), (3, 1), (2500, 30)])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
-def test_printed_parameters_are_the_printed_equation(epsilon: float, users: int, arms: int) -> None:
+def test_printed_parameters_are_the_printed_equation(epsilon: float, people: int, arms: int) -> None:
     """eq:gbp_set; g is rounded up (errata 10), b and p follow from the rounded g."""
     eps_hat = epsilon / (18 * math.sqrt(math.log(2 / DELTA)))
     ln = math.log(4 * arms / DELTA)
-    g = math.ceil(max(eps_hat * math.sqrt(users) / (6 * math.sqrt(5 * ln)), math.sqrt(arms), 10))
-    b = math.ceil(180 * g**2 * ln / (eps_hat**2 * users))
-    found = printed_encoding(epsilon, DELTA, users, arms)
-    assert (found.levels, found.trials, found.users) == (g, b, users)
-    assert found.chance == pytest.approx(90 * g**2 * ln / (b * eps_hat**2 * users), rel=1e-12)
+    g = math.ceil(max(eps_hat * math.sqrt(people) / (6 * math.sqrt(5 * ln)), math.sqrt(arms), 10))
+    b = math.ceil(180 * g**2 * ln / (eps_hat**2 * people))
+    found = printed_encoding(epsilon, DELTA, people, arms)
+    assert (found.levels, found.trials, found.people) == (g, b, people)
+    assert found.chance == pytest.approx(90 * g**2 * ln / (b * eps_hat**2 * people), rel=1e-12)
     assert found.chance <= 0.5
 
 
 def test_each_term_of_the_printed_levels_can_be_the_largest() -> None:
-    levels = [printed_encoding(5.0, DELTA, users, arms).levels for users, arms in ((40, 4), (40, 400), (10**9, 4))]
+    levels = [printed_encoding(5.0, DELTA, people, arms).levels for people, arms in ((40, 4), (40, 400), (10**9, 4))]
     assert levels[0] == 10
     assert levels[1] == 20
     assert levels[2] > 20
@@ -108,15 +108,15 @@ def exact_delta(trials: int, chance: float, shift: int, epsilon: float) -> float
     return max(hockey_stick(trials, chance, [shift], epsilon), hockey_stick(trials, chance, [-shift], epsilon))
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "users", "arms"), CODES)
+@pytest.mark.parametrize(("epsilon", "delta", "people", "arms"), CODES)
 def test_calibrated_noise_keeps_the_promise_and_no_less_would(
-    epsilon: float, delta: float, users: int, arms: int
+    epsilon: float, delta: float, people: int, arms: int
 ) -> None:
-    code = calibrated_encoding(epsilon, delta, users, arms)
+    code = calibrated_encoding(epsilon, delta, people, arms)
     shift = math.ceil(code.levels + math.sqrt(arms))
-    actual = exact_delta(users * code.trials, code.chance, shift, epsilon)
+    actual = exact_delta(people * code.trials, code.chance, shift, epsilon)
     assert 0.99 * delta < actual <= delta * (1 + 1e-6)
-    assert exact_delta(users * code.trials, 0.97 * code.chance, shift, epsilon) > delta
+    assert exact_delta(people * code.trials, 0.97 * code.chance, shift, epsilon) > delta
 
 
 @pytest.mark.parametrize(
@@ -152,35 +152,35 @@ def test_a_shift_in_one_coordinate_is_the_worst_of_its_length_for_any_usable_del
             assert hockey_stick(trials, chance, shift, epsilon) <= concentrated
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "users"), [(5.0, 1e-6, 50), (5.0, 0.01, 50), (20.0, 1e-6, 50)])
+@pytest.mark.parametrize(("epsilon", "delta", "people"), [(5.0, 1e-6, 50), (5.0, 0.01, 50), (20.0, 1e-6, 50)])
 def test_no_allocation_of_a_person_s_influence_breaks_a_calibrated_release(
-    epsilon: float, delta: float, users: int
+    epsilon: float, delta: float, people: int
 ) -> None:
-    code = calibrated_encoding(epsilon, delta, users, 2)
+    code = calibrated_encoding(epsilon, delta, people, 2)
     reach = code.levels + math.sqrt(2)  # a shift is shorter than this
     for angle in np.linspace(0, math.pi / 2, 7):
         corner = (math.floor(reach * math.cos(angle)), math.floor(reach * math.sin(angle)))
         for signs in itertools.product((1, -1), repeat=2):
             shift = [sign * part for sign, part in zip(signs, corner, strict=True)]
-            assert hockey_stick(users * code.trials, code.chance, shift, epsilon) <= delta
+            assert hockey_stick(people * code.trials, code.chance, shift, epsilon) <= delta
 
 
 def noise_of(code: Encoding) -> float:
     """The standard deviation of the average, for a ball of radius 1."""
-    return math.sqrt(code.users * code.trials * code.chance * (1 - code.chance)) * 2 / (code.levels * code.users)
+    return math.sqrt(code.people * code.trials * code.chance * (1 - code.chance)) * 2 / (code.levels * code.people)
 
 
-@pytest.mark.parametrize(("users", "epsilon"), [(100, 1.0), (100, 15.0), (10_000, 5.0)])
-def test_calibrated_parameters_take_far_fewer_bits_and_less_noise_than_printed(users: int, epsilon: float) -> None:
-    printed, calibrated = (encode(epsilon, DELTA, users, 5) for encode in (printed_encoding, calibrated_encoding))
+@pytest.mark.parametrize(("people", "epsilon"), [(100, 1.0), (100, 15.0), (10_000, 5.0)])
+def test_calibrated_parameters_take_far_fewer_bits_and_less_noise_than_printed(people: int, epsilon: float) -> None:
+    printed, calibrated = (encode(epsilon, DELTA, people, 5) for encode in (printed_encoding, calibrated_encoding))
     assert calibrated.bits * 20 < printed.bits
     assert noise_of(calibrated) * 20 < noise_of(printed)
 
 
 def test_the_printed_shuffle_is_noisier_than_local_privacy_for_ten_thousand_people() -> None:
     """Errata 10: until |U| is in the 100,000s."""
-    users, spread = 10_000, math.sqrt(math.log(1.25 / DELTA) * 2) / 5.0
-    assert noise_of(printed_encoding(5.0, DELTA, users, 5)) > 2 * spread / math.sqrt(users)
+    people, spread = 10_000, math.sqrt(math.log(1.25 / DELTA) * 2) / 5.0
+    assert noise_of(printed_encoding(5.0, DELTA, people, 5)) > 2 * spread / math.sqrt(people)
 
 
 def test_the_shift_bound_covers_rounding_up_here_and_down_there() -> None:

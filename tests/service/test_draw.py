@@ -261,4 +261,4 @@ def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
         spent = {KEYS.index(key) for key, phases in it.asked.items() if len(phases) == 2}
         assert spent
         assert checked_in(it) == frozenset(range(4)) - spent
-        assert it.status["short"] == it.status["participants"] - (4 - len(spent))
+        assert it.status["short"] == it.status["people"] - (4 - len(spent))

@@ -120,6 +120,6 @@ def test_the_document_knows_every_kernel() -> None:
 
 
 def test_the_document_knows_every_policy_of_a_service() -> None:
-    made = [make_policy(name, **({"users": 5} if name == "dpbe-fixed" else {})) for name in POLICIES]
+    made = [make_policy(name, **({"people": 5} if name == "dpbe-fixed" else {})) for name in POLICIES]
     found = [described(KERNELS[0], policy).policy.name for policy in made if policy.aggregates]
     assert found == [policy.name for policy in made if policy.aggregates]

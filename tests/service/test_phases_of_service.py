@@ -85,7 +85,7 @@ def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
         assert disagreements(events, it.reports) == []
         assert noise.phase == 5
         ledger = fold(events).ledger
-        assert [entry.users for entry in ledger.entries] == [12] * 5
+        assert [entry.people for entry in ledger.entries] == [12] * 5
         assert ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
 
 

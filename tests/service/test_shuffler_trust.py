@@ -255,7 +255,7 @@ def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
         it.play_all()
         it.settle()
         nonces, _ = kept(it, 1)
-        assert len(nonces) == it.status["participants"]
+        assert len(nonces) == it.status["people"]
         sleeper = next(iter(it.invited()))  # lets the invitation pass, and is replaced
         for key, invitation in list(it.invited())[1:]:
             assert it.invitation(key) == invitation  # a check-in whose reply was lost
@@ -286,7 +286,7 @@ def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
         it.play_all()
         it.settle()
         fresh, _ = kept(it, 2)
-        assert len(fresh) == it.status["participants"]
+        assert len(fresh) == it.status["people"]
         assert b"" not in fresh
         it.coordinator.database.close()
         shuffler.database.close()

@@ -14,7 +14,7 @@ from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.formats.releases import release_from_dict
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.batch import Batch
@@ -130,7 +130,7 @@ class World:
         plan = Plan(told["phase"], np.array(told["arms"]), np.array(told["rounds"]), 1)
         if averages is None:
             f = np.sin(3 * np.linspace(0, 1, 6))
-            averages = GPUsers(problem(), f).observe(plan, 1, self.rng)
+            averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
         release = release_from_dict(told["release"])
         report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
         verdict = self.upload(invitation, report)

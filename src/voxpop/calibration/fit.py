@@ -63,7 +63,7 @@ class Calibration:
     prior_mean: Estimate
     norm_bound: Estimate
     margin: float
-    users: int
+    people: int
     log_likelihood: float
     kernel: Kernel
     pilot: Decisions
@@ -108,7 +108,7 @@ def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", ma
     if sum(len(group.mean) for group in groups) > MOST_NUMBERS:
         raise InputError(
             f"the pilot has {len(groups)} different patterns of actions and counts, too many to solve for; "
-            "let users share the same actions and counts"
+            "let people share the same actions and counts"
         )
     with one_thread():
         fits = [_Fit.search(name, points, axes, groups) for name in names]
@@ -146,7 +146,7 @@ class _Fit:
 
         spread = float(np.std(np.concatenate([group.mean for group in groups]))) or 1.0
         deviation = math.sqrt(
-            sum(float(np.trace(g.scatter)) for g in groups) / max(1, sum((g.users - 1) * len(g.mean) for g in groups))
+            sum(float(np.trace(g.scatter)) for g in groups) / max(1, sum((g.people - 1) * len(g.mean) for g in groups))
         )
         deviation = deviation or spread
 
@@ -202,7 +202,7 @@ class _Fit:
             prior_mean=Estimate(mean, mean - reach, mean + reach),
             norm_bound=_norm(posterior, margin),
             margin=margin,
-            users=pilot.user_count,
+            people=pilot.person_count,
             log_likelihood=self.log_likelihood,
             kernel=self.kernel(),
             pilot=pilot.decisions,

@@ -51,7 +51,7 @@ class Evaluation:
             own.flat[:: len(own) + 1] += noise**2 / group.counts
             log_likelihood += _scatter_likelihood(own, group)
             stop = start + len(own)
-            covariance[start:stop, start:stop] += own / group.users
+            covariance[start:stop, start:stop] += own / group.people
             start = stop
         root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
         white = _solve(root, np.stack([np.ones(len(y)), y], axis=1))
@@ -97,13 +97,13 @@ class Evaluation:
 
 def _scatter_likelihood(covariance: Array, group: Group) -> float:
     """The log-likelihood of the deviations of U people from their own mean."""
-    if group.users == 1:
+    if group.people == 1:
         return 0.0
     root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
-    size, freedom = len(root), group.users - 1
+    size, freedom = len(root), group.people - 1
     inner = _solve(root, _solve(root, group.scatter).T)
     log_det = 2 * float(np.log(root.diagonal()).sum())
-    constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * math.log(group.users)
+    constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * math.log(group.people)
     return -0.5 * (constant + float(np.trace(inner)))
 
 

@@ -17,7 +17,7 @@ class Group:
 
     actions: Indices  # (a,)
     counts: Array  # (a,) rounds behind each average
-    users: int
+    people: int
     mean: Array  # (a,)
     scatter: Array  # (a, a) sum of outer products of the deviations from the mean
 
@@ -27,7 +27,7 @@ class Pilot:
     """The records of a pilot: who, which action, the average and the rounds behind it."""
 
     decisions: Decisions  # the pilot's distinct actions
-    users: Indices  # (records,)
+    people: Indices  # (records,)
     actions: Indices  # (records,)
     averages: Array  # (records,)
     counts: Array  # (records,)
@@ -35,9 +35,9 @@ class Pilot:
     def __post_init__(self) -> None:
         averages = require_array("the pilot's averages", self.averages)
         counts = require_array("the pilot's counts", self.counts)
-        shapes = {np.shape(column) for column in (self.users, self.actions, averages, counts)}
+        shapes = {np.shape(column) for column in (self.people, self.actions, averages, counts)}
         if len(shapes) > 1 or averages.ndim != 1:
-            raise InputError(f"a pilot's users, actions, averages and counts must be as many, got shapes {shapes}")
+            raise InputError(f"a pilot's people, actions, averages and counts must be as many, got shapes {shapes}")
         if len(self.actions) and not (np.min(self.actions) >= 0 and np.max(self.actions) < len(self.decisions)):
             raise InputError(
                 f"the pilot's actions must be numbers from 0 to {len(self.decisions) - 1}, "
@@ -47,45 +47,45 @@ class Pilot:
         object.__setattr__(self, "counts", counts)
         if counts.size and counts.min() <= 0:
             raise InputError(f"every average of a pilot needs a positive count of rounds, got {counts.min():g}")
-        for kind, found in (("users", self.user_count), ("actions", len(np.unique(self.actions)))):
+        for kind, found in (("people", self.person_count), ("actions", len(np.unique(self.actions)))):
             if found < 2:
                 raise InputError(
-                    f"a pilot needs at least two {kind}, got {found}; a few dozen users and a dozen actions work well"
+                    f"a pilot needs at least two {kind}, got {found}; a few dozen people and a dozen actions work well"
                 )
         if np.ptp(averages) == 0:
             raise InputError(
                 f"every reward in the pilot is {averages[0]:g}; a constant tells nothing to calibrate from"
             )
-        pairs = np.stack([self.users, self.actions])
+        pairs = np.stack([self.people, self.actions])
         if np.unique(pairs, axis=1).shape[1] < pairs.shape[1]:
             raise InputError(
-                "some user answered twice for one action; merge the answers into one average and its count"
+                "some person answered twice for one action; merge the answers into one average and its count"
             )
 
     @property
-    def user_count(self) -> int:
+    def person_count(self) -> int:
         """How many people took part."""
-        return len(np.unique(self.users))
+        return len(np.unique(self.people))
 
     @classmethod
     def of_matrix(cls, decisions: Decisions, averages: object, counts: object) -> Pilot:
-        """A pilot in which everybody tried every action: averages (users, actions), counts to match or one number."""
+        """A pilot in which everybody tried every action: averages (people, actions), counts to match or one number."""
         matrix = require_array("averages", averages)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
-            raise InputError(f"averages must have the shape (users, {len(decisions)}), got {matrix.shape}")
+            raise InputError(f"averages must have the shape (people, {len(decisions)}), got {matrix.shape}")
         weights = require_array("counts", counts)
         if weights.shape not in ((), (len(decisions),), matrix.shape):
             raise InputError(f"counts must be one number, one per action or one per average, got {weights.shape}")
         weights = np.broadcast_to(weights, matrix.shape)
-        users, actions = np.indices(matrix.shape)
-        return cls(decisions, users.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
+        people, actions = np.indices(matrix.shape)
+        return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
 
     def groups(self) -> list[Group]:
         """The people by what they tried."""
         patterns: dict[tuple[bytes, bytes], list[Array]] = {}
         shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
-        for user in np.unique(self.users):
-            rows = np.flatnonzero(self.users == user)
+        for person in np.unique(self.people):
+            rows = np.flatnonzero(self.people == person)
             rows = rows[np.argsort(self.actions[rows])]
             actions, counts = self.actions[rows], self.counts[rows]
             key = (actions.tobytes(), counts.tobytes())

@@ -62,7 +62,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one sentence and exit code 2."""
+    """Run the command line; what the person can mend is one sentence and exit code 2."""
     try:
         app()
     except InputError as error:

@@ -44,8 +44,8 @@ def ask(
     console.print(f"[bold]phase {question.phase}[/bold]")
     console.print(table)
     console.print(
-        f"then ask {question.participants:,} people, drawn at random, for their average reward of each; put the "
-        f"answers into a CSV file with the columns user, {', '.join(question.decisions[0])}, reward and hand it to: "
+        f"then ask {question.people:,} people, drawn at random, for their average reward of each; put the "
+        f"answers into a CSV file with the columns person, {', '.join(question.decisions[0])}, reward and hand it to: "
         f"voxpop tell {study} ANSWERS.csv",
         highlight=False,
     )
@@ -53,7 +53,7 @@ def ask(
 
 def tell(
     study: StudyPath,
-    answers: Annotated[Path, typer.Argument(help="CSV with the columns user, reward and one per parameter.")],
+    answers: Annotated[Path, typer.Argument(help="CSV with the columns person, reward and one per parameter.")],
     phase: Annotated[
         int | None, typer.Option(help="The phase the answers belong to; the open one if not given.")
     ] = None,

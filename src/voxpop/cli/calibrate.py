@@ -19,7 +19,7 @@ from voxpop.report.summary import number
 
 
 def calibrate(
-    pilot: Annotated[Path, typer.Argument(help="CSV with the columns user, reward, rounds and one per parameter.")],
+    pilot: Annotated[Path, typer.Argument(help="CSV with the columns person, reward, rounds and one per parameter.")],
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
@@ -29,8 +29,8 @@ def calibrate(
 ) -> None:
     """Estimate what a study must assume from a pilot, and write a study file.
 
-    A few dozen users and a dozen actions are enough. Each row of the CSV is one user's average reward for one action,
-    and the rounds behind it.
+    A few dozen people and a dozen actions are enough. Each row of the CSV is one person's average reward for one
+    action, and the rounds behind it.
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
@@ -52,7 +52,7 @@ def _show(found: Calibration) -> None:
         table.add_column(name, justify="left" if name == "constant" else "right")
     rows: dict[str, Estimate] = {
         **{f"length-scale of {name} (share of its range)": value for name, value in found.length_scales.items()},
-        "user deviation v": found.bias_std,
+        "personal deviation v": found.bias_std,
         "share of v that is the same for every action": found.offset,
         "per-round noise sigma": found.noise_std,
         "prior mean": found.prior_mean,
@@ -62,5 +62,5 @@ def _show(found: Calibration) -> None:
         table.add_row(name, number(value.value), value.range)
     console.print(table)
     console.print(
-        f"kernel: {found.kernel_name}, from {found.users} users and {len(found.pilot)} actions", highlight=False
+        f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions", highlight=False
     )

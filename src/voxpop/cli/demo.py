@@ -109,14 +109,14 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
     for name, part, whole in (
         ("devices registered", status["registered"], devices),
         ("rounds played", status["played"], status["rounds"]),
-        ("people answered", status["answered"], status["participants"]),
+        ("people answered", status["answered"], status["people"]),
     ):
         bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
     ledger = seen["ledger"]
     spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
     text = (
         f"phase {status['phase']}, {status['stage']}; best so far {seen['actions'][status['best']['index']]}; privacy "
-        f"ledger: {ledger['releases']} releases about {ledger['users']:,} people, eps of the most exposed {spent}"
+        f"ledger: {ledger['releases']} releases about {ledger['people']:,} people, eps of the most exposed {spent}"
     )
     return Group(table, bars, text)
 

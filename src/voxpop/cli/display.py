@@ -42,7 +42,7 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
 def watched(trial: Trial) -> Run:
     """Simulate a trial with a live display."""
     scenario = trial.scenario()
-    return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.trust())
+    return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy())
 
 
 def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
@@ -63,7 +63,7 @@ def show_phases(run: Run) -> None:
         table.add_column(name, justify="right")
     for phase in run.phases:
         plan, info = phase.plan, phase.info
-        cells = (plan.phase, f"{plan.length:,}", len(plan.arms), f"{plan.participants:,}", f"{plan.numbers:,}")
+        cells = (plan.phase, f"{plan.length:,}", len(plan.arms), f"{plan.people:,}", f"{plan.numbers:,}")
         note = "  norm bound raised" if info.refuted else ""
         table.add_row(*map(str, cells), str(info.active_after), f"±{info.max_width:.3g}{note}")
     console.print(table)

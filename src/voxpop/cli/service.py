@@ -235,7 +235,7 @@ def played(
 def _line(found: dict[str, Any]) -> str:
     best = describe(found["best"]["decision"])
     line = f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
-    line += f"{found['answered']:,} of {found['participants']:,} people answered"
+    line += f"{found['answered']:,} of {found['people']:,} people answered"
     if found["short"]:
         line += f" (waiting: {found['short']:,} more people must register)"
     return f"{line}; {found['active']} actions left; best so far: {best}"

@@ -75,7 +75,7 @@ def simulate(
         floor=floor,
         data=None if data is None else str(data),
     )
-    first.trust()  # refused here, before anything is run
+    first.make_privacy()  # refused here, before anything is run
     if size is not None and size > GRAM_LIMIT:
         errors.print(statement(size), style="dim", highlight=False)
     if runs == 1:
@@ -120,7 +120,7 @@ def _show_table(results: list[dict[str, Any]]) -> None:
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     for name in ("", "mean", "std", "least", "most"):
         table.add_column(name, justify="left" if not name else "right")
-    rows = {"regret": "regret", "numbers sent": "communication", "people asked": "participants", "seconds": "seconds"}
+    rows = {"regret": "regret", "numbers sent": "numbers", "people asked": "people", "seconds": "seconds"}
     for name, key in rows.items():
         values = [result[key] for result in results]
         digits = 3 if name == "seconds" else 0

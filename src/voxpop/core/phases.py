@@ -18,7 +18,7 @@ class Plan:
     phase: int  # l = 1, 2, ...
     arms: Indices
     pulls: Indices  # W_l, one for each arm
-    participants: int
+    people: int
     reference: int = 0  # the incumbent, with which every action is compared; fixed before the feedback
     reports: Literal["averages", "rounds", "one"] = "averages"  # what a person sends; "one": a new person every round
 
@@ -31,7 +31,7 @@ class Plan:
     def numbers(self) -> int:
         """The numbers that the phase sends when everyone answers (eq:comm_cost)."""
         each = {"averages": len(self.arms), "rounds": self.length, "one": 1}
-        return self.participants * each[self.reports]
+        return self.people * each[self.reports]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +79,10 @@ class Tally:
 
     @classmethod
     def of(cls, answers: object, step: float) -> Tally:
-        """The tally of some people's answers, an array of shape (users, arms)."""
+        """The tally of some people's answers, an array of shape (people, arms)."""
         array = require_array("answers", answers)
         if array.ndim != 2 or 0 in array.shape:
-            raise InputError(f"answers must have the shape (users, arms) and not be empty, got {array.shape}")
+            raise InputError(f"answers must have the shape (people, arms) and not be empty, got {array.shape}")
         largest = float(np.abs(array).max())
         check_scale(largest, step)
         return cls.of_steps(np.rint(array / step), step)

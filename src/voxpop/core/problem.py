@@ -22,14 +22,14 @@ GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
-    """A population's unknown reward f over a finite decision set, seen through biased users.
+    """A population's unknown reward f over a finite decision set, seen through biased people.
 
     | argument | symbol | meaning |
     |---|---|---|
     | decisions | D | `Decisions`, or an (n, d) array |
     | kernel | k | similarity of actions |
-    | noise_std | sigma | per-round noise of a user (ass:noise) |
-    | bias_std | v | scale of a user's deviation, f_u ~ GP(f, v^2 k) (ass:local_func) |
+    | noise_std | sigma | per-round noise of a person (ass:noise) |
+    | bias_std | v | scale of a person's deviation, f_u ~ GP(f, v^2 k) (ass:local_func) |
     | norm_bound | B | bound on the RKHS norm of f - prior_mean (ass:global_func) |
     | horizon | T | rounds |
     | prior_mean | m | what to expect of f before any answer: a number or one per action |

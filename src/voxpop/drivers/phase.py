@@ -48,13 +48,13 @@ def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State)
     return Phase(plan, privacy.calibrate(problem, state, plan))
 
 
-def entry_of(phase: Phase, count: int, people: tuple[str, ...] = ()) -> Entry:
-    """What releasing the answers of `count` people costs them; `people` names them where they are known."""
-    return changed(phase.release.entry(count), phase=phase.plan.phase, people=people)
+def entry_of(phase: Phase, count: int, names: tuple[str, ...] = ()) -> Entry:
+    """What releasing the answers of `count` people costs them; `names` are their pseudonyms where they are known."""
+    return changed(phase.release.entry(count), phase=phase.plan.phase, names=names)
 
 
 def release_phase(
-    phase: Phase, tally: Tally, ledger: Ledger, source: Source, people: tuple[str, ...] = ()
+    phase: Phase, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
 ) -> tuple[Feedback, Entry]:
     """Release the answers of a phase, if the ledger allows it. The caller keeps the entry together with the feedback.
 
@@ -62,8 +62,8 @@ def release_phase(
     """
     plan, release = phase.plan, phase.release
     # Where every round is answered by another person, the tally is one average over all of them.
-    answered = plan.participants if plan.reports == "one" else tally.count
-    entry = entry_of(phase, answered, people)
+    answered = plan.people if plan.reports == "one" else tally.count
+    entry = entry_of(phase, answered, names)
     ledger.check(entry)
     return release.analyze(release.require_whole(tally), source), entry
 

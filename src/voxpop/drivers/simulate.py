@@ -60,17 +60,17 @@ def simulate_phases(
 def collect(phase: Phase, population: Population, seed: int) -> Tally:
     """Ask the people of a phase and add their reports up, a chunk at a time."""
     plan, release = phase.plan, phase.release
-    rng = stream(seed, "users", plan.phase)
+    rng = stream(seed, "people", plan.phase)
     if plan.reports == "one":
         return release.tally(population.observe_each(plan, rng)[None, :])
-    if plan.participants > CROWD and isinstance(population, GaussianPopulation):
-        crowd = release.crowd(*population.law(plan), plan.participants, rng)
+    if plan.people > CROWD and isinstance(population, GaussianPopulation):
+        crowd = release.crowd(*population.law(plan), plan.people, rng)
         if crowd is not None:
             return crowd
     noise = _noise(seed, "devices", plan.phase)
     parts = [
         release.tally(release.randomize(population.observe(plan, people, rng), noise))
-        for people in chunks(plan.participants, len(plan.arms))
+        for people in chunks(plan.people, len(plan.arms))
     ]
     return reduce(add, parts)
 

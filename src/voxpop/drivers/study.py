@@ -32,7 +32,7 @@ class Question:
     phase: int
     decisions: tuple[Any, ...]
     rounds: tuple[int, ...]
-    participants: int
+    people: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Study:
     >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
     >>> study = Study(problem)
     >>> question = study.ask()
-    >>> question.decisions, question.rounds, question.participants
+    >>> question.decisions, question.rounds, question.people
     (([0.0],), (1,), 2)
     >>> study.tell(question.phase, [[0.31], [0.27]])
     >>> study.ask().phase
@@ -105,13 +105,13 @@ class Study:
             return None
         plan = self._pending.plan
         decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
-        return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.participants)
+        return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.people)
 
     def tell(self, phase: int, feedback: object) -> None:
         """Take the feedback of the phase that was asked, in one of three forms.
 
         * a matrix: one row a person, one column a decision, in the order of the question;
-        * records: {"user": ..., "decision": ..., "average": ...}, one for each person and decision;
+        * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
         """
         pending = self._pending
@@ -202,7 +202,7 @@ class Study:
     def _release(self, phase: Phase, feedback: object) -> Feedback:
         """Turn what was told into private feedback, charged to the ledger."""
         plan = phase.plan
-        people: tuple[str, ...] = ()
+        names: tuple[str, ...] = ()
         if isinstance(feedback, Mapping):
             if set(feedback) != {"mean", "count"}:
                 raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
@@ -210,13 +210,13 @@ class Study:
         if isinstance(feedback, Feedback):
             return self._aggregate(phase, feedback)
         if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
-            feedback, people = self._matrix(plan, feedback)
+            feedback, names = self._matrix(plan, feedback)
         matrix = require_array("feedback", feedback)
         if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
             raise InputError(
                 f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
             )
-        released, entry = release_phase(phase, phase.release.tally(matrix), self.ledger, Secure(), people)
+        released, entry = release_phase(phase, phase.release.tally(matrix), self.ledger, Secure(), names)
         self.ledger.record(entry)
         return released
 
@@ -234,22 +234,24 @@ class Study:
         columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
         rows: dict[Any, dict[int, float]] = {}
         for number, record in enumerate(records, start=1):
-            if not isinstance(record, Mapping) or set(record) != {"user", "decision", "average"}:
-                raise InputError(f"record {number} must have the keys user, decision and average, got {record!r}")
+            if not isinstance(record, Mapping) or set(record) != {"person", "decision", "average"}:
+                raise InputError(f"record {number} must have the keys person, decision and average, got {record!r}")
             arm = self.problem.decisions.find(record["decision"])
             if arm not in columns:
                 raise InputError(
                     f"record {number} is about {record['decision']!r}, which phase {plan.phase} did not ask"
                 )
-            answers = rows.setdefault(record["user"], {})
+            answers = rows.setdefault(record["person"], {})
             if columns[arm] in answers:
                 raise InputError(
-                    f"user {record['user']!r} answered twice about {record['decision']!r}; give one average"
+                    f"person {record['person']!r} answered twice about {record['decision']!r}; give one average"
                 )
             answers[columns[arm]] = record["average"]
-        for user, answers in rows.items():
+        for person, answers in rows.items():
             missing = [self.problem.decisions[arm] for arm, column in columns.items() if column not in answers]
             if missing:
-                raise InputError(f"user {user!r} has no answer about {missing[0]!r}; leave out or complete this user")
+                raise InputError(
+                    f"person {person!r} has no answer about {missing[0]!r}; leave out or complete this person"
+                )
         matrix = [[answers[column] for column in range(len(columns))] for answers in rows.values()]
         return np.atleast_2d(require_array("feedback", matrix)), tuple(map(str, rows))

@@ -51,7 +51,7 @@ from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
 from voxpop.formats import wire
 from voxpop.formats.files import read_text
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.scenarios import Scenario
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
@@ -103,7 +103,7 @@ def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
     with said_of(path):
         f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
-    scenario = Scenario(name, problem, GPUsers(problem, f), f, policy.settings(), reward=reward)
+    scenario = Scenario(name, problem, GPPeople(problem, f), f, policy.settings(), reward=reward)
     return scenario, policy, privacy_of(path, data)
 
 
@@ -185,7 +185,7 @@ def write_study(
     document = toml.document()
     document.add(
         toml.comment(
-            f"Calibrated from {calibration.users} users and {len(calibration.pilot)} actions; "
+            f"Calibrated from {calibration.people} people and {len(calibration.pilot)} actions; "
             "the comments give 95 % intervals."
         )
     )

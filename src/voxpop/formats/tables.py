@@ -15,18 +15,21 @@ from voxpop.core.errors import InputError, said_of
 from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
 from voxpop.formats.files import read_text
 
-REQUIRED = ("user", "reward")
+REQUIRED = ("person", "reward")
 RESERVED = (*REQUIRED, "rounds")
+SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # in any case
 
 
 def read_pilot(path: Path) -> tuple[Pilot, Space]:
-    """A pilot from a CSV file with the columns user, reward, rounds (if not 1) and one for each parameter.
+    """A pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, other columns choices.
     """
     rows, parameters = _read_csv(path)
     if not parameters:
-        raise InputError(f"{path} has no column for a parameter beside user, reward and rounds; add one, such as price")
+        raise InputError(
+            f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
+        )
     columns: dict[str, list[Any]] = {}
     named: dict[str, Parameter] = {}
     for name in parameters:
@@ -46,21 +49,21 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     order = {key: index for index, key in enumerate(dict.fromkeys(sorted(keys)))}
     distinct = [dict(zip(columns, key, strict=True)) for key in order]
     decisions = Decisions([space.scale(label) for label in distinct], distinct)
-    users = {user: index for index, user in enumerate(dict.fromkeys(row["user"] for _, row in rows))}
+    people = {person: index for index, person in enumerate(dict.fromkeys(row["person"] for _, row in rows))}
     averages = np.array([_cell(path, line, row, "reward") for line, row in rows])
     counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
-    numbers = np.array([users[row["user"]] for _, row in rows])
+    numbers = np.array([people[row["person"]] for _, row in rows])
     with said_of(path):
         return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts), space
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
-    """The answers to one phase as records for `Study.tell`, from the columns user, reward and the parameters."""
+    """The answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters."""
     rows, parameters = _read_csv(path)
     records = []
     for line, row in rows:
         decision = {name: row[name] for name in parameters}
-        records.append({"user": row["user"], "decision": decision, "average": _cell(path, line, row, "reward")})
+        records.append({"person": row["person"], "decision": decision, "average": _cell(path, line, row, "reward")})
     return records
 
 
@@ -72,8 +75,8 @@ def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}; correct the line") from None
     if not lines:
-        raise InputError(f"{path} is empty; its first line names the columns: user, price, reward, rounds")
-    names = [name.lower() if name.lower() in RESERVED else name for name in lines[0][1]]
+        raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
+    names = [SYNONYMS.get(name.lower(), name) for name in lines[0][1]]
     for name in REQUIRED:
         if name not in names:
             raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
@@ -87,7 +90,7 @@ def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
             raise InputError(f"{path}, line {line}, column {column} ({names[column - 1]}) is ''; fill it in")
     rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
     if not rows:
-        raise InputError(f"{path} has a heading but no rows; add one row for each user and action")
+        raise InputError(f"{path} has a heading but no rows; add one row for each person and action")
     return rows, [name for name in names if name not in RESERVED]
 
 

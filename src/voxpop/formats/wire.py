@@ -114,7 +114,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "phase": plan.phase,
         "arms": plan.arms.tolist(),
         "pulls": plan.pulls.tolist(),
-        "participants": plan.participants,
+        "people": plan.people,
         "reference": plan.reference,
         "reports": plan.reports,
     }
@@ -123,7 +123,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
 def plan_from_dict(data: dict[str, Any]) -> Plan:
     """The plan that `plan_to_dict` described."""
     arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
-    return Plan(data["phase"], arms, pulls, data["participants"], data["reference"], data["reports"])
+    return Plan(data["phase"], arms, pulls, data["people"], data["reference"], data["reports"])
 
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:

@@ -17,8 +17,8 @@ class Metrics:
     """What a run cost."""
 
     regret: float  # eq:regret
-    communication: int  # eq:comm_cost
-    participants: int
+    numbers: int  # eq:comm_cost
+    people: int
     switches: int
 
 
@@ -27,8 +27,8 @@ def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metric
     arms, pulls = played(plans, final, horizon)
     return Metrics(
         regret=float((f.max() - f[arms]) @ pulls),
-        communication=sum(plan.numbers for plan in plans),
-        participants=sum(plan.participants for plan in plans),
+        numbers=sum(plan.numbers for plan in plans),
+        people=sum(plan.people for plan in plans),
         switches=int(np.count_nonzero(np.diff(arms))),
     )
 

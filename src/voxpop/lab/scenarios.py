@@ -19,7 +19,7 @@ from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions, Float, Space
 from voxpop.lab.populations import Population
 from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, rescale
-from voxpop.lab.populations.gp import GPUsers
+from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.populations.light import load_light
 from voxpop.lab.populations.pricing import Customers
 from voxpop.runtime.random_streams import stream
@@ -101,7 +101,7 @@ def light(options: Options) -> Scenario:
     return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
 
 
-PILOT_USERS, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
+PILOT_PEOPLE, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
 
 
 def pricing(options: Options) -> Scenario:
@@ -117,8 +117,8 @@ def pricing(options: Options) -> Scenario:
     decisions = space.grid(size)
     customers = Customers(np.array([label["price"] for label in decisions]))
     arms = np.linspace(0, size - 1, PILOT_PRICES).round().astype(np.intp)
-    plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_USERS)
-    answers = customers.observe(plan, PILOT_USERS, stream(options.seed, "pilot"))
+    plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_PEOPLE)
+    answers = customers.observe(plan, PILOT_PEOPLE, stream(options.seed, "pilot"))
     tried = Decisions(decisions.points[arms], [decisions[i] for i in arms])
     calibration = calibrate(Pilot.of_matrix(tried, answers, PILOT_ROUNDS), space)
     return Scenario(
@@ -177,4 +177,4 @@ def _with_norm(problem: Problem, f: Array, options: Options) -> Problem:
 
 
 def _gp_scenario(name: str, problem: Problem, f: Array, **settings: float) -> Scenario:
-    return Scenario(name, problem, GPUsers(problem, f), f, settings)
+    return Scenario(name, problem, GPPeople(problem, f), f, settings)

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from voxpop.core.errors import InputError, require_number
 from voxpop.core.problem import Problem
-from voxpop.policies.dpbe import users_of_phase
+from voxpop.policies.dpbe import people_of_phase
 from voxpop.selection.greedy import BatchRule, batch_scale
 
 CLOSE = 0.01  # relative precision of the maximum information gain
@@ -100,7 +100,7 @@ class PhaseBound:
 
     phase: int
     rounds: int
-    users: int
+    people: int
     gain: float  # gamma of the phase's rounds
     batches: float
     width: float
@@ -125,14 +125,14 @@ def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule =
     gap = worst = _worst(problem)
     found, left, phase = [], problem.horizon, 1
     while left > 0:
-        rounds, users = min(2 ** (phase - 1), left), users_of_phase(alpha, phase)
+        rounds, people = min(2 ** (phase - 1), left), people_of_phase(alpha, phase)
         gain = information_gain_bound(problem, rounds)
         deviation = math.sqrt(variance(problem, ratio, gain, rounds, rule))
-        spread = problem.bias_std * z / math.sqrt(users)
+        spread = problem.bias_std * z / math.sqrt(people)
         width = spread * kappa + deviation * (spread + problem.norm_bound)
         most = min(batches(problem, ratio, gain, rule), rounds)
         arms = rounds if rule == "single" else min(most, problem.size)
-        found.append(PhaseBound(phase, rounds, users, gain, most, width, rounds * gap, users * arms))
+        found.append(PhaseBound(phase, rounds, people, gain, most, width, rounds * gap, people * arms))
         gap = min(worst, 4 * width)
         left -= rounds
         phase += 1
@@ -145,7 +145,7 @@ def regret(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corr
     return sum(phase.regret for phase in phases) + _failure(problem, 4, len(phases))
 
 
-def communication(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corrected") -> float:
+def numbers_sent(problem: Problem, alpha: float, ratio: float, rule: BatchRule = "corrected") -> float:
     """Bound the numbers sent by merged batches, the sum of |U_l| min(H_l, n) (thm:communication)."""
     return sum(phase.numbers for phase in phase_bounds(problem, alpha, ratio, rule))
 
@@ -164,7 +164,7 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
     )
 
 
-def printed_communication(problem: Problem, alpha: float, ratio: float) -> float:
+def printed_numbers_sent(problem: Problem, alpha: float, ratio: float) -> float:
     """Compute the sum in the proof of thm:communication: false like lem:bound_h, on which it rests."""
     phases = phase_bounds(problem, alpha, ratio)
     return sum(printed_batches(problem, ratio, phase.gain) * (2 ** (alpha * phase.phase) + 1) for phase in phases)

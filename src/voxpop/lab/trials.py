@@ -11,7 +11,7 @@ from voxpop.drivers.phase import ClosedPhase
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import Policy, make_policy, settings_of
-from voxpop.policies.dpbe import matching_users
+from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import Privacy, make_privacy
 
 Watch = Callable[[ClosedPhase], None]
@@ -21,7 +21,7 @@ Watch = Callable[[ClosedPhase], None]
 class Trial:
     """A study, a policy, a trust model and a seed; None leaves a choice to the study.
 
-    >>> Trial("sphere", size=20, horizon=500).run().metrics.participants > 0
+    >>> Trial("sphere", size=20, horizon=500).run().metrics.people > 0
     True
     """
 
@@ -61,7 +61,7 @@ class Trial:
             ),
         )
 
-    def trust(self) -> Privacy:
+    def make_privacy(self) -> Privacy:
         """The trust model."""
         return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
 
@@ -75,10 +75,10 @@ class Trial:
         settings = {**own, **chosen}
         if self.policy == "dpbe-fixed":
             reference = simulate(scenario, make_policy("dpbe-paper", **settings), self.seed)
-            settings["users"] = matching_users(reference.plans)
+            settings["people"] = matching_people(reference.plans)
         return make_policy(self.policy, **settings)
 
     def run(self, watch: Watch | None = None) -> Run:
         """Simulate it."""
         scenario = self.scenario()
-        return simulate(scenario, self.make_policy(scenario), self.seed, self.trust(), watch)
+        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)

@@ -10,7 +10,7 @@ batches, asks ceil(2^(alpha l)) people for their averages, estimates f and drops
 | `dpbe-fixed` | the same, with the same number of people every phase | | | |
 | `dpbe-nobatching` | the same, with a new action every round and every observation sent | one round | | |
 
-The comparison bounds f(x) - f(b), where b is the best action before the phase: what a user's bias does to both
+The comparison bounds f(x) - f(b), where b is the best action before the phase: what a person's bias does to both
 cancels, so actions fall that the bounds on f(x) and f(b) cannot separate. As b is fixed before the phase's feedback,
 each such bound fails with probability at most beta, like the others.
 """
@@ -44,13 +44,13 @@ DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
 class DPBE:
     """The paper's algorithm with its parts selectable; the defaults are the policy `dpbe`."""
 
-    alpha: float = 0.7  # user sampling
+    alpha: float = 0.7  # person sampling
     ratio: float = 1.6  # C, rare switching
     width: Literal["affine", "printed"] = "affine"
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
-    users: int | None = None  # the same number of people every phase, instead of ceil(2^(alpha l))
+    people: int | None = None  # the same number of people every phase, instead of ceil(2^(alpha l))
     aggregates = True
 
     def __post_init__(self) -> None:
@@ -58,8 +58,8 @@ class DPBE:
         require_number("ratio", self.ratio, above=1, most=1e6)
         require_choice("width", self.width, ("affine", "printed"))
         require_choice("batch rule", self.batches, ("corrected", "printed", "single"))
-        if self.users is not None:
-            require_integer("users", self.users, least=1)
+        if self.people is not None:
+            require_integer("people", self.people, least=1)
         if self.compare and self.width == "printed":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
@@ -69,7 +69,7 @@ class DPBE:
         if replace(self, **NO_BATCHING) == self:
             return "dpbe-nobatching"
         if replace(self, **PRINTED) == self:
-            return "dpbe-paper" if self.users is None else "dpbe-fixed"
+            return "dpbe-paper" if self.people is None else "dpbe-fixed"
         return "dpbe"
 
     def settings(self) -> dict[str, Any]:
@@ -90,9 +90,9 @@ class DPBE:
             return None
         phase = state.phase + 1
         chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
-        users = users_of_phase(self.alpha, phase) if self.users is None else self.users
+        people = people_of_phase(self.alpha, phase) if self.people is None else self.people
         reports: Literal["averages", "rounds"] = "rounds" if self.batches == "single" else "averages"
-        return Plan(phase, chosen.arms, chosen.pulls, users, self.best(problem, state), reports)
+        return Plan(phase, chosen.arms, chosen.pulls, people, self.best(problem, state), reports)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate and eliminate: alg:DPBE, lines 17 to 21."""
@@ -183,12 +183,12 @@ class DPBE:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
 
 
-def fixed(users: int, alpha: float = 0.7, ratio: float = 1.6, **parts: Any) -> DPBE:
+def fixed(people: int, alpha: float = 0.7, ratio: float = 1.6, **parts: Any) -> DPBE:
     """`dpbe-fixed`: the printed algorithm with the same number of people every phase."""
-    return DPBE(**{**PRINTED, **parts, "alpha": alpha, "ratio": ratio, "users": users})
+    return DPBE(**{**PRINTED, **parts, "alpha": alpha, "ratio": ratio, "people": people})
 
 
-def matching_users(plans: Iterable[Plan]) -> int:
+def matching_people(plans: Iterable[Plan]) -> int:
     """The number of people a phase with which `dpbe-fixed` costs what these phases cost.
 
     It is the floor of the mean of |U_l|, weighted by the numbers N_l that a person sends.
@@ -197,11 +197,11 @@ def matching_users(plans: Iterable[Plan]) -> int:
     return max(1, sum(plan.numbers for plan in plans) // max(1, sum(len(plan.arms) for plan in plans)))
 
 
-def users_of_phase(alpha: float, phase: int) -> int:
+def people_of_phase(alpha: float, phase: int) -> int:
     """ceil(2^(alpha l)), not thrown off by rounding where 2^(alpha l) is a whole number.
 
-    >>> [users_of_phase(0.7, phase) for phase in (1, 2, 10)]
+    >>> [people_of_phase(0.7, phase) for phase in (1, 2, 10)]
     [2, 3, 128]
     """
-    users = 2 ** (alpha * phase)
-    return round(users) if math.isclose(users, round(users), rel_tol=1e-12) else math.ceil(users)
+    people = 2 ** (alpha * phase)
+    return round(people) if math.isclose(people, round(people), rel_tol=1e-12) else math.ceil(people)

@@ -56,27 +56,27 @@ def audit(
     privacy: Private,
     source: Source,
     trials: int = 4000,
-    users: int = 50,
+    people: int = 50,
     confidence: float = 0.9999,
     watch: Callable[[int], None] | None = None,
 ) -> AuditResult:
     """Attack the releases of a trust model on a small problem of its own."""
-    problem, state, plan = specimen(users)
-    return attack(privacy.calibrate(problem, state, plan), source, users, trials, confidence, watch)
+    problem, state, plan = specimen(people)
+    return attack(privacy.calibrate(problem, state, plan), source, people, trials, confidence, watch)
 
 
-def specimen(users: int) -> tuple[Problem, State, Plan]:
+def specimen(people: int) -> tuple[Problem, State, Plan]:
     """A small problem, its first state, and a phase of it."""
     points = np.linspace(0, 1, 6)
     problem = Problem(points, SquaredExponential(0.3), noise_std=0.1, bias_std=0.2, norm_bound=1.0, horizon=100)
-    plan = Plan(3, np.array([0, 2, 3, 5]), np.array([1, 2, 1, 3]), users)
+    plan = Plan(3, np.array([0, 2, 3, 5]), np.array([1, 2, 1, 3]), people)
     return problem, State.prior(problem, problem.norm_bound), plan
 
 
 def attack(
     release: PrivateRelease,
     source: Source,
-    users: int,
+    people: int,
     trials: int,
     confidence: float = 0.9999,
     watch: Callable[[int], None] | None = None,
@@ -90,7 +90,7 @@ def attack(
     direction = np.full(arms, 1 / math.sqrt(arms))
     seen = []
     for sign in (1.0, -1.0):
-        answers = np.tile(ball.centre, (users, 1))
+        answers = np.tile(ball.centre, (people, 1))
         answers[0] = ball.centre + sign * _far(ball) * (ball.root @ direction)
         values = []
         for trial in range(trials):
@@ -109,7 +109,7 @@ def attack(
     delta = release.cost.delta
     certain_epsilon = epsilon_of(1 / certain, delta) if certain > 0 else 0.0
     return AuditResult(
-        release.cost.mechanism,
+        release.cost.model,
         release.mu,
         measured,
         certain,

@@ -13,7 +13,7 @@ euclidean  f is within the earlier bounds: the plain ball around their middle.
 
 A deviation lies in the ellipsoid of shape q^2 (v^2 K + sigma^2 W^-1) with probability 99.9 %, q being the quantile of a
 chi variable. The sum of ellipsoids of shapes S and D lies in that of shape (1 + r) S + (1 + 1/r) D for every r > 0. For
-the kernel ball, this is the functional mechanism of Hall, Rinaldo and Wasserman (2013).
+the kernel ball, this is the functional model of Hall, Rinaldo and Wasserman (2013).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Ball:
         return np.asarray(self.root @ self.root.T)
 
     def whiten(self, y: Array) -> Array:
-        """z = L^-1 (y - c) for answers of shape (users, arms); finite for whatever is sent.
+        """z = L^-1 (y - c) for answers of shape (people, arms); finite for whatever is sent.
 
         What is not a number counts as the centre, and no deviation as more than HUGE. Where a root of extreme numbers
         makes the solution overflow, it is cut off: a failure would depend on y, and so tell something about it.
@@ -76,7 +76,7 @@ class Ball:
         """y = c + L z."""
         return np.asarray(self.centre + self.root @ z)
 
-    def clipping(self, users: int, beta: float) -> Array | None:
+    def clipping(self, people: int, beta: float) -> Array | None:
         """A matrix C with which clipping biases a'mean by at most sqrt(a'C a), but for probability beta.
 
         The mean excess X of model-like people is bounded as by Chernoff: it exceeds
@@ -87,7 +87,7 @@ class Ball:
             return None
         rates = np.geomspace(1e-2, 300, 60) / excess.max()
         logs = np.log1p(np.expm1(rates[:, None] * excess) @ chance)
-        slack = float(np.min((users * logs + math.log(1 / beta)) / (rates * users)))
+        slack = float(np.min((people * logs + math.log(1 / beta)) / (rates * people)))
         return slack**2 * self.shape
 
     def to_dict(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Clipped(ABC):
         return tally
 
     def entry(self, count: int) -> Entry:
-        return replace(self.cost, users=count)
+        return replace(self.cost, people=count)
 
     def view(self, answers: Array, source: Source) -> Array:
         """What an attacker sees of people's answers, in whitened coordinates: the released average."""
@@ -94,7 +94,7 @@ class Clipped(ABC):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "mechanism": self.model,
+            "model": self.model,
             "metric": self.ball.metric,
             "radius": self.ball.radius,
             "epsilon": self.cost.epsilon,

@@ -32,20 +32,20 @@ def chunks(people: int, arms: int) -> Iterator[int]:
         yield min(size, people - start)
 
 
-def tally_of_sum(total: Array, users: int, step: float) -> Tally:
+def tally_of_sum(total: Array, people: int, step: float) -> Tally:
     """The tally of a sum, on the grid."""
-    return Tally(users, tuple(int(steps) for steps in np.rint(total / step).tolist()), step)
+    return Tally(people, tuple(int(steps) for steps in np.rint(total / step).tolist()), step)
 
 
-def unclipped(mean: Array, root: Array, users: int, step: float, rng: np.random.Generator) -> Tally:
+def unclipped(mean: Array, root: Array, people: int, step: float, rng: np.random.Generator) -> Tally:
     """The tally of Gaussian people whose answers are added up as they are."""
-    return tally_of_sum(users * mean + math.sqrt(users) * (root @ rng.standard_normal(len(mean))), users, step)
+    return tally_of_sum(people * mean + math.sqrt(people) * (root @ rng.standard_normal(len(mean))), people, step)
 
 
 def clipped(
     mean: Array,
     root: Array,
-    users: int,
+    people: int,
     ball: Ball,
     step: float,
     tally: Callable[[Array], Tally],
@@ -56,8 +56,8 @@ def clipped(
     centre, spread = ball.whiten(mean[None, :])[0], ball.whiten((ball.centre[:, None] + root).T).T
     reach = max(0.0, ball.radius - float(np.linalg.norm(centre))) / float(np.linalg.norm(spread, 2))
     chance = float(chdtrc(arms, reach**2)) if math.isfinite(reach) else 0.0
-    outside = int(rng.binomial(users, chance))
-    inside, shrunk = users - outside, _variance_inside(arms, reach)
+    outside = int(rng.binomial(people, chance))
+    inside, shrunk = people - outside, _variance_inside(arms, reach)
     within = inside * centre + math.sqrt(inside * shrunk) * (spread @ rng.standard_normal(arms))
     parts = [tally_of_sum(within, inside, step)] if inside else []
     for people in chunks(outside, arms):

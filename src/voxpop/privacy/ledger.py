@@ -23,17 +23,17 @@ from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
 class Entry:
     """One release.
 
-    `multiplier` is the noise multiplier of a Gaussian mechanism (standard deviation over replace-one sensitivity);
-    a mechanism without one is known by its (eps, delta).
+    `multiplier` is the noise multiplier of a Gaussian model (standard deviation over replace-one sensitivity);
+    a model without one is known by its (eps, delta).
     """
 
-    mechanism: str
-    users: int
+    model: str
+    people: int
     epsilon: float = math.inf
     delta: float = 0.0
     multiplier: float | None = None
     phase: int = 0
-    people: tuple[str, ...] = ()  # pseudonyms, where they are known
+    names: tuple[str, ...] = ()  # pseudonyms of the people, where they are known
     guaranteed: bool = True  # False: the printed calibration does not give what it claims
 
     @property
@@ -49,7 +49,7 @@ class Entry:
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
         """Read what `as_dict` wrote."""
         epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
-        return cls(**{**row, "epsilon": epsilon, "people": tuple(row["people"])})
+        return cls(**{**row, "epsilon": epsilon, "names": tuple(row["names"])})
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ class Ledger:
 
     def check(self, entry: Entry) -> None:
         """Refuse a release that would pass the budget or ask someone too often."""
-        if len(set(entry.people)) < len(entry.people):
-            twice = next(person for person in entry.people if entry.people.count(person) > 1)
+        if len(set(entry.names)) < len(entry.names):
+            twice = next(person for person in entry.names if entry.names.count(person) > 1)
             raise InputError(f"{twice!r} is named twice in one release; count every person once")
-        if len(entry.people) not in (0, entry.users):
+        if len(entry.names) not in (0, entry.people):
             raise InputError(
-                f"the release is about {entry.users} people and names {len(entry.people)}; name all or none"
+                f"the release is about {entry.people} people and names {len(entry.names)}; name all or none"
             )
         if self.budget is None:
             return
-        pasts = {tuple(self.releases_about(person)): person for person in reversed(entry.people)} or {(): ""}
+        pasts = {tuple(self.releases_about(person)): person for person in reversed(entry.names)} or {(): ""}
         for past, person in pasts.items():
             if len(past) >= self.budget.participations:
                 raise InputError(
@@ -119,11 +119,11 @@ class Ledger:
     def totals(self, delta: float) -> dict[str, Any]:
         """What the study released, and the eps of the most exposed person at this delta; None: no promise."""
         exposures = {tuple(entries) for entries in self._about.values()}
-        exposures |= {(entry,) for entry in self.entries if not entry.people}
+        exposures |= {(entry,) for entry in self.entries if not entry.names}
         worst = max((compose(entries, delta) for entries in exposures), default=0.0)
         return {
             "releases": len(self.entries),
-            "users": sum(entry.users for entry in self.entries),
+            "people": sum(entry.people for entry in self.entries),
             "epsilon": None if math.isinf(worst) else worst,
             "delta": delta,
             "guaranteed": all(entry.guaranteed for entry in self.entries),
@@ -137,7 +137,7 @@ class Ledger:
     def record(self, entry: Entry) -> None:
         """Keep a release that was checked before it was made."""
         self.entries.append(entry)
-        for person in entry.people:
+        for person in entry.names:
             self._about.setdefault(person, []).append(entry)
 
 

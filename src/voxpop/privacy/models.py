@@ -25,14 +25,14 @@ from voxpop.widths.blocks import affine_values
 # A trust model is one file with a release, and one name in this list.
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
 SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
-MOST_USERS = 100_000  # the floor never asks for more people than this in a phase
+MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
 
 
 @dataclass(frozen=True)
 class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
-    `floor` is the least number of participants a phase: a number, 0 for the policy's own schedule, or None for a
+    `floor` is the least number of people a phase: a number, 0 for the policy's own schedule, or None for a
     number chosen from public constants so that privacy does not dominate.
     """
 
@@ -67,13 +67,13 @@ class Private:
         if self.calibration == "paper" and self.floor is None:
             return plan
         floor = self._floor(problem, state, plan) if self.floor is None else self.floor
-        return replace(plan, participants=max(plan.participants, floor))
+        return replace(plan, people=max(plan.people, floor))
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
         """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
-        releases = self._releases(candidates(problem, plan, state), plan.participants, problem.beta)
+        releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
     def settings(self) -> dict[str, Any]:
@@ -95,38 +95,38 @@ class Private:
         """What any release costs a person in it, if the calibration keeps its promise."""
         return self.release_type.cost_of(self.epsilon, self.delta) if self.calibration == "exact" else None
 
-    def _releases(self, balls: list[Ball], users: int, beta: float) -> list[PrivateRelease]:
+    def _releases(self, balls: list[Ball], people: int, beta: float) -> list[PrivateRelease]:
         """A release for every ball that public knowledge allows."""
         make = self.release_type.make
-        return [make(ball, self.epsilon, self.delta, users, beta) for ball in balls]
+        return [make(ball, self.epsilon, self.delta, people, beta) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
         """The least number of people with whom the widths are as if the schedule's had shrunk SHARE times."""
-        shrunk = SHARE * problem.answer_noise(plan.arms, plan.pulls, plan.participants)
+        shrunk = SHARE * problem.answer_noise(plan.arms, plan.pulls, plan.people)
         target = _mean_width_of(problem, state, plan, shrunk)
         balls = candidates(problem, plan, state)
 
-        def enough(users: int) -> bool:
-            larger = replace(plan, participants=users)
+        def enough(people: int) -> bool:
+            larger = replace(plan, people=people)
             try:
-                releases = self._releases(balls, users, problem.beta)
+                releases = self._releases(balls, people, problem.beta)
             except InputError:  # too few to hide in at all
                 return False
             return any(_mean_width(problem, state, larger, release) <= target for release in releases)
 
-        low, high = plan.participants, min(MOST_USERS, 2 * plan.participants)
-        while high < MOST_USERS and not enough(high):
-            low, high = high, min(MOST_USERS, 2 * high)
+        low, high = plan.people, min(MOST_PEOPLE, 2 * plan.people)
+        while high < MOST_PEOPLE and not enough(high):
+            low, high = high, min(MOST_PEOPLE, 2 * high)
         while high - low > max(1, high // 20):
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return max(high, plan.participants)
+        return max(high, plan.people)
 
 
 def _mean_width(problem: Problem, state: State, plan: Plan, release: PrivateRelease) -> float:
     """The mean width that the active actions can expect of a release, if everyone answers."""
-    users = plan.participants
-    noise = problem.answer_noise(plan.arms, plan.pulls, users) + release.variance(users) * release.ball.shape
+    people = plan.people
+    noise = problem.answer_noise(plan.arms, plan.pulls, people) + release.variance(people) * release.ball.shape
     return _mean_width_of(problem, state, plan, noise)
 
 

@@ -61,7 +61,7 @@ class PlainRelease:
         return Entry(self.model, count)
 
     def describe(self) -> dict[str, Any]:
-        return {"mechanism": self.model}
+        return {"model": self.model}
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -44,7 +44,7 @@ def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
     """eq:gbp_set; answers are clipped to the norm bound and the spread together."""
     arms = len(plan.arms)
     radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
-    encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.participants, arms)
+    encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.people, arms)
     return Shuffled(replace(unbounded(problem, plan), radius=radius), problem.beta, cost, encoding)
 
 

@@ -49,7 +49,7 @@ class Encoding:
     levels: int  # g
     trials: int  # b
     chance: float  # p
-    users: int  # |U|
+    people: int  # |U|
 
     @property
     def bits(self) -> int:
@@ -64,43 +64,43 @@ class Encoding:
         """
         p = self.chance
         proxy = 0.25 if abs(p - 0.5) < 1e-6 else (1 - 2 * p) / (2 * math.log((1 - p) / p))
-        return self.users * (self.trials * proxy + 0.25)
+        return self.people * (self.trials * proxy + 0.25)
 
 
-def printed_encoding(epsilon: float, delta: float, users: int, arms: int) -> Encoding:
+def printed_encoding(epsilon: float, delta: float, people: int, arms: int) -> Encoding:
     """eq:gbp_set, with g rounded up to a whole number."""
     shrunk = epsilon / (18 * math.sqrt(math.log(2 / delta)))
     log_term = math.log(4 * arms / delta)
-    g = math.ceil(max(shrunk * math.sqrt(users) / (6 * math.sqrt(5 * log_term)), math.sqrt(arms), 10))
-    b = math.ceil(180 * g**2 * log_term / (shrunk**2 * users))
-    return Encoding(g, b, 90 * g**2 * log_term / (b * shrunk**2 * users), users)
+    g = math.ceil(max(shrunk * math.sqrt(people) / (6 * math.sqrt(5 * log_term)), math.sqrt(arms), 10))
+    b = math.ceil(180 * g**2 * log_term / (shrunk**2 * people))
+    return Encoding(g, b, 90 * g**2 * log_term / (b * shrunk**2 * people), people)
 
 
 @cache
-def calibrated_encoding(epsilon: float, delta: float, users: int, arms: int) -> Encoding:
+def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int) -> Encoding:
     """The least noise for which the privacy of the actual binomial total is (eps, delta)."""
     if delta > MOST_DELTA:
         raise InputError(f"delta must be at most {MOST_DELTA} in the shuffle model, got {delta}; lower it")
     multiplier = noise_multiplier(epsilon, delta)
     delta *= 1 - 1e-3  # the sums are exact to about 1e-4
-    g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(users) / multiplier))
+    g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(people) / multiplier))
     shift = shift_of(g, arms)
     # Start from the Gaussian of the same variance, which is close, and search for the least p that is enough.
-    trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / users))
+    trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / people))
     if trials > MOST_TRIALS:
         raise InputError(
-            f"{users} people are too few to shuffle for epsilon {epsilon:g} (each would send {trials:.2g} bits); "
+            f"{people} people are too few to shuffle for epsilon {epsilon:g} (each would send {trials:.2g} bits); "
             "ask more people, or for less privacy"
         )
-    while binomial_delta(users * trials, 0.5, shift, epsilon) > delta:
+    while binomial_delta(people * trials, 0.5, shift, epsilon) > delta:
         trials += max(1, trials // 10)
-    chance = _least(lambda p: binomial_delta(users * trials, p, shift, epsilon) <= delta, 0.0, 0.5)
-    return Encoding(g, trials, chance, users)
+    chance = _least(lambda p: binomial_delta(people * trials, p, shift, epsilon) <= delta, 0.0, 0.5)
+    return Encoding(g, trials, chance, people)
 
 
 def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
     """The eps that the actual binomial total gives at delta."""
-    shift, trials = shift_of(encoding.levels, arms), encoding.users * encoding.trials
+    shift, trials = shift_of(encoding.levels, arms), encoding.people * encoding.trials
 
     def enough(epsilon: float) -> bool:
         return binomial_delta(trials, encoding.chance, shift, epsilon) <= delta
@@ -176,7 +176,7 @@ class Shuffled(Clipped):
     @property
     def batch(self) -> Batch:
         """What the shuffler is told: not the ball, whose centre is an earlier estimate."""
-        return Batch(self.encoding.users, self.arms, self.encoding.bits)
+        return Batch(self.encoding.people, self.arms, self.encoding.bits)
 
     @property
     def unit(self) -> float:
@@ -185,7 +185,7 @@ class Shuffled(Clipped):
 
     def variance(self, count: int) -> float:
         """Variance of the noise per whitened coordinate, averaged over `count` people."""
-        return replace(self.encoding, users=count).variance * (self.unit / count) ** 2
+        return replace(self.encoding, people=count).variance * (self.unit / count) ** 2
 
     def weakness(self, epsilon: float, delta: float) -> str | None:
         """A device recomputes the privacy of the total from the encoding that it is told to use."""
@@ -193,14 +193,14 @@ class Shuffled(Clipped):
         known = (
             1 <= code.levels <= MOST_LEVELS
             and 1 <= code.trials <= 2 * MOST_TRIALS
-            and code.users >= 1
-            and code.users * code.trials <= MOST_BITS
+            and code.people >= 1
+            and code.people * code.trials <= MOST_BITS
             and 0 < code.chance < 1
         )
         if 0 < self.ball.radius < math.inf and not known:
             return (
                 f"an encoding ({code.levels} levels, {code.trials} trials of {code.chance}, "
-                f"{code.users} people) whose privacy cannot be computed"
+                f"{code.people} people) whose privacy cannot be computed"
             )
         # What cannot be compared is refused: NaN is neither less than enough nor enough.
         enough = known and _delta_of(code, self.arms, epsilon * (1 + 1e-9)) <= delta
@@ -221,9 +221,9 @@ class Shuffled(Clipped):
 
     def require_whole(self, tally: Tally) -> Tally:
         """Refuse a total of fewer people than the noise was made for."""
-        if tally.count < self.encoding.users:
+        if tally.count < self.encoding.people:
             raise InputError(
-                f"only {tally.count} of the {self.encoding.users} people for whom the noise was made have answered; "
+                f"only {tally.count} of the {self.encoding.people} people for whom the noise was made have answered; "
                 "wait for the others: fewer would weaken everyone's privacy"
             )
         return tally
@@ -241,8 +241,8 @@ class Shuffled(Clipped):
             "levels": code.levels,
             "trials": code.trials,
             "chance": code.chance,
-            "bits_per_user": code.bits * self.arms,
-            "noise_std": math.sqrt(self.variance(code.users)),
+            "bits_per_person": code.bits * self.arms,
+            "noise_std": math.sqrt(self.variance(code.people)),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -256,15 +256,15 @@ class Shuffled(Clipped):
 @cache
 def _delta_of(code: Encoding, arms: int, epsilon: float) -> float:
     """The delta at eps of the total of a batch."""
-    return binomial_delta(code.users * code.trials, code.chance, shift_of(code.levels, arms), epsilon)
+    return binomial_delta(code.people * code.trials, code.chance, shift_of(code.levels, arms), epsilon)
 
 
 def _encoding_from_dict(data: Mapping[str, Any]) -> Encoding:
     extra = set(data) - {field.name for field in fields(Encoding)}
     if extra:
         raise InputError(f"encoding must hold nothing else, got {sorted(extra)}")
-    levels, trials, users = (require_count(name, data[name]) for name in ("levels", "trials", "users"))
-    return Encoding(levels, trials, require_number("chance", data["chance"], above=0, below=1), users)
+    levels, trials, people = (require_count(name, data[name]) for name in ("levels", "trials", "people"))
+    return Encoding(levels, trials, require_number("chance", data["chance"], above=0, below=1), people)
 
 
 def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:

@@ -28,8 +28,8 @@ def render(run: Run) -> str:
     """The page about a run."""
     problem, calibration = run.scenario.problem, run.scenario.calibration
     constants = [
-        ("per-round noise of a user, σ", "noise_std"),
-        ("deviation of a user, v", "bias_std"),
+        ("per-round noise of a person, σ", "noise_std"),
+        ("deviation of a person, v", "bias_std"),
         ("norm bound, B", "norm_bound"),
         ("prior mean", "prior_mean"),
     ]

@@ -51,7 +51,7 @@ def summarise(run: Run) -> list[Line]:
         ),
         Line(
             "Asked",
-            f"{metrics.participants:,} people, {metrics.communication:,} numbers in all",
+            f"{metrics.people:,} people, {metrics.numbers:,} numbers in all",
             f"and {scenario.pilot_numbers:,} in the pilot" if scenario.pilot_numbers else "",
         ),
         Line(

@@ -4,7 +4,7 @@ import numpy as np
 
 from voxpop.core.errors import require_integer
 
-ROLES = {"layout": 0, "truth": 1, "users": 2, "pilot": 3, "devices": 4, "agent": 5}
+ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5}
 WORD = 2**32
 
 

@@ -18,7 +18,7 @@ from voxpop.widths.affine import root_form
 
 
 def printed_width(problem: Problem, variance: Array, at: Indices, count: int, norm_bound: float) -> Array:
-    """Compute eq:confidence_width, with the factor v on its first two terms for users f_u ~ GP(f, v^2 k)."""
+    """Compute eq:confidence_width, with the factor v on its first two terms for people f_u ~ GP(f, v^2 k)."""
     spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
     deviation = np.sqrt(variance)
     return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)

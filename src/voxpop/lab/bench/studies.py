@@ -54,19 +54,19 @@ def crowds() -> Results:
         return Results(absent=absent)
     scenario = make_scenario("synthetic", Options())
     problem, arms = scenario.problem, np.arange(20)
-    state, users = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
+    state, people = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
 
     def phase(count: int) -> Work:
         plan = Plan(1, arms, np.full(len(arms), 5), count)
         release = Private("central", 1.0, floor=0).calibrate(problem, state, plan)
         return lambda: collect(Phase(plan, release), scenario.population, 0)
 
-    times = together([phase(count) for count in users], 5)
-    one, billion = together([phase(users[0]), phase(users[-1])], 50)
-    policy = make_policy("dpbe", users=10**9)
+    times = together([phase(count) for count in people], 5)
+    one, billion = together([phase(people[0]), phase(people[-1])], 50)
+    policy = make_policy("dpbe", people=10**9)
     private = seconds(lambda: simulate(scenario, policy, 0, Private("central", 1.0)), 1)
     plain = seconds(lambda: simulate(scenario, policy, 0, NoPrivacy()), 1)
     note = f"20 arms; a study of 10^9 people a phase: {private:.2f} s private, {plain:.3f} s not"
     figure = Figure("a billion people / one person, a phase", billion / one, at_most=10.0, note=note)
-    curve = Curve.of("people U (central)", users, times, note=f"drawn at once beyond {CROWD:,}")
+    curve = Curve.of("people U (central)", people, times, note=f"drawn at once beyond {CROWD:,}")
     return Results([figure], [curve])

@@ -44,9 +44,9 @@ def summarise(run: Run) -> RunSummary:
     rounds, regret = regret_curve(run.plans, run.best, horizon, f)
     return RunSummary(
         regret=run.metrics.regret,
-        numbers=run.metrics.communication,
-        merged=sum(plan.participants * (1 if plan.reports == "one" else len(plan.arms)) for plan in run.plans),
-        people=run.metrics.participants,
+        numbers=run.metrics.numbers,
+        merged=sum(plan.people * (1 if plan.reports == "one" else len(plan.arms)) for plan in run.plans),
+        people=run.metrics.people,
         seconds=run.seconds,
         kept=run.optimum_kept,
         left=len(run.state.active),

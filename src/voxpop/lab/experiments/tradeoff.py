@@ -1,4 +1,4 @@
-"""Regret and communication of DPBE against alpha, the user-sampling parameter: fig:tradeoff."""
+"""Regret and communication of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def present(note: str, cells: Cells) -> Shown:
         for name, found in by_alpha.items():
             draw_trend(left, found, "regret", name, COLOURS[name])
             draw_trend(right, found, "numbers", name, COLOURS[name])
-            for ax, most in ((left, theory.regret), (right, theory.communication)):
+            for ax, most in ((left, theory.regret), (right, theory.numbers_sent)):
                 bounds = [most(problem, alpha, RATIO, RULES[name]) for alpha in TRADEOFF_ALPHAS]
                 ax.plot(TRADEOFF_ALPHAS, bounds, "--", color=COLOURS[name], linewidth=1, label=f"{name}, at most")
         right.plot(list(PAPER), list(PAPER.values()), "x", color="black", markersize=8, label="DPBE in the paper")

@@ -1,4 +1,4 @@
-"""Users who deviate from the population like a Gaussian process: f_u ~ GP(f, v^2 k) (ass:local_func)."""
+"""People who deviate from the population like a Gaussian process: f_u ~ GP(f, v^2 k) (ass:local_func)."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from voxpop.core.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
-class GPUsers:
-    """Users around the reward `f` (n,), with the problem's kernel, bias and noise.
+class GPPeople:
+    """People around the reward `f` (n,), with the problem's kernel, bias and noise.
 
-    A user's averages are drawn exactly: deviation at the played arms plus noise averaged over the rounds is one
+    A person's averages are drawn exactly: deviation at the played arms plus noise averaged over the rounds is one
     Gaussian vector with covariance v^2 K + sigma^2 W^-1.
     """
 
@@ -23,17 +23,17 @@ class GPUsers:
     def __post_init__(self) -> None:
         object.__setattr__(self, "f", require_array("f", self.f))
 
-    def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
-        """The averages of new users, of shape (users, arms)."""
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        """The averages of new people, of shape (people, arms)."""
         mean, root = self.law(plan)
-        return np.asarray(mean + rng.standard_normal((users, len(plan.arms))) @ root.T)
+        return np.asarray(mean + rng.standard_normal((people, len(plan.arms))) @ root.T)
 
     def law(self, plan: Plan) -> tuple[Array, Array]:
-        """The mean of a user's averages, and a root of their covariance."""
+        """The mean of a person's averages, and a root of their covariance."""
         return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """The average over rounds that are answered by another user each, of shape (arms,)."""
+        """The average over rounds that are answered by another person each, of shape (arms,)."""
         problem = self.problem
         variance = problem.bias_std**2 * problem.prior_variance[plan.arms] + problem.noise_std**2
         return np.asarray(self.f[plan.arms] + rng.standard_normal(len(plan.arms)) * np.sqrt(variance / plan.pulls))

@@ -50,14 +50,14 @@ class Customers:
         """The truth: the population's mean profit at each price."""
         return np.asarray((self.prices - self.unit_cost) * self.demand)
 
-    def observe(self, plan: Plan, users: int, rng: np.random.Generator) -> Array:
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Each customer's mean profit at each price, over the occasions on which it was in force."""
-        kinds = rng.choice(len(self.segments), size=users, p=[segment.share for segment in self.segments])
+        kinds = rng.choice(len(self.segments), size=people, p=[segment.share for segment in self.segments])
         medians = np.array([segment.median for segment in self.segments])[kinds]
         spreads = np.array([segment.spread for segment in self.segments])[kinds]
-        personal = np.log(medians) + spreads * rng.standard_normal(users)  # log of the reservation price
+        personal = np.log(medians) + spreads * rng.standard_normal(people)  # log of the reservation price
         prices = self.prices[plan.arms]
-        chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (users, arms)
+        chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (people, arms)
         bought = rng.binomial(plan.pulls, chance)
         return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
 

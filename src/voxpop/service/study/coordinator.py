@@ -1,4 +1,4 @@
-"""The coordinator without HTTP: what operators, applications, participants and the shuffler may ask of it."""
+"""The coordinator without HTTP: what operators, applications, people and the shuffler may ask of it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Coordinator:
             "phase": row.phase,
             "rounds": plan.length if plan else 0,
             "played": steps.rounds_played(snapshot, row, self.context.clock()) if plan else 0,
-            "participants": plan.participants if plan else 0,
+            "people": plan.people if plan else 0,
             "answered": max(asked.answered, self.context.shuffled.get(study, 0)) if collecting else 0,
             "invited": asked.waiting if collecting else 0,
             "short": row.short,

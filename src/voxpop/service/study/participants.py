@@ -1,4 +1,4 @@
-"""The participants' side of a coordinator: who registers, and who is invited. Many are answered at once."""
+"""The people' side of a coordinator: who registers, and who is invited. Many are answered at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Newcomer:
 
 
 def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
-    """Register participants in one transaction; False for keys that are registered already."""
+    """Register people in one transaction; False for keys that are registered already."""
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]

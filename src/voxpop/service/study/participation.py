@@ -36,7 +36,7 @@ def require_affordable(definition: Definition) -> None:
     spent = compose([entry] * 2, budget.delta)
     if math.isinf(spent):
         raise InputError(
-            f"service.participations {rules.participations} cannot be paid for in the {entry.mechanism} model, where "
+            f"service.participations {rules.participations} cannot be paid for in the {entry.model} model, where "
             f"two releases pass delta {budget.delta:g} whatever the budget; leave it at 1"
         )
     least = math.ceil(100 * spent) / 100

@@ -67,7 +67,7 @@ def _look(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> tup
             return True, 0
         if row.stage != Stage.COLLECTING:
             return rounds_played(snapshot, row, context.clock()) >= phase.plan.length, 0
-        lacking = phase.plan.participants - invitations.answered(connection, study, row.phase)
+        lacking = phase.plan.people - invitations.answered(connection, study, row.phase)
         return lacking <= 0 or invitations.overdue(connection, study, row.phase, context.clock()), lacking
 
 
@@ -108,14 +108,14 @@ def _begin_collecting(turn: Turn) -> bool:
     if rounds_played(turn.snapshot, turn.row, turn.now) < plan.length:
         return False
     log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.length)
-    _invite(turn, plan.participants)
+    _invite(turn, plan.people)
     return True
 
 
 def _collect(turn: Turn) -> bool:
     """Close if everyone answered; otherwise replace those whose time is over."""
     plan = turn.phase.plan
-    if invitations.answered(turn.connection, turn.study, plan.phase) >= plan.participants:
+    if invitations.answered(turn.connection, turn.study, plan.phase) >= plan.people:
         close(turn)
         return True
     invitations.expire(turn.connection, turn.study, plan.phase, turn.now)
@@ -126,14 +126,14 @@ def _replace(turn: Turn) -> bool:
     """Invite as many people as are missing; return False if nobody is missing or nobody is left."""
     plan = turn.phase.plan
     asked = invitations.count(turn.connection, turn.study, plan.phase)
-    missing = plan.participants - asked.answered - asked.waiting
+    missing = plan.people - asked.answered - asked.waiting
     return missing > 0 and _invite(turn, missing)
 
 
 def _invite(turn: Turn, wanted: int) -> bool:
     """Invite `wanted` people at random; return False if nobody is left."""
     rules, plan, release = turn.snapshot.definition.rules, turn.phase.plan, turn.phase.release
-    most = most_participations(turn.snapshot.ledger, release.entry(plan.participants), rules.participations)
+    most = most_participations(turn.snapshot.ledger, release.entry(plan.people), rules.participations)
     ready = release.batch is None  # else the shuffler must know the token first
     deadline = turn.now + rules.deadline
     found = invitations.draw(

@@ -117,7 +117,7 @@ class CoordinatorApp:
         self.scheduler.nudge()
         return JSONResponse(done)
 
-    # -- for participants
+    # -- for people
 
     async def register(self, request: Request, key: str) -> Response:
         code = request.headers.get("x-voxpop-enrolment")

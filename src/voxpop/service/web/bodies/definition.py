@@ -103,7 +103,7 @@ class Policy(Body):
     batches: Literal["corrected", "printed", "single"] = DPBE.batches
     intersect: bool = DPBE.intersect
     compare: bool = DPBE.compare
-    users: int | None = Field(DPBE.users, ge=1)
+    people: int | None = Field(DPBE.people, ge=1)
 
 
 class NoPrivacyModel(Body):

@@ -16,7 +16,7 @@ class Plan(Body):
     phase: int = Field(ge=1)
     arms: list[Count] = Field(description="The actions that are played, by index.")
     pulls: list[Count] = Field(description="For how many rounds each is played.")
-    participants: Count
+    people: Count
     reference: Count = Field(description="The action with which every other is compared.")
     reports: Literal["averages", "rounds"]
 
@@ -24,13 +24,13 @@ class Plan(Body):
 class LedgerEntry(Body):
     """What one release costs a person in privacy."""
 
-    mechanism: str
-    users: Count
+    model: str
+    people: Count
     epsilon: float | None = Field(description="null if nothing is promised.")
     delta: float
     multiplier: float | None
     phase: Count
-    people: list[str]
+    names: list[str]
     guaranteed: bool
 
 
@@ -50,7 +50,7 @@ class Encoding(Body):
     levels: int = Field(ge=1, description="g")
     trials: int = Field(ge=1, description="b")
     chance: float = Field(gt=0, lt=1, description="p")
-    users: int = Field(ge=1, description="The people for whom the noise is enough.")
+    people: int = Field(ge=1, description="The people for whom the noise is enough.")
 
 
 class PlainRelease(Body):

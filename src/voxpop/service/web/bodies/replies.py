@@ -72,7 +72,7 @@ class Status(Body):
     phase: Count
     rounds: Count = Field(description="Of the phase.")
     played: Count = Field(description="Of these rounds.")
-    participants: Count = Field(description="People whose reports the phase needs.")
+    people: Count = Field(description="People whose reports the phase needs.")
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
     short: Count = Field(description="People who are missing because too few have registered.")
@@ -113,7 +113,7 @@ class LedgerTotals(Body):
     """What all releases together cost the person who is exposed the most."""
 
     releases: Count
-    users: Count
+    people: Count
     epsilon: float | None = Field(description="null if nothing is promised.")
     delta: float
     guaranteed: bool
