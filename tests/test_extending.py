@@ -1,0 +1,64 @@
+"""The guide to extending voxpop: its skeletons run as they are printed, one after the other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.helpers_cli import ENVIRONMENT, ROOT
+from tests.helpers_waiting import HANGING
+
+GUIDE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+SECTIONS = re.findall(r"^## (.*)$", GUIDE, re.MULTILINE)
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def test_there_is_a_skeleton_of_each() -> None:
+    assert SECTIONS == ["A kernel", "A policy", "A population", "A trust model"]
+    assert len(BLOCKS) == len(SECTIONS)
+
+
+def test_the_skeletons_run(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(BLOCKS)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        timeout=HANGING,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+SAVED = """
+import json
+from voxpop.client import Promise
+from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.service.study.definition import Definition
+for model in ("two-agents", "central"):
+    study = Study(problem, "equal-split", path=f"{model}.json", privacy=Private(model, 5.0))
+    study.tell(study.ask().phase, np.zeros((100, 49)))
+    again = Study.load(f"{model}.json")
+    assert again.policy == study.policy and again.privacy == study.privacy
+    assert [entry.model for entry in again.ledger.entries] == [model]
+    definition = Definition(problem, again.policy, again.privacy)
+    assert Definition.of(json.loads(json.dumps(definition.as_dict()))).as_dict() == definition.as_dict()
+    told = for_devices(release_to_dict(phases[0][0].release))
+    assert release_from_dict(json.loads(json.dumps(told))).model == "two-agents"
+Promise("two-agents", 5.0).check(phases[0][0].release)
+"""
+
+
+def test_what_they_make_is_saved_loaded_and_served(tmp_path: Path) -> None:
+    """A kernel, a policy and a trust model of one's own need no further file."""
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([*BLOCKS, SAVED])],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        timeout=HANGING,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
