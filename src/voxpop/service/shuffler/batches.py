@@ -29,7 +29,7 @@ LEAST_BATCH = 2  # people: the total of one is a report
 Verdict = bool | Refusal  # True: counted now; False: it was counted before
 
 
-class State(StrEnum):
+class BatchStage(StrEnum):
     """How far a batch is."""
 
     COLLECTING = "collecting"
@@ -64,13 +64,13 @@ class Shuffler:
         with self.database.write() as connection:
             row = self._row(connection, name)
             if row is None:
-                connection.execute(sa.insert(batches).values(id=name, state=State.COLLECTING, **asdict(batch)))
+                connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **asdict(batch)))
                 self.note("announced", size=batch.size)
             elif _constants(row) != batch:
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
-            elif row.state == State.FORWARDED and row.total is not None:
+            elif row.state == BatchStage.FORWARDED and row.total is not None:
                 # Who still announces the batch has not got its total, whoever acknowledged it: forward it again.
-                connection.execute(sa.update(batches).where(batches.c.id == name).values(state=State.SEALED))
+                connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
                 self.note("forward_again")
             mine = dict(
                 connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == name)).all()
@@ -80,7 +80,7 @@ class Shuffler:
                 rows = [{"token_hash": token, "batch": name, "withdrawn": False} for token in new]
                 connection.execute(sa.insert(tokens), rows)
             withdrawn = [token for token in overdue if mine.get(token) is None]
-            if row is not None and row.state != State.COLLECTING:
+            if row is not None and row.state != BatchStage.COLLECTING:
                 withdrawn = []  # the batch is whole: nobody needs to be replaced
             if withdrawn:
                 shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
@@ -119,7 +119,7 @@ class Shuffler:
         bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
         problems = dict(check(constants.tally, constants.coordinates, bodies, names))
         problems |= {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != constants}
-        room = batch.size - self._count(connection, batch.id) if batch.state == State.COLLECTING else 0
+        room = batch.size - self._count(connection, batch.id) if batch.state == BatchStage.COLLECTING else 0
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
@@ -151,14 +151,14 @@ class Shuffler:
         # In the order of the hashes, which says nothing of who came first.
         names = sorted(token.hex() for token in connection.execute(took_part).scalars())
         total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
-        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=State.SEALED, total=total))
+        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=BatchStage.SEALED, total=total))
         connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
         scrub_after(connection)
         self.note("sealed", size=batch.size)
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
         """The totals that wait to be taken."""
-        wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == State.SEALED)
+        wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == BatchStage.SEALED)
         with self.database.read() as connection:
             return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
 
@@ -169,8 +169,8 @@ class Shuffler:
         guesses against them. Empty ones stay, which say who answered.
         """
         with self.database.write() as connection:
-            done = sa.update(batches).where(batches.c.id == batch, batches.c.state == State.SEALED)
-            connection.execute(done.values(state=State.FORWARDED))
+            done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
+            connection.execute(done.values(state=BatchStage.FORWARDED))
             marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
             connection.execute(marked.values(digest=b""))
         self.note("forwarded")
