@@ -126,6 +126,14 @@ def voxpop(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedP
     )
 
 
+def python(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own."""
+    command = [sys.executable, "-B", "-c", code, *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
+    )
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a command ended."""

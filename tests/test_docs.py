@@ -1,16 +1,13 @@
 """The documentation says what is true: cited labels exist, the example runs, the commands are there."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from tests.helpers_cli import ENVIRONMENT, ROOT
+from tests.helpers_cli import ROOT, python
 from tests.helpers_experiments import LABELS, PAPER
-from tests.helpers_waiting import HANGING
 
 LABEL = re.compile(r"\b(?:eq|alg|lem|thm|sec|rk|ass|cor|fig|tab|def|app|prop):[A-Za-z][\w-]*(?:\.\d+)?")
 SOURCES = sorted(
@@ -60,15 +57,7 @@ def readme() -> str:
 def test_the_readme_s_example_runs(readme: str, tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert example is not None, "README.md has no python example"
-    done = subprocess.run(
-        [sys.executable, "-c", example[1]],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        timeout=HANGING,
-        check=False,
-    )
+    done = python(example[1], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 

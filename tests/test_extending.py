@@ -1,12 +1,9 @@
 """The guide to extending voxpop: its skeletons run as they are printed, one after the other."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.helpers_cli import ENVIRONMENT, ROOT
-from tests.helpers_waiting import HANGING
+from tests.helpers_cli import ROOT, python
 
 GUIDE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(r"^## (.*)$", GUIDE, re.MULTILINE)
@@ -19,15 +16,7 @@ def test_there_is_a_skeleton_of_each() -> None:
 
 
 def test_the_skeletons_run(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(BLOCKS)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        timeout=HANGING,
-        check=False,
-    )
+    done = python("\n".join(BLOCKS), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -52,13 +41,5 @@ Promise("two-agents", 5.0).check(phases[0][0].release)
 
 def test_what_they_make_is_saved_loaded_and_served(tmp_path: Path) -> None:
     """A kernel, a policy and a trust model of one's own need no further file."""
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join([*BLOCKS, SAVED])],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        timeout=HANGING,
-        check=False,
-    )
+    done = python("\n".join([*BLOCKS, SAVED]), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
