@@ -73,7 +73,7 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     assert run([sys.executable, "-m", "venv", "--without-pip", environment], tmp_path).returncode == 0
 
     core = install(str(wheel), environment)
-    assert not core & {"jinja2", "matplotlib", "fastapi", "opendp", "pytest"}
+    assert not core & {"jinja2", "matplotlib", "starlette", "opendp", "pytest"}
     plain = run([command, "run", "--no-report"], elsewhere)
     assert plain.returncode == 0, plain.stderr
     assert "Do this" in plain.stdout
