@@ -195,7 +195,7 @@ def test_policies_that_ask_one_person_a_round_cannot_be_private(name: str) -> No
 
 @pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe", "bbkb"])
 def test_policies_that_ask_one_person_a_round_have_no_study(name: str) -> None:
-    with pytest.raises(InputError, match=f"policy '{name}' asks one person a round"):
+    with pytest.raises(InputError, match=f"policy '{name}' asks one person per round"):
         Study(ucb_problem(), name)
 
 

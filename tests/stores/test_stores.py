@@ -36,7 +36,7 @@ def stale(path: Path) -> str:
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="coordinator_0, which is not one of a coordinator") as call:
+    with pytest.raises(InputError, match="coordinator_0, which this voxpop does not know for a coordinator") as call:
         open_store(stale(tmp_path / "a.db"), "coordinator")
     refusal(call)
 
@@ -60,7 +60,7 @@ def test_a_stale_version_is_refused_with_the_command_that_mends_it(
 
 def test_another_kind_of_database_is_refused(tmp_path: Path) -> None:
     open_store(str(tmp_path / "a.db"), "shuffler").close()
-    with pytest.raises(InputError, match="which is not one of a coordinator"):
+    with pytest.raises(InputError, match="which this voxpop does not know for a coordinator"):
         open_store(str(tmp_path / "a.db"), "coordinator")
     database = open_database(str(tmp_path / "b.db"))
     with database.write() as connection:

@@ -1,4 +1,4 @@
-"""A device: it registers, checks in, and if it was drawn makes its report and sends it until it is acknowledged."""
+"""A device registers, checks in, and if it is invited makes a report and sends it until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MOST_PHASE = 2**31
 class Outcome(Enum):
     """How a check-in ended."""
 
-    WAITING = "not drawn, so far"
+    WAITING = "not invited so far"
     ANSWERED = "the report was counted"
     TOO_LATE = "the report came too late and was not counted"
     ANOTHER = "another report was counted for this invitation, and this one was not"
     REFUSED = "the report was refused and not counted"
-    NOTHING_TO_SAY = "drawn, but some decision of the phase was never lived through"
-    SPENT = "drawn, but as many reports as the promise allows were made before; nothing was sent"
+    NOTHING_TO_SAY = "invited, but the device has no reward for some decision of the phase; nothing was sent"
+    SPENT = "invited, but the device has already made as many reports as its promise allows; nothing was sent"
     FINISHED = "the study is over"
-    OFFLINE = "nobody answered; try again later"
+    OFFLINE = "the service did not answer; try again later"
 
 
 class Device:
@@ -62,11 +62,11 @@ class Device:
         self._caller = Caller(self._http, attempts, sleep)
 
     def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
-        """Note a reward of the decision in force; it stays on the device."""
+        """Record a reward of the decision in force; it stays on the device."""
         self.memory.record(phase, arm, reward, rounds)
 
     def decision(self) -> dict[str, Any]:
-        """The decision in force: its phase, its index (the arm) and its name."""
+        """Fetch the decision in force: its phase, its index (the arm) and its name."""
         answer = self._study("GET", "/decision")
         found = document_of(answer)
         if "phase" not in found:
@@ -74,7 +74,7 @@ class Device:
         return found
 
     def register(self) -> None:
-        """Register, once; repeating it changes nothing."""
+        """Register this device; repeating it changes nothing."""
         headers = {} if self._enrolment_code is None else {"x-voxpop-enrolment": self._enrolment_code}
         answer = self._study("PUT", "/participant", headers)
         if not is_done(answer, "registered"):
@@ -82,7 +82,7 @@ class Device:
         self.memory.note_registered()
 
     def check_in(self) -> Outcome:
-        """Ask whether this device was drawn, and if so answer. What is not acknowledged is sent again next time."""
+        """Ask whether this device is invited, and if so answer. A report is sent again until it is acknowledged."""
         try:
             if not self.memory.registered:
                 self.register()
@@ -96,8 +96,8 @@ class Device:
                 raise _stranger(answer)
             if left is not None:
                 if found["invited"] and _phase_of(found) == left.phase:
-                    return Outcome.OFFLINE  # it is still waited for
-                sent = self._send(left)  # the last time, perhaps only to hear that it was counted
+                    return Outcome.OFFLINE  # the coordinator still waits for it
+                sent = self._send(left)  # for the last time, perhaps only to learn that it was counted
                 if sent is not Outcome.OFFLINE:
                     return sent
                 self.memory.forget(left.phase)
@@ -110,14 +110,15 @@ class Device:
             return Outcome.OFFLINE
 
     def close(self) -> None:
-        """Let go of the file and the connections."""
+        """Close the file and the connections."""
         self.memory.close()
         self._http.close()
 
     def _answer(self, invitation: dict[str, Any]) -> Outcome:
         """Make the report that the invitation asks for, keep it, and send it, if the promise allows one more.
 
-        A report counts from when it is kept, even if it comes too late: whoever refused it has seen it.
+        A report counts against the promise as soon as it is kept, even if the service refuses it as too late: the
+        service has seen it.
         """
         most = self.promise.participations
         if self.memory.reports >= most:
@@ -129,13 +130,16 @@ class Device:
         return Outcome.SPENT if kept is None else self._send(kept)
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
-        """The report that the invitation asks for, if the promise allows it; noise is drawn here, once."""
+        """Make the report that the invitation asks for, if the promise allows it; None if a reward is missing.
+
+        This draws the noise, once per report.
+        """
         number, phase = _phase_of(invitation), invitation["phase"]
         release = release_from_dict(phase.get("release"))
         self.promise.check(release)
         address, token = self._address(invitation.get("upload"), release), invitation.get("token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise InputError("the coordinator gives no token that could be sent; nothing is sent")
+            raise InputError("the coordinator's token cannot be sent in a header; nothing is sent")
         arms = phase.get("arms")
         if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
@@ -150,7 +154,7 @@ class Device:
         return Outgoing(number, address, token, body)
 
     def _address(self, upload: object, release: Release) -> str:
-        """Where the report goes, if it may go there."""
+        """Return the address to send the report to, or refuse it."""
         try:
             if not isinstance(upload, str):
                 raise ValueError
@@ -162,13 +166,13 @@ class Device:
         if scheme != "https" and scheme != urlsplit(self.url).scheme:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
         if release.batch is not None and there == mine:
-            raise InputError("the coordinator asks for what only a shuffler may see; nothing is sent")
+            raise InputError("the coordinator asks for a report that only a shuffler may see; nothing is sent")
         if release.batch is None and there != mine:
-            raise InputError("the coordinator asks to send the report elsewhere; nothing is sent")
+            raise InputError("the coordinator asks to send the report to another server; nothing is sent")
         return address
 
     def _send(self, outgoing: Outgoing) -> Outcome:
-        """Send a kept report; it is forgotten only when a voxpop service has said what became of it."""
+        """Send a kept report; forget it only when a voxpop service says that it was counted or refused."""
         headers = {"content-type": "application/json", "authorization": f"Bearer {outgoing.token}"}
         try:
             answer = self._caller.request("PUT", outgoing.address, headers, outgoing.body)
@@ -199,7 +203,7 @@ class Device:
 def _phase_of(invitation: dict[str, Any]) -> int:
     phase = invitation.get("phase")
     if not isinstance(phase, dict):
-        raise InputError(f"the coordinator invites to the phase {phase!r:.100}, which says nothing; nothing is sent")
+        raise InputError(f"the coordinator's invitation describes its phase as {phase!r:.100}; nothing is sent")
     return require_integer("the phase of an invitation", phase.get("phase"), least=1, most=MOST_PHASE)
 
 

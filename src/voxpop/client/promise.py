@@ -1,7 +1,7 @@
-"""What the owner of a device was promised, and whether what the coordinator proposes keeps it.
+"""What the owner of a device was promised, and the check that the coordinator's release keeps that promise.
 
-The device believes nothing: each release says what noise its constants amount to, and a device checks that against its
-promise before anything is sent.
+The device does not trust the coordinator: it computes from the constants of each release how much noise they amount to,
+and compares this with its promise before anything is sent.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Promise:
             raise InputError(f"delta must be at most {most} in the {self.model} model, got {self.delta}; lower it")
 
     def check(self, release: Release) -> None:
-        """Refuse a release that gives less than was promised."""
+        """Refuse a release that keeps less than the promise."""
         if release.model != self.model:
             raise InputError(
-                f"the {self.model} model was promised, and the coordinator asks for {release.model}; nothing is sent"
+                f"the {self.model} model was promised, but the coordinator asks for {release.model}; nothing is sent"
             )
         weakness = release.weakness(self.epsilon, self.delta)
         if weakness is not None:

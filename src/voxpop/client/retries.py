@@ -1,6 +1,6 @@
-"""Requests that are repeated, and answers that are believed only if they are voxpop's own.
+"""Requests with retries, and checks that an answer comes from a voxpop service.
 
-Proxies, balancers and the portals of hotels answer too: with statuses of their own, and with pages instead of JSON.
+Proxies, load balancers and captive portals answer, too, with their own statuses and with HTML pages instead of JSON.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 import httpx
 
-NOT_NOW = (408, 425, 429)  # and every status from 500
+NOT_NOW = (408, 425, 429)  # and every status of 500 or more
 MOST_PAUSE = 60.0  # seconds, whatever Retry-After says
 
 
 class Caller:
-    """Every request here may be repeated."""
+    """A caller that repeats its requests; it may be used only for requests that are safe to repeat."""
 
     def __init__(self, http: httpx.Client, attempts: int, sleep: Callable[[float], None]) -> None:
         self._http, self._attempts, self._sleep = http, attempts, sleep
 
     def request(self, method: str, address: str, headers: dict[str, str], body: bytes | None = None) -> httpx.Response:
-        """The answer; while there is none, or only "not now", again and again with growing pauses."""
+        """Return the answer to a request; without one, or if it says "not now", repeat it with growing pauses."""
         attempt = 1
         while True:
             pause = min(10.0, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
@@ -42,12 +42,12 @@ class Caller:
 
 
 def is_not_now(answer: httpx.Response) -> bool:
-    """Whether the same request may succeed later."""
+    """Return True if the same request may succeed later."""
     return answer.status_code >= 500 or answer.status_code in NOT_NOW
 
 
 def seconds_of(retry_after: str) -> float:
-    """How long a Retry-After header asks to wait, within reason: seconds, or a date; 0 for anything else.
+    """Read a Retry-After header (seconds, or a date) as seconds, at most MOST_PAUSE; 0 for anything else.
 
     >>> seconds_of("3"), seconds_of("1e9"), seconds_of("soon")
     (3.0, 60.0, 0.0)
@@ -63,7 +63,7 @@ def seconds_of(retry_after: str) -> float:
 
 
 def document_of(answer: httpx.Response) -> dict[str, Any]:
-    """The JSON object of an answer; empty if it holds none."""
+    """Return the JSON object of an answer; an empty one if it holds none."""
     try:
         found = answer.json()
     except (ValueError, RecursionError):
@@ -72,11 +72,11 @@ def document_of(answer: httpx.Response) -> dict[str, Any]:
 
 
 def refusal_of(answer: httpx.Response) -> str | None:
-    """The sentence with which a voxpop service refuses; None if it does not, or if somebody else answers."""
+    """Return the sentence with which a voxpop service refuses; None if it does not, or if something else answers."""
     sentence = document_of(answer).get("error")
     return sentence if 400 <= answer.status_code < 500 and isinstance(sentence, str) else None
 
 
 def is_done(answer: httpx.Response, *statuses: str) -> bool:
-    """Whether a voxpop service says that it did what was asked."""
+    """Return True if a voxpop service says that it did what was asked."""
     return answer.status_code in (200, 201) and document_of(answer).get("status") in statuses

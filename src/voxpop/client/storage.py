@@ -35,10 +35,10 @@ class Outgoing:
 
 
 class Memory:
-    """An SQLite file (or nothing that lasts, without a path); a device that loses power goes on where it was."""
+    """An SQLite file, from which a device continues after a power cut; without a path, nothing outlives the process."""
 
     def __init__(self, path: str | PathLike[str] | None = None) -> None:
-        if path is not None:  # nobody else on the device may read it
+        if path is not None:  # no other account of the device may read it
             os.close(os.open(Path(path), os.O_CREAT | os.O_RDWR, 0o600))
         self._lock = RLock()
         self._file = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
@@ -54,12 +54,12 @@ class Memory:
 
     @property
     def registered(self) -> bool:
-        """Whether the coordinator knows the key."""
+        """True if the coordinator knows the key."""
         with self._lock:
             return self._file.execute("SELECT 1 FROM facts WHERE name = 'registered'").fetchone() is not None
 
     def note_registered(self) -> None:
-        """The coordinator knows the key."""
+        """Remember that the coordinator knows the key."""
         with self._lock:
             self._file.execute("INSERT OR IGNORE INTO facts VALUES ('registered', '')")
 
@@ -74,7 +74,7 @@ class Memory:
             self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", [phase, arm, rounds, reward * rounds])
 
     def averages(self, phase: int, arms: list[int]) -> list[float] | None:
-        """The average reward of each arm in a phase; None if one was never lived through."""
+        """Compute the average reward of each arm in a phase; None if an arm has no reward."""
         with self._lock:
             rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE phase = ?", [phase]).fetchall()
         found = {arm: total / count for arm, total, count in rows}
@@ -82,19 +82,19 @@ class Memory:
 
     @property
     def reports(self) -> int:
-        """How many reports were ever kept to be sent, whatever became of them."""
+        """The number of reports that were ever kept for sending, counted or not."""
         with self._lock:
             return int(self._file.execute("SELECT COUNT(*) FROM made").fetchone()[0])
 
     def keep(self, outgoing: Outgoing) -> None:
-        """Keep a report before it is sent, and count it: whatever happens, it is this one that is sent again."""
+        """Keep a report before it is sent, and count it; if sending fails, this same report is sent again."""
         values = [outgoing.phase, outgoing.address, outgoing.token, outgoing.body]
         with self._transaction():
             if self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values).rowcount:
                 self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])
 
     def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
-        """Keep a report if fewer than `most` were ever kept; the one that is to be sent, or None."""
+        """Keep a report if fewer than `most` were ever kept; return the report to send, or None."""
         with self._transaction():
             left = self.outgoing()
             if left is not None:  # another process of this device was faster
@@ -105,20 +105,20 @@ class Memory:
             return outgoing
 
     def outgoing(self) -> Outgoing | None:
-        """The report that is not acknowledged yet, if there is one."""
+        """Return the report that is not acknowledged yet, if there is one."""
         with self._lock:
             row = self._file.execute("SELECT * FROM outbox ORDER BY phase LIMIT 1").fetchone()
         return None if row is None else Outgoing(*row)
 
     def forget(self, phase: int) -> None:
-        """The phase is over for this device: its report and its rewards are no longer needed."""
+        """Delete the report of a phase that is over for this device, and the rewards up to that phase."""
         with self._transaction():
             self._file.execute("DELETE FROM outbox WHERE phase = ?", [phase])
             self._file.execute("DELETE FROM rewards WHERE phase <= ?", [phase])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing; inside another, part of that one."""
+        """Run the block as a transaction; inside another transaction, as part of that one."""
         with self._lock:
             if self._file.in_transaction:
                 yield
@@ -132,5 +132,5 @@ class Memory:
             self._file.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

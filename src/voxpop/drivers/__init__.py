@@ -1,1 +1,1 @@
-"""What moves a study on: the phase, written once, and the drivers that collect answers in their own way."""
+"""What moves a study on: `phase` holds what all drivers share, and each driver collects answers in its own way."""

@@ -1,7 +1,7 @@
-"""One phase, written once: plan, enlist, calibrate; collect; charge, release, learn.
+"""One phase, as all drivers conduct it: plan, enlist, calibrate; collect; check the ledger, release, learn.
 
-Simulator, study and service call the same two functions. They differ only in how they collect answers, and in what they
-keep: `run_phases` is the loop of a driver that has everything at hand.
+Simulator, study and service call the same two functions, `next_phase` and `release_phase`. They differ only in how they
+collect answers and in what they save. `run_phases` is the whole loop, for a driver that can collect without a break.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from voxpop.privacy import Entry, Ledger, Privacy, Release, Source
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """A phase whose feedback is not in yet: what to play and ask, and how the answers will be released."""
+    """A phase that awaits its feedback: what to play and ask, and how the answers will be released."""
 
     plan: Plan
     release: Release
@@ -33,7 +33,7 @@ class ClosedPhase:
     release: Release
     feedback: Feedback
     info: Info
-    active: Indices  # what could still be best afterwards
+    active: Indices  # the actions that could still be best afterwards
 
 
 Collect = Callable[[Phase], Tally]
@@ -49,19 +49,19 @@ def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State)
 
 
 def entry_of(phase: Phase, count: int, names: tuple[str, ...] = ()) -> Entry:
-    """What releasing the answers of `count` people costs them; `names` are their pseudonyms where they are known."""
+    """Return the ledger's entry for the answers of `count` people; `names` are their pseudonyms, if known."""
     return changed(phase.release.entry(count), phase=phase.plan.phase, names=names)
 
 
 def release_phase(
     phase: Phase, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
 ) -> tuple[Feedback, Entry]:
-    """Release the answers of a phase, if the ledger allows it. The caller keeps the entry together with the feedback.
+    """Release the answers of a phase, if the ledger allows it; the caller records the entry with the feedback.
 
-    Noise is drawn here: call it once for a phase.
+    This draws noise: call it once per phase.
     """
     plan, release = phase.plan, phase.release
-    # Where every round is answered by another person, the tally is one average over all of them.
+    # If every round is answered by another person, the tally is one average over all of them.
     answered = plan.people if plan.reports == "one" else tally.count
     entry = entry_of(phase, answered, names)
     ledger.check(entry)
@@ -76,7 +76,7 @@ def run_phases(
     collect: Collect,
     source: Callable[[Phase], Source],
 ) -> Iterator[tuple[ClosedPhase, State]]:
-    """Play phase after phase until nothing is left to learn; yield each with the state after it."""
+    """Conduct phase after phase until nothing is left to learn; yield each with the state after it."""
     state = policy.init(problem)
     while (phase := next_phase(problem, policy, privacy, state)) is not None:
         feedback, entry = release_phase(phase, collect(phase), ledger, source(phase))

@@ -1,4 +1,4 @@
-"""The simulator: a policy, a population, and nobody in between."""
+"""The simulator: a policy asks a simulated population directly."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 
-CROWD = 2_000_000  # people beyond whom a crowd's sum is drawn at once, where that can be done
+CROWD = 2_000_000  # with more people than this, their sum is drawn at once if possible
 
 
 class Population(Protocol):
-    """People who can be asked once each. The truth that they carry is for the lab alone."""
+    """People who can be asked once each. Only the lab may use the truth behind their answers."""
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages that new, randomly drawn people send after a phase, of shape (people, arms)."""
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the average over a phase in which every round is answered by another person, of shape (arms,)."""
+        """Draw the averages over a phase in which every round is answered by another person, of shape (arms,)."""
 
 
 @runtime_checkable
@@ -37,7 +37,7 @@ class GaussianPopulation(Population, Protocol):
     """People whose averages are Gaussian, so that the sum over many can be drawn at once."""
 
     def law(self, plan: Plan) -> tuple[Array, Array]:
-        """The mean (arms,) of a person's averages, and a root of their covariance, (arms, arms)."""
+        """Return the mean (arms,) of a person's averages, and a root of their covariance, (arms, arms)."""
 
 
 def simulate_phases(
@@ -76,5 +76,5 @@ def collect(phase: Phase, population: Population, seed: int) -> Tally:
 
 
 def _noise(seed: int, role: str, phase: int) -> Simulated:
-    """Simulated people need no protection, and simulations must be repeatable."""
+    """Return reproducible noise: simulated people need no protection, and simulations must be repeatable."""
     return Simulated(partial(stream, seed, role, phase))

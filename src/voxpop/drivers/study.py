@@ -27,7 +27,7 @@ KIND = "voxpop study"
 
 @dataclass(frozen=True)
 class Question:
-    """One phase in the user's own words: play each decision for its rounds, then ask this many people."""
+    """One phase in terms of the problem's own decisions: play each for its rounds, then ask this many people."""
 
     phase: int
     decisions: tuple[Any, ...]
@@ -83,7 +83,7 @@ class Study:
         self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person a round, and a study asks many after a phase; use dpbe"
+                f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use dpbe"
             )
         self.path = None if path is None else Path(path)
         self.log: list[Answered] = []
@@ -96,7 +96,7 @@ class Study:
             self.save(self.path)
 
     def ask(self) -> Question | None:
-        """The phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
+        """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
         if self._pending is None:
             phase = next_phase(self.problem, self.policy, self.privacy, self.state)
             with self._all_or_nothing():
@@ -110,15 +110,15 @@ class Study:
     def tell(self, phase: int, feedback: object) -> None:
         """Take the feedback of the phase that was asked, in one of three forms.
 
-        * a matrix: one row a person, one column a decision, in the order of the question;
+        * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
         """
         pending = self._pending
         if pending is None and self.policy.plan(self.problem, self.state) is None:
-            raise InputError(f"the study is over, so feedback for phase {phase} has no place; see what is best")
+            raise InputError(f"the study is over and takes no feedback for phase {phase}; see what is best")
         if pending is None:
-            raise InputError(f"no question is open, so feedback for phase {phase} has no place; ask first")
+            raise InputError(f"no question is open that feedback for phase {phase} could answer; ask first")
         if phase != pending.plan.phase:
             raise InputError(
                 f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
@@ -129,7 +129,7 @@ class Study:
 
     @property
     def best(self) -> Answer:
-        """What to do now."""
+        """The best decision as far as the study knows now."""
         state, index = self.state, self.policy.best(self.problem, self.state)
         return Answer(
             index,
@@ -141,7 +141,7 @@ class Study:
         )
 
     def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
-        """Whether this is a study of that problem, with that policy and privacy."""
+        """Return True if this study has that problem, policy and trust model."""
         return (
             wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
             and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
@@ -149,7 +149,7 @@ class Study:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the study to a file, all or nothing."""
+        """Write the study to a file in one step."""
         content = {
             "problem": wire.problem_to_dict(self.problem),
             "policy": wire.policy_to_dict(self.policy),
@@ -162,7 +162,7 @@ class Study:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Study:
-        """The study as it was saved; later changes are saved to the same file."""
+        """Read a saved study; later changes are saved to the same file."""
         source = Path(path)
 
         def decode(content: dict[str, Any]) -> Study:
@@ -187,7 +187,7 @@ class Study:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Save what changes inside; if that fails, nothing has changed."""
+        """Save the changes made inside; if anything fails, undo them."""
         state, pending, phases, charged = self.state, self._pending, len(self.log), len(self.ledger.entries)
         try:
             yield
@@ -200,7 +200,7 @@ class Study:
             raise
 
     def _release(self, phase: Phase, feedback: object) -> Feedback:
-        """Turn what was told into private feedback, charged to the ledger."""
+        """Turn feedback in any of the three forms into private feedback, charged to the ledger."""
         plan = phase.plan
         names: tuple[str, ...] = ()
         if isinstance(feedback, Mapping):
@@ -221,16 +221,16 @@ class Study:
         return released
 
     def _aggregate(self, phase: Phase, feedback: Feedback) -> Feedback:
-        """Take an average that someone else computed, and that therefore cannot be clipped."""
+        """Take an average that was computed elsewhere; it cannot be clipped, so privacy refuses it."""
         if self.privacy.model != "none":
-            raise InputError("an aggregate cannot be made private any more; tell the answers one by one")
+            raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
         feedback.check(phase.plan)
         check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
         self.ledger.charge(entry_of(phase, feedback.count))
         return feedback
 
     def _matrix(self, plan: Plan, records: Iterable[object]) -> tuple[Array, tuple[str, ...]]:
-        """Records as a matrix and the people behind its rows, each complete and each answer once."""
+        """Turn records into a matrix and the people of its rows; refuse missing and repeated answers."""
         columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
         rows: dict[Any, dict[int, float]] = {}
         for number, record in enumerate(records, start=1):

@@ -1,4 +1,4 @@
-"""Reading and writing whole files, with errors people can act on."""
+"""Reading and writing whole files, with errors that people can act on."""
 
 import os
 from contextlib import suppress
@@ -8,7 +8,7 @@ from voxpop.core.errors import InputError
 
 
 def read_text(path: Path) -> str:
-    """The text of a file."""
+    """Return the text of a file."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

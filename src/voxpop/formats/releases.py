@@ -1,4 +1,4 @@
-"""JSON codecs for the public constants of a release: what a coordinator keeps, and what every device is told."""
+"""JSON codecs for the public constants of a release, which a coordinator keeps and tells every device."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def release_to_dict(release: Release) -> dict[str, Any]:
 
 
 def release_from_dict(data: Mapping[str, Any]) -> Release:
-    """Read what `release_to_dict` wrote; anything else is an `InputError`, whatever it is."""
+    """Read what `release_to_dict` wrote; raise an `InputError` for anything else."""
     try:
         return release_type_of(data["model"]).from_dict(data)
     except InputError as error:
-        raise InputError(f"this is not a release: {error}; ask for what release_to_dict writes") from None
+        raise InputError(f"this is not a release: {error}; it must be what release_to_dict writes") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}".strip()
-        raise InputError(f"this is not a release ({problem:.200}); ask for what release_to_dict writes") from None
+        raise InputError(f"this is not a release ({problem:.200}); it must be what release_to_dict writes") from None
 
 
 def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what devices do not need: how the agent accounts for clipping, which is much the largest part."""
+    """Leave out the largest part, which devices do not need: the tail by which the agent accounts for clipping."""
     if "ball" not in data:
         return dict(data)
     return {**data, "ball": {**data["ball"], "tail": [[], []]}}

@@ -7,7 +7,7 @@ horizon = 20000
 type = "float"
 low = 2.0
 high = 12.0
-points = 101                  # of the grid; or [decisions] sobol = 200
+points = 101                  # number of grid points; or [decisions] sobol = 200
 
 [kernel]
 type = "matern"
@@ -24,12 +24,12 @@ prior_mean = 0.62
 name = "dpbe"
 alpha = 0.7
 
-[privacy]                     # if people are to be promised something
+[privacy]                     # optional: what people are promised
 model = "central"
 epsilon = 5.0
 delta = 1e-6
 
-[rehearsal]                   # what the pilot says the rewards are: `voxpop run` answers from it
+[rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
 at = [{price = 2.0}, {price = 4.5}]
 rewards = [0.5, 1.8]
 """
@@ -74,7 +74,7 @@ PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "c
 
 
 def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
-    """The problem and the policy of a study file, and its whole content."""
+    """Read the problem and the policy of a study file, and its whole content."""
     text = read_text(path)
     try:
         data = tomllib.loads(text)
@@ -85,7 +85,7 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 
 
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
-    """The trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
+    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
     if "privacy" not in data:
         return NoPrivacy()
     with said_of(path):
@@ -93,11 +93,11 @@ def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
 
 
 def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
-    """A study file as something that can be simulated: the people answer around the pilot's estimate."""
+    """Read a study file as a scenario that can be simulated, with people who deviate from the pilot's estimates."""
     problem, policy, data = read_study(path)
     if "rehearsal" not in data:
         raise InputError(
-            f"{path} has no [rehearsal] table, so nobody would answer; add one (voxpop calibrate writes it), "
+            f"{path} has no [rehearsal] table to simulate answers from; add one (voxpop calibrate writes it), "
             "or ask real people with voxpop ask and voxpop tell"
         )
     with said_of(path):
@@ -155,7 +155,7 @@ def _policy(data: Mapping[str, Any]) -> Policy:
 
 
 def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
-    """The smoothest f through the pilot's estimates."""
+    """Compute the smoothest f through the pilot's estimates."""
     at, rewards = table.get("at"), require_array("rehearsal.rewards", table.get("rewards"))
     if not isinstance(at, list) or not all(isinstance(label, Mapping) for label in at) or rewards.shape != (len(at),):
         raise InputError(
@@ -179,7 +179,7 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def write_study(
     calibration: Calibration, space: Space, horizon: int, points: int, name: str, policy: Mapping[str, Any]
 ) -> str:
-    """The text of a study file for a calibrated model."""
+    """Write the text of a study file for a calibrated model."""
     import tomlkit as toml
 
     document = toml.document()

@@ -17,11 +17,11 @@ from voxpop.formats.files import read_text
 
 REQUIRED = ("person", "reward")
 RESERVED = (*REQUIRED, "rounds")
-SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # in any case
+SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 
 
 def read_pilot(path: Path) -> tuple[Pilot, Space]:
-    """A pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
+    """Read a pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, other columns choices.
     """
@@ -34,7 +34,7 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     named: dict[str, Parameter] = {}
     for name in parameters:
         cells = [row[name] for _, row in rows]
-        # A column is of numbers if most of its cells are: then the others are mistakes.
+        # If at least half of a column's cells are numbers, it is a column of numbers and other cells are mistakes.
         if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
             columns[name] = [_cell(path, line, row, name) for line, row in rows]
         else:
@@ -58,7 +58,7 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
-    """The answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters."""
+    """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters."""
     rows, parameters = _read_csv(path)
     records = []
     for line, row in rows:
@@ -68,7 +68,7 @@ def read_answers(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
-    """The rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
+    """Return the rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
     reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
         lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]

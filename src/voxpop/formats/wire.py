@@ -1,4 +1,4 @@
-"""JSON codecs, versioned: what a saved study, and later the network, is made of."""
+"""Versioned JSON codecs, for saved studies and for the events of a service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Decoded = TypeVar("Decoded")
 
 
 def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
-    """A kernel as plain data.
+    """Write a kernel as plain data.
 
     >>> from voxpop.core.kernels import SquaredExponential
     >>> kernel_to_dict(2 * SquaredExponential(0.2))
@@ -45,7 +45,7 @@ def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
 
 
 def kernel_from_dict(data: Any) -> Kernel:
-    """The kernel that `kernel_to_dict` described."""
+    """Make the kernel that `kernel_to_dict` described."""
     if not isinstance(data, Mapping) or "type" not in data:
         raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
     made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
@@ -66,7 +66,7 @@ def kernel_from_dict(data: Any) -> Kernel:
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
-    """A problem as plain data."""
+    """Write a problem as plain data."""
     labels = problem.decisions.labels
     return {
         "points": problem.decisions.points.tolist(),
@@ -83,33 +83,33 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
 
 
 def problem_from_dict(data: dict[str, Any]) -> Problem:
-    """The problem that `problem_to_dict` described."""
+    """Make the problem that `problem_to_dict` described."""
     rest = {name: value for name, value in data.items() if name not in ("points", "labels", "kernel")}
     return Problem(Decisions(data["points"], data["labels"]), kernel_from_dict(data["kernel"]), **rest)
 
 
 def policy_to_dict(policy: Policy) -> dict[str, Any]:
-    """A policy as plain data."""
+    """Write a policy as plain data."""
     return policy.settings()
 
 
 def policy_from_dict(data: dict[str, Any]) -> Policy:
-    """The policy that `policy_to_dict` described."""
+    """Make the policy that `policy_to_dict` described."""
     return make_policy(**data)
 
 
 def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
-    """The entries of a ledger as plain data; None stands for an infinite eps."""
+    """Write the entries of a ledger as plain data; None stands for an infinite eps."""
     return [entry.as_dict() for entry in ledger.entries]
 
 
 def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
-    """The ledger that `ledger_to_list` described."""
+    """Make the ledger that `ledger_to_list` described."""
     return Ledger(budget, [Entry.from_dict(row) for row in data])
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    """A plan as plain data."""
+    """Write a plan as plain data."""
     return {
         "phase": plan.phase,
         "arms": plan.arms.tolist(),
@@ -121,13 +121,13 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_dict(data: dict[str, Any]) -> Plan:
-    """The plan that `plan_to_dict` described."""
+    """Make the plan that `plan_to_dict` described."""
     arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
     return Plan(data["phase"], arms, pulls, data["people"], data["reference"], data["reports"])
 
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
-    """Feedback as plain data."""
+    """Write feedback as plain data."""
     return {
         "mean": feedback.mean.tolist(),
         "count": feedback.count,
@@ -138,19 +138,19 @@ def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
 
 
 def feedback_from_dict(data: dict[str, Any]) -> Feedback:
-    """The feedback that `feedback_to_dict` described."""
+    """Make the feedback that `feedback_to_dict` described."""
     noise, clipping = (None if data[name] is None else np.array(data[name], float) for name in ("noise", "clipping"))
     return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"])
 
 
 def pack(kind: str, content: dict[str, Any]) -> str:
-    """A document: what it is, its version, a checksum and the content."""
+    """Write a document with its format, version, checksum and content."""
     head = {"format": kind, "version": VERSION, "checksum": _checksum(content)}
     return json.dumps({**head, "content": content}, allow_nan=False)
 
 
 def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]], Decoded]) -> Decoded:
-    """The decoded content of a packed document, or an `InputError` that says what is wrong with it."""
+    """Decode the content of a packed document, or raise an `InputError` that says what is wrong with it."""
     remedy = "restore it from a copy"
     try:
         document = json.loads(text)

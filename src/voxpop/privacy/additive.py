@@ -1,8 +1,8 @@
 """Gaussian noise on an integer grid, as the central and the local model add it.
 
-Clipped answers are rounded to an integer grid, on which sums are exact and noise is a discrete Gaussian: no
-floating-point sampler leaks through low-order bits. Rounding moves an answer by at most half a step a coordinate, so
-that replacing one person moves the sum by at most 2 R / step + sqrt(H) steps.
+Clipped answers are rounded to an integer grid, on which sums are exact and noise is a discrete Gaussian: nothing leaks
+through the low-order bits of a floating-point sampler. Rounding moves an answer by at most half a step per coordinate,
+so replacing one person moves the sum by at most 2 R / step + sqrt(H) steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRID = 2.0**-30  # the grid's step, as a share of the radius
 
 @dataclass(frozen=True, eq=False)
 class Additive(Clipped):
-    """Answers in steps of a grid, and the noise that is added to them or to their sum."""
+    """A release with Gaussian noise on a grid, added to each answer or to their sum."""
 
     step: float
     std: float  # of the noise, in steps
@@ -41,7 +41,7 @@ class Additive(Clipped):
 
     @classmethod
     def cost_of(cls, epsilon: float, delta: float) -> Entry:
-        """What any release of this promise costs a person in it."""
+        """Return what any release of this promise costs a person in it."""
         return Entry(cls.model, 0, epsilon, delta, noise_multiplier(epsilon, delta))
 
     def grid(self, y: Array) -> Array:

@@ -1,14 +1,14 @@
-"""The auditor: attacks the software's own releases and measures what an attacker learns.
+"""The audit: attack the software's own releases and measure what an attacker learns.
 
 Two groups of people differ in one person, whose answer is far outside the ball, at +10 R in one group and at -10 R in
 the other, along the same direction u; everyone else answers the centre. The attacker sees a release, projects it on u
-and guesses the group. With Gaussian noise that keeps (eps, delta), no attack can separate the groups better
-than two unit Gaussians a distance mu = sensitivity / sigma apart; binomial noise of the same promise is near enough
-Gaussian for this. From the guesses, a Clopper-Pearson bound on both error rates gives a lower confidence
-bound on mu; a bound above the mu of the promise is a violation.
+and guesses the group. With Gaussian noise that keeps (eps, delta), no attack can separate the groups better than two
+unit Gaussians at a distance of mu = sensitivity / sigma; binomial noise of the same promise is close enough to Gaussian
+for this. From the guesses, a Clopper-Pearson bound on both error rates gives a lower confidence bound on mu; a bound
+above the mu of the promise is a violation.
 
-Auditing mu certifies far more than auditing (eps, delta) directly: with 10^5 samples, no more than eps = 9 could be
-measured there.
+Auditing mu can detect far more than auditing (eps, delta) directly, which could not measure more than eps = 9 from 10^5
+samples.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class AuditResult:
     measured_mu: float  # the attack's own estimate
     certain_mu: float  # the lower confidence bound
     claimed_epsilon: float
-    certain_epsilon: float  # the eps that certain_mu means at delta
+    certain_epsilon: float  # the eps of certain_mu at delta
     delta: float
     trials: int
     confidence: float
 
     @property
     def violated(self) -> bool:
-        """Whether the release protects less than it claims."""
+        """True if the release protects less than it claims."""
         return self.certain_mu > self.claimed_mu
 
 
@@ -66,7 +66,7 @@ def audit(
 
 
 def specimen(people: int) -> tuple[Problem, State, Plan]:
-    """A small problem, its first state, and a phase of it."""
+    """Make a small problem, its first state, and a phase of it."""
     points = np.linspace(0, 1, 6)
     problem = Problem(points, SquaredExponential(0.3), noise_std=0.1, bias_std=0.2, norm_bound=1.0, horizon=100)
     plan = Plan(3, np.array([0, 2, 3, 5]), np.array([1, 2, 1, 3]), people)
@@ -86,7 +86,7 @@ def attack(
     require_number("confidence", confidence, above=0.5, below=1)
     ball = release.ball
     arms = len(ball.centre)
-    # Across all coordinates: a bound on each of them must not hide the lack of a ball.
+    # Use all coordinates: a bound on each of them must not hide that there is no ball.
     direction = np.full(arms, 1 / math.sqrt(arms))
     seen = []
     for sign in (1.0, -1.0):
@@ -98,7 +98,7 @@ def attack(
             if watch is not None and trial % 100 == 99:
                 watch(100)
         seen.append(np.array(values))
-    # Where to draw the line is learned from some of the releases; the others are guessed.
+    # The threshold is learned from some of the releases; the groups of the others are guessed.
     learned = trials // 5
     line = (seen[0][:learned].mean() + seen[1][:learned].mean()) / 2
     wrong = [int(np.sum(seen[0][learned:] <= line)), int(np.sum(seen[1][learned:] >= line))]
@@ -122,10 +122,10 @@ def attack(
 
 
 def clopper_pearson(misses: int, trials: int, alpha: float) -> float:
-    """An upper bound on a rate that is too small with probability alpha at most."""
+    """Compute an upper bound on a rate, which is too small with probability at most alpha."""
     return 1.0 if misses == trials else float(betaincinv(misses + 1, trials - misses, 1 - alpha))
 
 
 def _far(ball: Ball) -> float:
-    """A distance far outside the ball, or far from the model where nothing is clipped."""
+    """Return a distance far outside the ball, or far from the model if nothing is clipped."""
     return 10 * ball.radius if math.isfinite(ball.radius) else 1e3

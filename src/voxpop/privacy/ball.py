@@ -1,19 +1,20 @@
-"""The ball that every person's averages are clipped to: what bounds anyone's influence, whoever they are.
+"""The ball that every person's averages are clipped to, which bounds the influence of any one person.
 
 Clipping is Euclidean in whitened coordinates z = L^-1 (y - c) with L L' = Q: the ball is the ellipsoid of shape R^2 Q
 around c, and noise that is isotropic in z has covariance proportional to Q. A person's averages are f(A) plus a
-deviation; the ball should hold nearly everybody who is like the model, and little more. What is public about f:
+deviation; the ball should hold the averages of nearly everyone who follows the model, and little more. What is public
+about f:
 
 kernel     f has norm at most B, so f(A) - m lies in the ellipsoid of shape B^2 K around 0.
 earlier    Besides, f(A0) is near the average y0 that the previous phase released, with error covariance N0: for any t
            in (0, 1), (1 - t) |f|^2 / B^2 + t |f(A0) - y0|^2_{N0^-1} / chi^2 <= 1, where chi is the quantile of the
            error's length at level beta. That is an ellipsoid in the RKHS whose centre is a ridge regression and whose
-           shape is a posterior covariance. It costs no budget, for y0 is public.
-euclidean  f is within the earlier bounds: the plain ball around their middle.
+           shape is a posterior covariance. It costs no budget, because y0 is public.
+euclidean  f is within the earlier bounds: a plain ball around their middle.
 
-A deviation lies in the ellipsoid of shape q^2 (v^2 K + sigma^2 W^-1) with probability 99.9 %, q being the quantile of a
-chi variable. The sum of ellipsoids of shapes S and D lies in that of shape (1 + r) S + (1 + 1/r) D for every r > 0. For
-the kernel ball, this is the functional model of Hall, Rinaldo and Wasserman (2013).
+A deviation lies in the ellipsoid of shape q^2 (v^2 K + sigma^2 W^-1) with probability 99.9 %, where q is the quantile
+of a chi variable. The sum of ellipsoids of shapes S and D lies in that of shape (1 + r) S + (1 + 1/r) D for every
+r > 0. For the kernel ball, this is the functional mechanism of Hall, Rinaldo and Wasserman (2013).
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 
-OUTSIDE = 1e-3  # the share of model-like people who are clipped at all
+OUTSIDE = 1e-3  # the share of the people who follow the model that is clipped
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried
-HUGE = 1e100  # no answer is farther than this from the centre
-FARTHEST = 1e150  # and this far in whitened coordinates
+HUGE = 1e100  # answers are cut off at this distance from the centre
+FARTHEST = 1e150  # and at this one in whitened coordinates
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """A centre, a metric and a radius."""
+    """A centre, a metric and a radius, with the tail of the people outside."""
 
     metric: str
     centre: Array  # (arms,)
     root: Array  # (arms, arms) L
     radius: float
-    tail: tuple[Array, Array]  # by how much model-like people exceed the radius, and how many: from above
+    tail: tuple[Array, Array]  # how far people who follow the model are outside (rounded up), and how likely that is
 
     @cached_property
     def shape(self) -> Array:
@@ -55,17 +56,17 @@ class Ball:
         return np.asarray(self.root @ self.root.T)
 
     def whiten(self, y: Array) -> Array:
-        """z = L^-1 (y - c) for answers of shape (people, arms); finite for whatever is sent.
+        """Compute z = L^-1 (y - c) for answers of shape (people, arms); the result is always finite.
 
-        What is not a number counts as the centre, and no deviation as more than HUGE. Where a root of extreme numbers
-        makes the solution overflow, it is cut off: a failure would depend on y, and so tell something about it.
+        NaN counts as the centre, and deviations are cut off at HUGE. If L is so extreme that the solution overflows, it
+        is cut off, too: an error would depend on y, and so reveal something about it.
         """
         deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))
         z = solve_triangular(self.root, deviation.T, lower=True).T
         return np.asarray(np.clip(np.nan_to_num(z), -FARTHEST, FARTHEST))
 
     def clip(self, z: Array) -> Array:
-        """The nearest point of the ball, for each row."""
+        """Project each row to the nearest point of the ball."""
         if math.isinf(self.radius):
             return z
         largest = np.maximum(np.abs(z).max(axis=1, keepdims=True), self.radius)  # so that no square overflows
@@ -73,13 +74,13 @@ class Ball:
         return np.asarray(z * np.minimum(1.0, self.radius / np.maximum(norms, self.radius)))
 
     def restore(self, z: Array) -> Array:
-        """y = c + L z."""
+        """Compute y = c + L z."""
         return np.asarray(self.centre + self.root @ z)
 
     def clipping(self, people: int, beta: float) -> Array | None:
-        """A matrix C with which clipping biases a'mean by at most sqrt(a'C a), but for probability beta.
+        """Compute a matrix C such that clipping biases a'mean by at most sqrt(a'C a), except with probability beta.
 
-        The mean excess X of model-like people is bounded as by Chernoff: it exceeds
+        The mean excess X of people who follow the model has a Chernoff bound: it exceeds
         min over s of (U ln E e^(sX) + ln(1/beta)) / (s U) with probability at most beta.
         """
         excess, chance = self.tail
@@ -91,12 +92,12 @@ class Ball:
         return slack**2 * self.shape
 
     def to_dict(self) -> dict[str, Any]:
-        """The ball as plain data."""
+        """Return the ball as plain data."""
         return {
             "metric": self.metric,
             "centre": self.centre.tolist(),
             "root": self.root.tolist(),
-            "radius": None if math.isinf(self.radius) else self.radius,  # JSON knows no infinity
+            "radius": None if math.isinf(self.radius) else self.radius,  # JSON has no infinity
             "tail": [part.tolist() for part in self.tail],
         }
 
@@ -110,18 +111,20 @@ class Ball:
             raise InputError(f"centre must be a list of numbers, got the shape {centre.shape}")
         if root.shape != (len(centre), len(centre)):
             raise InputError(
-                f"root must be a square of {len(centre)} rows, as centre is long, got the shape {root.shape}"
+                f"root must have the shape {(len(centre), len(centre))} to match centre, got the shape {root.shape}"
             )
         if np.triu(root, 1).any() or not (root.diagonal() > 0).all():
             raise InputError("root must be lower triangular with a positive diagonal")
         excess, chance = (require_array("tail", part) for part in data["tail"])
         if excess.ndim != 1 or excess.shape != chance.shape:
-            raise InputError(f"tail must be two lists of one length, got the shapes {excess.shape} and {chance.shape}")
+            raise InputError(
+                f"tail must be two lists of the same length, got the shapes {excess.shape} and {chance.shape}"
+            )
         return cls(metric, centre, root, radius, (excess, chance))
 
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
-    """The balls that public knowledge allows for a phase."""
+    """Return the balls for a phase that follow from public knowledge."""
     prior = state.norm_bound**2 * problem.covariance(plan.arms, plan.arms)
     kernel = _around(problem, plan, "kernel", np.zeros(len(plan.arms)), prior)
     earlier = [ball for t in MIXTURES for ball in _earlier(problem, plan, state, t)]
@@ -129,7 +132,7 @@ def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
 
 
 def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]:
-    """The ball that the previous phase allows, if there is one and it does not contradict the norm bound."""
+    """Return the ball that the previous phase allows; none without such a phase or if it contradicts the norm bound."""
     if not state.history:
         return []
     before, feedback = state.history[-1]
@@ -140,7 +143,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     if feedback.noise is not None:
         noise = noise + feedback.noise
     if feedback.noise is not None and feedback.clipping is not None:
-        # Noise and clipping have the same shape, so this is the most that clipping adds to the error's length.
+        # Noise and clipping have proportional shapes, so this is the most that clipping adds to the error's length.
         slack = math.sqrt(float(np.trace(feedback.clipping)) / float(np.trace(feedback.noise)))
     chi = math.sqrt(float(chdtri(len(before.arms), problem.beta))) + slack
     tempered = (1 - t) / t * (chi / state.norm_bound) ** 2 * noise
@@ -156,7 +159,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
 
 
 def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Array) -> Ball:
-    """The unit ball of f's ellipsoid and a person's deviation together."""
+    """Return the unit ball that holds the sum of f's ellipsoid and a person's deviation."""
     arms = len(plan.arms)
     quantile, excess, chance = _chi_tail(arms)
     spread = problem.answer_noise(plan.arms, plan.pulls) * quantile**2
@@ -164,24 +167,24 @@ def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Arr
     whole = (1 + ratio) * shape + (1 + 1 / ratio) * spread
     whole.flat[:: arms + 1] += 8 * arms * np.finfo(float).eps * float(whole.diagonal().max())  # so that it has a root
     root = np.asarray(np.linalg.cholesky(whole), dtype=float)
-    # A deviation s > 1 times as long as its ellipsoid allows is at most 1 + (s - 1) sqrt(r / (1 + r)) in this metric.
+    # A deviation s > 1 times as long as its ellipsoid allows has at most length 1 + (s - 1) sqrt(r / (1 + r)) here.
     share = math.sqrt(ratio / (1 + ratio)) / quantile
     return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, (share * excess, chance))
 
 
 @cache
 def _chi_tail(freedom: int) -> tuple[float, Array, Array]:
-    """The quantile q of a chi variable, and the distribution of (chi - q)+, in small steps and from above."""
+    """Compute the quantile q of a chi variable, and the distribution of (chi - q)+, rounded up to small steps."""
     quantile = math.sqrt(float(chdtri(freedom, OUTSIDE)))
     edges = quantile + np.linspace(0, 12, 241)
     return quantile, edges[1:] - quantile, -np.diff(chdtrc(freedom, edges**2))
 
 
 def euclidean_ball(problem: Problem, plan: Plan, state: State) -> Ball:
-    """The ball around the middle of the earlier bounds.
+    """Return the ball around the middle of the earlier bounds.
 
-    The length of a deviation is bounded as by Laurent and Massart (2000): with probability 1 - e^-t it is at most r(t),
-    r(t)^2 = tr S + 2 sqrt(t tr S^2) + 2 t |S|.
+    The bound on the length of a deviation is that of Laurent and Massart (2000): with probability 1 - e^-t it is at
+    most r(t), r(t)^2 = tr S + 2 sqrt(t tr S^2) + 2 t |S|.
     """
     lower, upper = state.lower[plan.arms], state.upper[plan.arms]
     spread = problem.answer_noise(plan.arms, plan.pulls)
@@ -194,5 +197,5 @@ def euclidean_ball(problem: Problem, plan: Plan, state: State) -> Ball:
 
 
 def unbounded(problem: Problem, plan: Plan) -> Ball:
-    """No clipping and no whitening, as the paper prints it."""
+    """Return a ball without clipping or whitening, as the paper prints it."""
     return Ball("none", problem.means[plan.arms], np.eye(len(plan.arms)), math.inf, (np.empty(0), np.empty(0)))

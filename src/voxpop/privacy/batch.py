@@ -19,12 +19,12 @@ class Batch:
     (2, 2, 4)
     """
 
-    size: int  # people; fewer would weaken everyone's privacy
+    size: int  # the number of people; fewer would weaken everyone's privacy
     coordinates: int
-    bits: int  # that a person sends for each coordinate
+    bits: int  # the number of bits that a person sends for each coordinate
 
     def tally(self, reports: Array) -> Tally:
-        """Count the ones of each coordinate, in reports of shape (people, coordinates)."""
+        """Add up the ones of each coordinate in reports of shape (people, coordinates)."""
         check_length(reports, self.coordinates)
         check_finite(reports)
         if reports.min() < 0 or reports.max() > self.bits or (reports != reports.round()).any():
@@ -32,7 +32,7 @@ class Batch:
         return Tally.of_steps(reports, 1.0)
 
     def require_total(self, count: int, total: Sequence[int]) -> None:
-        """Refuse a total that cannot be that of the whole batch."""
+        """Refuse a total that cannot be the whole batch's."""
         if count != self.size or len(total) != self.coordinates:
             raise InputError("the total is not that of the announced batch; forward the whole batch")
         if not all(0 <= ones <= count * self.bits for ones in total):

@@ -1,4 +1,4 @@
-"""The central model: people trust the agent, which clips their answers and adds noise once, to the sum."""
+"""The central model: people trust the agent, which clips their answers and adds noise to the sum, once."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Central(Additive):
         return y
 
     def accept(self, reports: Array) -> None:
-        """Refuse nothing but the wrong length: a refusal for a value would tell something about it."""
+        """Refuse reports of the wrong length only: refusing a value would reveal something about it."""
         check_length(reports, self.arms)
 
     def tally(self, reports: Array) -> Tally:
         return Tally.of_steps(self.grid(reports), self.step)
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
-        """Draw the tally of Gaussian people at once."""
+        """Draw the tally of people with Gaussian answers at once."""
         return clipped(mean, root, people, self.ball, self.step, self.tally, rng)
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        # The noise hides one person in the sum, so it is right for any number of people who answered.
+        # The noise hides one person in the sum, so it is enough for any number of people who answered.
         noise = source.gaussian(1, len(tally.total), self.std)[0].tolist()
         total = np.array([value + extra for value, extra in zip(tally.total, noise, strict=True)], dtype=float)
         return self.feedback(total * self.step / tally.count, tally.count, self.variance(tally.count))

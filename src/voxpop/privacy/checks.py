@@ -1,4 +1,4 @@
-"""What a report must look like, whatever it says."""
+"""Checks of the form of reports and of the constants of releases."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_integer
 
-MOST_COUNT = 10**15  # of people, bits or arms: all smaller counts are exact as floats
+MOST_COUNT = 10**15  # people, bits or arms; counts up to this are exact as floats
 
 
 def check_length(reports: Array, arms: int) -> None:
-    """Refuse reports of another length, and none at all."""
+    """Refuse reports of another length, and an empty list of reports."""
     if reports.ndim != 2:
         raise InputError(f"reports must have the shape (people, {arms}), got {reports.shape}; a report is a row")
     if reports.shape[1] != arms:
@@ -20,7 +20,7 @@ def check_length(reports: Array, arms: int) -> None:
 
 
 def check_finite(reports: Array) -> None:
-    """Refuse reports that no device sends."""
+    """Refuse reports with infinities or NaN, which no device sends."""
     if not np.isfinite(reports).all():
         bad = reports[~np.isfinite(reports)][0]
         raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")

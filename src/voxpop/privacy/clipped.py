@@ -22,11 +22,11 @@ from voxpop.privacy.sources import Source
 
 @dataclass(frozen=True, eq=False)
 class Clipped(ABC):
-    """A ball, and what a release about one person costs; the models add their noise."""
+    """A release that clips answers to a ball; the models that inherit from it add their noise."""
 
     ball: Ball
-    beta: float  # of the widths, for the clipping slack
-    cost: Entry
+    beta: float  # the failure probability of the widths, which also bounds the effect of clipping
+    cost: Entry  # what it spends of the privacy of one person
     model: ClassVar[str]
     noise_on_device: ClassVar[bool] = False
     by_shuffler: ClassVar[bool] = False
@@ -39,16 +39,16 @@ class Clipped(ABC):
 
     @property
     def batch(self) -> Batch | None:
-        """The agent adds the reports up, unless the model says otherwise."""
+        """None: the agent adds the reports up, unless the model overrides this."""
         return None
 
     @property
     def mu(self) -> float:
-        """The promise as an attacker can test it: the distance of two unit Gaussians that keep (eps, delta)."""
+        """The promise as an attacker can test it: the distance of two unit Gaussians that is (eps, delta)-private."""
         return 1 / noise_multiplier(self.cost.epsilon, self.cost.delta)
 
     def clipped(self, y: Array) -> Array:
-        """Whiten and clip answers, whatever they hold: refusing a value would tell something about it."""
+        """Whiten and clip answers, whatever they hold: refusing a value would reveal something about it."""
         check_length(y, self.arms)
         return self.ball.clip(self.ball.whiten(y))
 
@@ -59,7 +59,7 @@ class Clipped(ABC):
         return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
 
     def weakness(self, epsilon: float, delta: float) -> str | None:
-        """The agent adds the noise: a device has nothing to check."""
+        """Return None: the agent adds the noise, so a device has nothing to check."""
         return None
 
     def accept(self, reports: Array) -> None:
@@ -67,7 +67,7 @@ class Clipped(ABC):
 
     @abstractmethod
     def randomize(self, y: Array, source: Source) -> Array:
-        """On the device: what is sent for averages y, of shape (people, arms)."""
+        """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
 
     @abstractmethod
     def tally(self, reports: Array) -> Tally:
@@ -75,10 +75,10 @@ class Clipped(ABC):
 
     @abstractmethod
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """At the agent: the private average."""
+        """Compute, at the agent, the private average."""
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
-        """Devices randomise one by one, unless the model says otherwise."""
+        """Return None: people are drawn one by one, unless the model overrides this."""
         return None
 
     def require_whole(self, tally: Tally) -> Tally:
@@ -88,7 +88,7 @@ class Clipped(ABC):
         return replace(self.cost, people=count)
 
     def view(self, answers: Array, source: Source) -> Array:
-        """What an attacker sees of people's answers, in whitened coordinates: the released average."""
+        """Return what an attacker sees of people's answers, in whitened coordinates: the released average."""
         feedback = self.analyze(self.tally(self.randomize(answers, source)), source)
         return np.asarray(self.ball.whiten(feedback.mean[None, :])[0])
 

@@ -1,10 +1,10 @@
 """The privacy ledger: what was released about whom, and what that adds up to.
 
-Each release is an entry; what it means is computed from the entries. People who take part once are protected by
-their one release, whatever else the study released about others (ass:one-time); people who take part more often
-by the composition of theirs, which dp-accounting's privacy loss distributions compute. Where an entry names its
-people, taking part too often is refused. Where it does not, its people are taken to be new: whoever draws them must see
-to that.
+Each release is an entry, and every exposure is computed from the entries. A person who takes part once is exposed to
+that one release only, whatever the study releases about others (ass:one-time); a person who takes part more often is
+exposed to the composition of their releases, which dp-accounting's privacy loss distributions compute. If an entry
+names its people, taking part too often is refused. If it does not, its people are assumed to be new; the caller who
+draws them must make sure that they are.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
 class Entry:
     """One release.
 
-    `multiplier` is the noise multiplier of a Gaussian model (standard deviation over replace-one sensitivity);
-    a model without one is known by its (eps, delta).
+    `multiplier` is the noise multiplier of a Gaussian model (standard deviation divided by replace-one sensitivity);
+    releases of other models are composed by their (eps, delta).
     """
 
     model: str
@@ -38,11 +38,11 @@ class Entry:
 
     @property
     def private(self) -> bool:
-        """Whether it promises anything."""
+        """True if it promises anything."""
         return self.guaranteed and math.isfinite(self.epsilon)
 
     def as_dict(self) -> dict[str, Any]:
-        """The release as plain data; without a promise its eps is None."""
+        """Return the entry as plain data; its eps is None if it promises nothing."""
         return {**asdict(self), "epsilon": self.epsilon if self.private else None}
 
     @classmethod
@@ -68,7 +68,7 @@ class Budget:
 
 @dataclass
 class Ledger:
-    """The entries of a study; a release that would pass the budget is refused before it is made."""
+    """The entries of a study; a release that would exceed the budget is refused before it is made."""
 
     budget: Budget | None = None
     entries: list[Entry] = field(default_factory=list)
@@ -80,12 +80,12 @@ class Ledger:
             self.record(entry)
 
     def charge(self, entry: Entry) -> None:
-        """Record a release, or refuse it and change nothing."""
+        """Check a release and record it; if it is refused, nothing is changed."""
         self.check(entry)
         self.record(entry)
 
     def check(self, entry: Entry) -> None:
-        """Refuse a release that would pass the budget or ask someone too often."""
+        """Refuse a release that would exceed the budget or in which someone takes part too often."""
         if len(set(entry.names)) < len(entry.names):
             twice = next(person for person in entry.names if entry.names.count(person) > 1)
             raise InputError(f"{twice!r} is named twice in one release; count every person once")
@@ -105,19 +105,19 @@ class Ledger:
             if spent > self.budget.epsilon * (1 + 1e-9):
                 raise InputError(
                     f"this release would expose a person to epsilon {spent:.3g} at delta {self.budget.delta:g}, beyond "
-                    f"the budget of {self.budget.epsilon:g}; spend less a release or raise the budget"
+                    f"the budget of {self.budget.epsilon:g}; spend less per release or raise the budget"
                 )
 
     def releases_about(self, person: str) -> list[Entry]:
-        """The releases that a person was part of."""
+        """Return the releases in which a person took part."""
         return self._about.get(person, [])
 
     def spent_by(self, person: str, delta: float) -> float:
-        """The eps a person has been exposed to, at this delta."""
+        """Compute the eps that a person has been exposed to, at this delta."""
         return compose(self.releases_about(person), delta)
 
     def totals(self, delta: float) -> dict[str, Any]:
-        """What the study released, and the eps of the most exposed person at this delta; None: no promise."""
+        """Summarise the releases; epsilon is that of the most exposed person at this delta, None if unbounded."""
         exposures = {tuple(entries) for entries in self._about.values()}
         exposures |= {(entry,) for entry in self.entries if not entry.names}
         worst = max((compose(entries, delta) for entries in exposures), default=0.0)
@@ -130,19 +130,19 @@ class Ledger:
         }
 
     def to_json(self) -> str:
-        """The ledger as a JSON document; the eps of a release that was not private is null."""
+        """Return the ledger as a JSON document; the eps of a release that was not private is null."""
         rows = [entry.as_dict() for entry in self.entries]
         return json.dumps({"budget": self.budget and asdict(self.budget), "entries": rows})
 
     def record(self, entry: Entry) -> None:
-        """Keep a release that was checked before it was made."""
+        """Add a release that was checked before it was made."""
         self.entries.append(entry)
         for person in entry.names:
             self._about.setdefault(person, []).append(entry)
 
 
 def compose(entries: Iterable[Entry], delta: float) -> float:
-    """The eps of several releases about one person, at this delta; inf if one of them promises nothing."""
+    """Compute the eps of several releases about one person, at this delta; inf if one of them promises nothing."""
     entries = list(entries)
     if not entries:
         return 0.0
@@ -165,7 +165,7 @@ def compose(entries: Iterable[Entry], delta: float) -> float:
         for entry in others
     ]
     if gaussian:
-        # The multiplier is already that of replace-one: the library's own doubling is not wanted.
+        # The multiplier is already that of replace-one, so the library need not double the sensitivity.
         losses.append(privacy_loss_distribution.from_gaussian_mechanism(multiplier))
     total = losses[0]
     for loss in losses[1:]:

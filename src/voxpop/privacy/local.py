@@ -15,7 +15,7 @@ from voxpop.privacy.clipped import weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.sources import Source
 
-# A grid so fine that a discrete Gaussian is as good as a continuous one, and so coarse that floats hold its numbers.
+# Steps per radius: enough for a discrete Gaussian to be as good as a continuous one, and few enough for exact floats.
 LEAST_STEPS, MOST_STEPS = 2.0**10, 2.0**40
 
 
@@ -30,12 +30,12 @@ class Local(Additive):
         return (self.std * self.step) ** 2 / count
 
     def weakness(self, epsilon: float, delta: float) -> str | None:
-        """A device recomputes the noise that its promise takes."""
+        """Recompute the noise that the promise takes, and compare it with the noise of the release."""
         steps = self.ball.radius / self.step
         if 0 < self.ball.radius < math.inf and not LEAST_STEPS <= steps <= MOST_STEPS:
-            return f"a grid of {steps:g} steps a radius, for which the noise is not known to be enough"
+            return f"a grid of {steps:g} steps per radius, for which the noise is not known to be enough"
         needed = noise_multiplier(epsilon, delta) * (2 * steps + math.sqrt(self.arms))
-        # What cannot be compared is refused: NaN is neither less than enough nor enough.
+        # Written with >= so that NaN is refused.
         return weakness_of_noise(self.ball, self.std >= needed * (1 - 1e-6), epsilon)
 
     def randomize(self, y: Array, source: Source) -> Array:
@@ -57,5 +57,5 @@ class Local(Additive):
         return self.feedback(mean, tally.count, self.variance(tally.count))
 
     def view(self, answers: Array, source: Source) -> Array:
-        """What an attacker sees: a single person's own report."""
+        """Return what an attacker sees: a single person's own report."""
         return super().view(answers[:1], source)

@@ -1,4 +1,4 @@
-"""The trust models with their parameters: who is enlisted, and how a phase is released."""
+"""The trust models with their parameters: how many people they enlist, and how they release a phase."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from voxpop.privacy.shuffle import Shuffled
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values
 
-# A trust model is one file with a release, and one name in this list.
+# To add a trust model, write its release in a file of its own and list it here.
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
-SHARE = 2.0  # with the floor, privacy makes the schedule's sample look at most this many times smaller
+SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
 MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
 
 
@@ -32,8 +32,8 @@ MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a pha
 class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
-    `floor` is the least number of people a phase: a number, 0 for the policy's own schedule, or None for a
-    number chosen from public constants so that privacy does not dominate.
+    `floor` is the least number of people per phase: a number, 0 for the policy's own schedule, or None for a
+    number computed from public constants so that privacy does not dominate the error.
     """
 
     model: str
@@ -53,7 +53,7 @@ class Private:
             require_integer("floor", self.floor, least=0)
 
     def describe(self) -> dict[str, Any]:
-        """The parameters as plain data."""
+        """Return the parameters and their caveats, for people to read."""
         return {
             "privacy": self.model,
             "epsilon": self.epsilon,
@@ -63,45 +63,45 @@ class Private:
         }
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        """The plan with at least as many people as the floor asks for."""
+        """Raise the number of people of the plan to the floor."""
         if self.calibration == "paper" and self.floor is None:
             return plan
         floor = self._floor(problem, state, plan) if self.floor is None else self.floor
         return replace(plan, people=max(plan.people, floor))
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
-        """The release of a phase: the metric that predicts the smaller width, and noise for the number of people."""
+        """Calibrate the release of a phase: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
             return printed.release(self.model, self.epsilon, self.delta, problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
     def settings(self) -> dict[str, Any]:
-        """The parameters as plain data, from which the same model can be made again."""
+        """Return the parameters as plain data, from which `privacy_from_settings` makes the same trust model."""
         return asdict(self)
 
     @property
     def release_type(self) -> type[PrivateRelease]:
-        """The releases that it makes."""
+        """The type of its releases."""
         return RELEASES[self.model]
 
     @property
     def budget(self) -> Budget | None:
-        """What everyone is promised, if the calibration keeps its promise."""
+        """What everyone is promised; None for the printed calibration, which does not keep its promise."""
         return Budget(self.epsilon, self.delta) if self.calibration == "exact" else None
 
     @property
     def cost(self) -> Entry | None:
-        """What any release costs a person in it, if the calibration keeps its promise."""
+        """What any release costs a person in it; None for the printed calibration."""
         return self.release_type.cost_of(self.epsilon, self.delta) if self.calibration == "exact" else None
 
     def _releases(self, balls: list[Ball], people: int, beta: float) -> list[PrivateRelease]:
-        """A release for every ball that public knowledge allows."""
+        """Calibrate a release for each ball."""
         make = self.release_type.make
         return [make(ball, self.epsilon, self.delta, people, beta) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
-        """The least number of people with whom the widths are as if the schedule's had shrunk SHARE times."""
+        """Find how many people it takes to get the widths of `plan.people / SHARE` people without privacy."""
         shrunk = SHARE * problem.answer_noise(plan.arms, plan.pulls, plan.people)
         target = _mean_width_of(problem, state, plan, shrunk)
         balls = candidates(problem, plan, state)
@@ -110,7 +110,7 @@ class Private:
             larger = replace(plan, people=people)
             try:
                 releases = self._releases(balls, people, problem.beta)
-            except InputError:  # too few to hide in at all
+            except InputError:  # too few people to hide in
                 return False
             return any(_mean_width(problem, state, larger, release) <= target for release in releases)
 
@@ -124,7 +124,7 @@ class Private:
 
 
 def _mean_width(problem: Problem, state: State, plan: Plan, release: PrivateRelease) -> float:
-    """The mean width that the active actions can expect of a release, if everyone answers."""
+    """Predict the mean width of the active actions after a release, if everyone answers."""
     people = plan.people
     noise = problem.answer_noise(plan.arms, plan.pulls, people) + release.variance(people) * release.ball.shape
     return _mean_width_of(problem, state, plan, noise)
@@ -138,7 +138,7 @@ def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> 
 def make_privacy(
     model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
 ) -> Privacy:
-    """The trust model that the options describe."""
+    """Make the trust model that the command line's options describe."""
     require_choice("privacy model", model, (NoPrivacy.model, *RELEASES))
     if model == NoPrivacy.model:
         if epsilon is not None:
@@ -163,6 +163,6 @@ def privacy_from_settings(data: Mapping[str, Any]) -> Privacy:
 
 
 def release_type_of(model: object) -> type[Release]:
-    """Find the kind of release that a model makes."""
+    """Return the type of the releases that a model makes."""
     known: dict[str, type[Release]] = {PlainRelease.model: PlainRelease, **RELEASES}
     return known[require_choice("privacy model", model, known)]

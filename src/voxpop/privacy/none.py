@@ -21,7 +21,7 @@ from voxpop.privacy.sources import Source
 
 @dataclass(frozen=True)
 class PlainRelease:
-    """Averages are sent as they are.
+    """A release without privacy: averages are sent as they are.
 
     >>> PlainRelease(0.5, 3).to_dict()
     {'step': 0.5, 'arms': 3}
@@ -73,7 +73,7 @@ class PlainRelease:
 
 @dataclass(frozen=True)
 class NoPrivacy:
-    """The trust model without a promise."""
+    """The trust model that promises nothing."""
 
     model: ClassVar[str] = PlainRelease.model
     release_type: ClassVar[type[Release]] = PlainRelease

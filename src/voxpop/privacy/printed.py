@@ -1,7 +1,7 @@
-"""The mechanisms as the paper prints them, for comparison; they do not promise what they claim.
+"""The calibrations as the paper prints them, for comparison; they do not guarantee what they claim.
 
-High-probability sensitivity instead of clipping, classical noise, printed shuffle parameters (eq:gaussian_noise,
-eq:randomizer_ldp, eq:gbp_set), with delta_1 = delta_2 = delta / 2.
+They use a high-probability sensitivity instead of clipping, classical noise, and the printed shuffle parameters
+(eq:gaussian_noise, eq:randomizer_ldp, eq:gbp_set), with delta_1 = delta_2 = delta / 2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def release(model: str, epsilon: float, delta: float, problem: Problem, plan: Pl
 
 
 def _gaussian(made: type[Central | Local]) -> Calibrate:
-    """eq:gaussian_noise is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|)."""
+    """Return a function that calibrates the noise of eq:gaussian_noise.
+
+    It is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
+    """
 
     def calibrate(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
         std = 2 * _spread(cost, problem, plan) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
@@ -41,7 +44,7 @@ def _gaussian(made: type[Central | Local]) -> Calibrate:
 
 
 def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
-    """eq:gbp_set; answers are clipped to the norm bound and the spread together."""
+    """Calibrate by eq:gbp_set; answers are clipped to the sum of the norm bound and the spread."""
     arms = len(plan.arms)
     radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
     encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.people, arms)
@@ -49,7 +52,7 @@ def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
 
 
 def _spread(cost: Entry, problem: Problem, plan: Plan) -> float:
-    """What the length of a deviation does not exceed, with probability 1 - delta_1."""
+    """Bound the length of a deviation, with probability 1 - delta_1."""
     arms = len(plan.arms)
     log_term = math.log(2 * arms / (cost.delta / 2))
     return math.sqrt(2 * (problem.largest_variance + problem.noise_std**2) * arms * log_term)
@@ -63,7 +66,7 @@ PRINTED: dict[str, Calibrate] = {
 
 
 def caveats(model: str, epsilon: float, delta: float) -> list[str]:
-    """Where the printed calibration does not give the promised guarantee."""
+    """Say where the printed calibration does not give the promised guarantee."""
     found = ["the sensitivity holds for people who behave like the model only: others get no guarantee"]
     half = delta / 2
     actual = delta_of(classical_multiplier(epsilon, half), epsilon)

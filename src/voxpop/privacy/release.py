@@ -1,7 +1,8 @@
-"""What every trust model is: a way to enlist people, and releases that say what each party does.
+"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each phase.
 
-A release answers for itself: its model's name, what a device must check and send, who adds the reports up, what the
-agent makes of them, what it costs, and how it is written down. Nobody outside `privacy/` asks which model it is.
+A release defines everything that depends on the model: what a device checks and sends, who adds the reports up, what
+the agent makes of them, what that costs, and how the release is written down. Code outside `privacy/` need not ask
+which model it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from voxpop.privacy.sources import Source
 
 
 class Release(Protocol):
-    """The public constants of one phase; they may cross the wire."""
+    """How one phase is released, as public constants that may be sent to anyone."""
 
     model: ClassVar[str]
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
@@ -38,38 +39,38 @@ class Release(Protocol):
         """What a shuffler must know to add the reports up; None if the agent adds them up itself."""
 
     def weakness(self, epsilon: float, delta: float) -> str | None:
-        """Why a device that promised (eps, delta) must not answer; None if the release keeps the promise."""
+        """Say why a device that was promised (eps, delta) must not answer; None if the release keeps the promise."""
 
     def randomize(self, y: Array, source: Source) -> Array:
-        """On the device: what is sent for averages y; several people at once have the shape (people, arms)."""
+        """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
 
     def accept(self, reports: Array) -> None:
-        """Refuse reports that cannot be added up, as they arrive."""
+        """Refuse reports that could not be added up, when they arrive."""
 
     def tally(self, reports: Array) -> Tally:
         """Add reports up, at the agent or at the shuffler."""
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
-        """Draw the tally of people with averages mean + root w, w standard Gaussian; None: draw them one by one."""
+        """Draw at once the tally of people with averages mean + root w, w standard Gaussian; None if it cannot."""
 
     def require_whole(self, tally: Tally) -> Tally:
-        """Refuse a tally of fewer people than the noise was made for."""
+        """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """At the agent: the private average. Called once a phase, because noise is drawn here."""
+        """Compute, at the agent, the private average. Call it once per phase, because it draws noise."""
 
     def entry(self, count: int) -> Entry:
-        """What the release spends of the privacy of the `count` people in it."""
+        """Return the ledger's entry for this release, about `count` people."""
 
     def describe(self) -> dict[str, Any]:
-        """The public constants, for people."""
+        """Return the main public constants, for people to read."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The public constants as plain data, without the model's name."""
+        """Return the public constants as plain data, without the model's name."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make the release that `to_dict` described, or raise an error; no sign, type or NaN turns a bound around."""
+        """Make the release that `to_dict` described; raise an error if a value has a wrong sign or type, or is NaN."""
 
 
 class PrivateRelease(Release, Protocol):
@@ -77,7 +78,7 @@ class PrivateRelease(Release, Protocol):
 
     @property
     def ball(self) -> Ball:
-        """What answers are clipped to."""
+        """The ball that answers are clipped to."""
 
     @property
     def cost(self) -> Entry:
@@ -85,7 +86,7 @@ class PrivateRelease(Release, Protocol):
 
     @property
     def mu(self) -> float:
-        """The promise as an attacker can test it: the distance of two unit Gaussians that keep (eps, delta)."""
+        """The promise as an attacker can test it: the distance of two unit Gaussians that is (eps, delta)-private."""
 
     @classmethod
     def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
@@ -93,13 +94,13 @@ class PrivateRelease(Release, Protocol):
 
     @classmethod
     def cost_of(cls, epsilon: float, delta: float) -> Entry:
-        """What any release of this promise costs a person in it."""
+        """Return what any release of this promise costs a person in it."""
 
     def variance(self, count: int) -> float:
         """Variance of the noise per whitened coordinate, averaged over `count` people."""
 
     def view(self, answers: Array, source: Source) -> Array:
-        """What an attacker sees of people's answers, in whitened coordinates."""
+        """Return what an attacker sees of people's answers, in whitened coordinates."""
 
 
 class Privacy(Protocol):
@@ -111,24 +112,24 @@ class Privacy(Protocol):
 
     @property
     def release_type(self) -> type[Release]:
-        """The releases that it makes."""
+        """The type of its releases."""
 
     @property
     def budget(self) -> Budget | None:
-        """What a person may be exposed to; None for no promise."""
+        """What a person may be exposed to; None if nothing is promised."""
 
     @property
     def cost(self) -> Entry | None:
-        """What any release costs a person in it; None for no promise."""
+        """What any release costs a person in it; None if nothing is promised."""
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        """Ask for enough people to hide in."""
+        """Return the plan with enough people to hide in."""
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        """Make the release of a phase, from public constants only."""
+        """Calibrate the release of a phase, from public constants only."""
 
     def describe(self) -> dict[str, Any]:
-        """The parameters, for people."""
+        """Return the parameters and their caveats, for people to read."""
 
     def settings(self) -> dict[str, Any]:
-        """The parameters as plain data, from which the same model can be made again."""
+        """Return the parameters as plain data, from which `privacy_from_settings` makes the same trust model."""

@@ -1,18 +1,18 @@
-"""The shuffle model: alg:shuffler, bit for bit, with the printed or with calibrated parameters.
+"""The shuffle model: alg:shuffler, bit for bit, with printed or calibrated parameters.
 
 A device shifts each whitened, clipped coordinate to [0, 2R], scales it to [0, g], rounds it at random to a whole
 number, and adds Bin(b, p). That number of ones, among g + b bits, is its report for the coordinate. All the bits of a
-coordinate are shuffled together, so all that anyone sees of them is how many are ones.
+coordinate are shuffled together, so the only thing that anyone can see is how many of them are ones.
 
 Privacy of the total. For fixed rounding, replacing one person shifts the vector of totals by an integer vector d, and
 the noise Bin(bU, p) of each coordinate is independent. Before rounding |d| <= g (the ball has diameter 2R), and
 rounding both answers moves each coordinate by less than one, so |d| < g + sqrt(H). Averaging over the rounding is a
-mixture, which cannot increase the divergence. The delta that is calibrated is that of a shift by ceil(g + sqrt(H)) in
-one coordinate, summed exactly over the support in both directions. Among shifts of one length that is the worst for
-small delta: towards the tails the log-ratio of a binomial and its shift grows faster than linearly, and a concentrated
-shift reaches farther into them. (At a delta above 0.02 a spread shift can be worse, by a fraction of a percent; such
-deltas are refused.) Besides, shifts that come near the length g + sqrt(H) are spread over all coordinates by rounding,
-and concentrated ones have a length near g, so there is room on both sides.
+mixture, which cannot increase the divergence. The calibration computes the delta of a shift by ceil(g + sqrt(H)) in
+one coordinate, summed exactly over the support in both directions. Among shifts of the same length, this one is the
+worst for small delta: towards the tails the log-ratio of a binomial and its shift grows faster than linearly, and a
+concentrated shift reaches farther into them. (At a delta above 0.02 a spread shift can be worse, by a fraction of a
+percent; such deltas are refused.) There is a margin besides: shifts whose length is near g + sqrt(H) are spread over
+all coordinates by rounding, and concentrated ones have a length near g.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01
 MOST_TRIALS = 10**7
-MOST_LEVELS, MOST_BITS = 10**6, 10**10  # up to these, logarithms of binomials are right to the fourth digit
+MOST_LEVELS, MOST_BITS = 10**6, 10**10  # up to these, logarithms of binomials are correct to four digits
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """g, b and p of eq:gbp_set, and the number of people they hold for."""
+    """g, b and p of eq:gbp_set, and the number of people for which they were chosen."""
 
     levels: int  # g
     trials: int  # b
@@ -53,14 +53,15 @@ class Encoding:
 
     @property
     def bits(self) -> int:
-        """Bits that a person sends for each coordinate."""
+        """The number of bits that a person sends for each coordinate."""
         return self.levels + self.trials
 
     @property
     def variance(self) -> float:
-        """Of a coordinate's total, noise and at worst rounding; as a sub-Gaussian variance, which is a little more.
+        """Sub-Gaussian variance of a coordinate's total, from the noise and, at worst, from rounding.
 
-        That of a Bernoulli variable is (1 - 2p) / (2 ln((1 - p)/p)) (Kearns and Saul, 1998), and 1/4 at p = 1/2.
+        The sub-Gaussian variance of a Bernoulli variable is a little larger than its variance: it is
+        (1 - 2p) / (2 ln((1 - p)/p)) (Kearns and Saul, 1998), and 1/4 at p = 1/2.
         """
         p = self.chance
         proxy = 0.25 if abs(p - 0.5) < 1e-6 else (1 - 2 * p) / (2 * math.log((1 - p) / p))
@@ -68,7 +69,7 @@ class Encoding:
 
 
 def printed_encoding(epsilon: float, delta: float, people: int, arms: int) -> Encoding:
-    """eq:gbp_set, with g rounded up to a whole number."""
+    """Compute the encoding of eq:gbp_set, with g rounded up to a whole number."""
     shrunk = epsilon / (18 * math.sqrt(math.log(2 / delta)))
     log_term = math.log(4 * arms / delta)
     g = math.ceil(max(shrunk * math.sqrt(people) / (6 * math.sqrt(5 * log_term)), math.sqrt(arms), 10))
@@ -78,14 +79,14 @@ def printed_encoding(epsilon: float, delta: float, people: int, arms: int) -> En
 
 @cache
 def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int) -> Encoding:
-    """The least noise for which the privacy of the actual binomial total is (eps, delta)."""
+    """Find the encoding with the least noise for which the actual binomial total is (eps, delta)-private."""
     if delta > MOST_DELTA:
         raise InputError(f"delta must be at most {MOST_DELTA} in the shuffle model, got {delta}; lower it")
     multiplier = noise_multiplier(epsilon, delta)
     delta *= 1 - 1e-3  # the sums are exact to about 1e-4
     g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(people) / multiplier))
     shift = shift_of(g, arms)
-    # Start from the Gaussian of the same variance, which is close, and search for the least p that is enough.
+    # Start from the Gaussian of the same variance, which is close, and search for the least p that suffices.
     trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / people))
     if trials > MOST_TRIALS:
         raise InputError(
@@ -99,7 +100,7 @@ def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int) ->
 
 
 def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
-    """The eps that the actual binomial total gives at delta."""
+    """Compute the eps that the actual binomial total gives at delta."""
     shift, trials = shift_of(encoding.levels, arms), encoding.people * encoding.trials
 
     def enough(epsilon: float) -> bool:
@@ -112,7 +113,7 @@ def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number that is enough, by halving; `high` is, and so is what is returned."""
+    """Find by bisection the least number that is enough; `high` must be enough, and so is the result."""
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -120,12 +121,12 @@ def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def shift_of(levels: int, arms: int) -> int:
-    """By how much replacing one person can shift the totals, in the Euclidean norm."""
+    """Bound the shift of the totals when one person is replaced, in the Euclidean norm."""
     return math.ceil(levels + math.sqrt(arms))
 
 
 def binomial_delta(trials: int, chance: float, shift: int, epsilon: float) -> float:
-    """The delta at eps of Bin(trials, chance) against itself shifted by a whole number, the larger of both directions.
+    """Compute the delta at eps of Bin(trials, chance) against its own shift, the larger of both directions.
 
     >>> binomial_delta(1000, 0.5, 0, 1.0)
     0.0
@@ -133,7 +134,7 @@ def binomial_delta(trials: int, chance: float, shift: int, epsilon: float) -> fl
     if chance <= 0 or shift > trials:
         return 1.0
     mean, std = trials * chance, math.sqrt(trials * chance * (1 - chance))
-    reach = 15 * std + 2 * shift + 30  # beyond it the binomial has less than 1e-40 of its mass
+    reach = 15 * std + 2 * shift + 30  # farther from the mean there is less than 1e-40 of the binomial's mass
     low, high = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
     x = np.arange(low, high + 1)
     log_pmf = gammaln(trials + 1) - gammaln(x + 1) - gammaln(trials - x + 1)
@@ -145,7 +146,7 @@ def binomial_delta(trials: int, chance: float, shift: int, epsilon: float) -> fl
 
 
 def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
-    """sum (P - e^eps Q)+."""
+    """Compute sum (P - e^eps Q)+."""
     with np.errstate(invalid="ignore"):
         gap = np.where(np.isneginf(log_q), -np.inf, epsilon + log_q - log_p)
     worse = (gap < 0) & ~np.isneginf(log_p)
@@ -154,7 +155,7 @@ def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Shuffled(Clipped):
-    """People trust a shuffler that adds their encoded reports up and forwards only totals."""
+    """Devices encode their answers into bits; a shuffler adds these up and forwards only totals (alg:shuffler)."""
 
     encoding: Encoding
     model: ClassVar[str] = "shuffle"
@@ -170,17 +171,17 @@ class Shuffled(Clipped):
 
     @classmethod
     def cost_of(cls, epsilon: float, delta: float) -> Entry:
-        """What any release of this promise costs a person in it."""
+        """Return what any release of this promise costs a person in it."""
         return Entry(cls.model, 0, epsilon, delta)
 
     @property
     def batch(self) -> Batch:
-        """What the shuffler is told: not the ball, whose centre is an earlier estimate."""
+        """What the shuffler is told; not the ball, whose centre is an earlier estimate."""
         return Batch(self.encoding.people, self.arms, self.encoding.bits)
 
     @property
     def unit(self) -> float:
-        """What one bit stands for, in whitened coordinates."""
+        """The value of one bit, in whitened coordinates."""
         return 2 * self.ball.radius / self.encoding.levels
 
     def variance(self, count: int) -> float:
@@ -188,7 +189,7 @@ class Shuffled(Clipped):
         return replace(self.encoding, people=count).variance * (self.unit / count) ** 2
 
     def weakness(self, epsilon: float, delta: float) -> str | None:
-        """A device recomputes the privacy of the total from the encoding that it is told to use."""
+        """Recompute the privacy of the total from the encoding, and compare it with the promise."""
         code = self.encoding
         known = (
             1 <= code.levels <= MOST_LEVELS
@@ -202,12 +203,12 @@ class Shuffled(Clipped):
                 f"an encoding ({code.levels} levels, {code.trials} trials of {code.chance}, "
                 f"{code.people} people) whose privacy cannot be computed"
             )
-        # What cannot be compared is refused: NaN is neither less than enough nor enough.
+        # Written with <= so that NaN is refused.
         enough = known and _delta_of(code, self.arms, epsilon * (1 + 1e-9)) <= delta
         return weakness_of_noise(self.ball, enough, epsilon)
 
     def randomize(self, y: Array, source: Source) -> Array:
-        """The ones among a person's bits, for each coordinate (alg:shuffler, the local randomizer)."""
+        """Draw the number of ones among a person's bits, for each coordinate (alg:shuffler, the local randomizer)."""
         code = self.encoding
         scaled = np.clip((self.clipped(y) + self.ball.radius) / self.unit, 0.0, code.levels)
         floor = np.floor(scaled)
@@ -216,20 +217,20 @@ class Shuffled(Clipped):
         return np.asarray(ones, dtype=float)
 
     def tally(self, reports: Array) -> Tally:
-        """At the shuffler: how many of a coordinate's shuffled bits are ones, which is all they reveal."""
+        """Count, at the shuffler, the ones among a coordinate's shuffled bits, which is all that the bits reveal."""
         return self.batch.tally(reports)
 
     def require_whole(self, tally: Tally) -> Tally:
-        """Refuse a total of fewer people than the noise was made for."""
+        """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
         if tally.count < self.encoding.people:
             raise InputError(
-                f"only {tally.count} of the {self.encoding.people} people for whom the noise was made have answered; "
+                f"only {tally.count} of the {self.encoding.people} people that the noise was made for have answered; "
                 "wait for the others: fewer would weaken everyone's privacy"
             )
         return tally
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """Count and debias (alg:shuffler, the analyzer); the noise is in the reports."""
+        """Average and debias the counts (alg:shuffler, the analyzer); the noise is in the reports already."""
         tally = self.require_whole(tally)
         ones = np.array(tally.total, dtype=float) / tally.count - self.encoding.trials * self.encoding.chance
         return self.feedback(self.unit * ones - self.ball.radius, tally.count, self.variance(tally.count))
@@ -255,20 +256,20 @@ class Shuffled(Clipped):
 
 @cache
 def _delta_of(code: Encoding, arms: int, epsilon: float) -> float:
-    """The delta at eps of the total of a batch."""
+    """Compute the delta at eps of the total of a batch."""
     return binomial_delta(code.people * code.trials, code.chance, shift_of(code.levels, arms), epsilon)
 
 
 def _encoding_from_dict(data: Mapping[str, Any]) -> Encoding:
     extra = set(data) - {field.name for field in fields(Encoding)}
     if extra:
-        raise InputError(f"encoding must hold nothing else, got {sorted(extra)}")
+        raise InputError(f"encoding has the unknown entries {sorted(extra)}; leave them out")
     levels, trials, people = (require_count(name, data[name]) for name in ("levels", "trials", "people"))
     return Encoding(levels, trials, require_number("chance", data["chance"], above=0, below=1), people)
 
 
 def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:
-    """The reports written out as bits and shuffled coordinate by coordinate, (bits of all people, arms)."""
+    """Write reports out as bits, shuffled coordinate by coordinate, of shape (bits of all people, arms)."""
     people, arms = ones.shape
     bits = np.zeros((people, encoding.bits, arms))
     bits[np.arange(encoding.bits)[None, :, None] < ones[:, None, :]] = 1

@@ -1,7 +1,7 @@
-"""Where noise comes from: the operating system for real people, a NumPy generator for simulated ones.
+"""Sources of noise: the operating system for real people, a NumPy generator for simulated ones.
 
-`Secure` takes no seed and has no debug mode. `Simulated` must be asked for by name, with a generator; nothing that
-serves real people does.
+`Secure` takes no seed and has no debug mode. `Simulated` must be chosen explicitly, with a generator; code that serves
+real people never does so.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ BLOCK = 1_000_000
 
 
 class Source(Protocol):
-    """Integer noise: whole numbers have no low-order bits through which a floating-point sampler leaks."""
+    """A source of integer noise: integers have no low-order bits through which a floating-point sampler would leak."""
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
-        """Discrete Gaussian noise of this standard deviation."""
+        """Draw discrete Gaussian noise of this standard deviation."""
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
-        """Numbers of successes."""
+        """Draw numbers of successes."""
 
     def bernoulli(self, chances: Array) -> Integers:
-        """Ones with the given chances."""
+        """Draw ones with the given chances, and zeros otherwise."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Simulated:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """The generator; if it is to be made, only when it is used."""
+        """The generator, which is made on first use if the source is a function."""
         return self.source if isinstance(self.source, np.random.Generator) else self.source()
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
@@ -59,7 +59,7 @@ class Simulated:
 
 
 class Secure:
-    """Noise for real people: OpenDP's exact discrete Gaussian, and bits of the operating system."""
+    """Noise for real people: OpenDP's exact discrete Gaussian, and the operating system's random bits."""
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
         _check_size(std)
@@ -68,7 +68,7 @@ class Secure:
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
         total = np.zeros((rows, columns), dtype=np.int64)
-        block = max(1, BLOCK // (rows * columns))  # of trials, so that memory stays bounded
+        block = max(1, BLOCK // (rows * columns))  # trials at a time, so that memory stays bounded
         for start in range(0, trials, block):
             total += self.bernoulli(np.full((rows, columns, min(block, trials - start)), chance)).sum(axis=2)
         return total

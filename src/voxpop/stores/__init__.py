@@ -1,1 +1,1 @@
-"""Where a service keeps what it must not lose: an embedded SQLite file, or PostgreSQL when several run."""
+"""The databases of a service: an embedded SQLite file, or PostgreSQL if several processes share one."""

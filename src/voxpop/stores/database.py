@@ -1,4 +1,4 @@
-"""A database with the traps of its kind handled: transactions that really lock, and commits that really last."""
+"""A database, SQLite or PostgreSQL, whose transactions really lock and whose commits really last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from voxpop.core.errors import InputError
 BUSY_SECONDS = 30
 RETRY_SECONDS = 0.01
 IDLE_SECONDS = 1.0
-SCRUB_SECONDS = 1.0  # uploads wait as long as this for those who still read
+SCRUB_SECONDS = 1.0  # how long scrubbing, and uploads with it, may wait for readers
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class Database:
 
     @property
     def embedded(self) -> bool:
-        """Whether it is a SQLite file."""
+        """True if it is an SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
     @property
     def name(self) -> str:
-        """Its address, for people: without a password."""
+        """Its address for people to read, without a password."""
         url = self.engine.url
         return str(url.database) if self.embedded else url.render_as_string(hide_password=True)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """A transaction that may change things; on SQLite it holds the one write lock from its beginning."""
+        """Open a transaction that may change rows; on SQLite it holds the write lock from the beginning."""
         with self.engine.connect().execution_options(voxpop_write=True) as connection:
             with connection.begin():
                 yield connection
@@ -58,7 +58,7 @@ class Database:
             self.scrub()
 
     def scrub(self) -> bool:
-        """Empty SQLite's write-ahead log, where deleted reports would stay readable; False if it must be repeated."""
+        """Empty SQLite's write-ahead log, where deleted reports stay readable; return False if it must be repeated."""
         if not self.embedded or not self._unclean.is_set():
             return True
         self._unclean.clear()
@@ -80,22 +80,22 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A transaction that only looks."""
+        """Open a transaction that only reads."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self.engine.dispose()
 
 
 def scrub_after(connection: sa.Connection) -> None:
-    """Reports are deleted in this transaction: nothing of them is to stay on disk after it."""
+    """Note that this transaction deletes reports, so that nothing of them stays on disk after it."""
     connection.info["deleted"] = True
 
 
 def open_database(address: str) -> Database:
-    """The database at a path (SQLite) or a URL (sqlite:///..., postgresql://...)."""
+    """Open the database at a path (SQLite) or a URL (sqlite:///..., postgresql://...)."""
     url = _url(address)
     if url.get_backend_name() == "sqlite":
         return Database(_sqlite(url))
@@ -111,7 +111,7 @@ def open_database(address: str) -> Database:
 
 
 def file_of(address: str) -> Path | None:
-    """The file of an SQLite database, or None if it is another kind."""
+    """Return the file of an SQLite database; None for another kind of database."""
     url = _url(address)
     return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
 
@@ -132,15 +132,15 @@ def _url(address: str) -> URL:
 def _postgresql(url: URL) -> sa.Engine:
     engine = sa.create_engine(url, pool_size=20, max_overflow=20)
 
-    # A connection that lay idle is tried before it is used. SQLAlchemy would try it every time, which takes three
-    # messages to and fro: as many as a group of uploads.
+    # Test a connection before use only if it was idle. SQLAlchemy would test it every time, which takes three round
+    # trips, as many as a group of uploads.
     @sa.event.listens_for(engine, "checkout")
     def _try(connection: Any, record: Any, _: Any) -> None:
         if time.monotonic() - record.info.get("used", math.inf) > IDLE_SECONDS:
             try:
                 engine.dialect.do_ping(connection)
             except engine.dialect.loaded_dbapi.Error:
-                raise sa.exc.DisconnectionError from None  # the pool makes a new one
+                raise sa.exc.DisconnectionError from None  # the pool opens a new one
 
     @sa.event.listens_for(engine, "checkin")
     def _note(_: Any, record: Any) -> None:
@@ -155,15 +155,17 @@ def _sqlite(url: URL) -> sa.Engine:
     folder = Path(url.database).resolve().parent
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r} for the database; create it first")
-    try:  # nobody else on the machine may read it; its log gets the same rights
+    try:  # no other account of the machine may read it; its write-ahead log gets the same permissions
         os.close(os.open(url.database, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise InputError(f"cannot open the database {url.database!r}: {error.strerror}; check its rights") from None
+        raise InputError(
+            f"cannot open the database {url.database!r}: {error.strerror}; check its permissions"
+        ) from None
     engine = sa.create_engine(url, pool_size=20, max_overflow=20, connect_args={"check_same_thread": False})
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: Any) -> None:
-        # The driver's own transactions begin too late and lose updates: begin them ourselves, below.
+        # The driver begins its transactions too late and loses updates, so they are begun explicitly below.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
@@ -171,7 +173,7 @@ def _sqlite(url: URL) -> sa.Engine:
         for pragma in (
             "synchronous = FULL",  # what is acknowledged survives a power cut
             "foreign_keys = ON",
-            "secure_delete = ON",  # a report that was deleted is overwritten, not just unlinked
+            "secure_delete = ON",  # a deleted report is overwritten, not just unlinked
         ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
@@ -185,10 +187,10 @@ def _sqlite(url: URL) -> sa.Engine:
 
 
 def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
-    """Turn the write-ahead log on, however many connections do so at once.
+    """Turn the write-ahead log on, even if several connections do so at once.
 
     SQLite reads the file and then asks for the write lock. Two connections that have both read would wait for each
-    other, so one of them is told at once that the database is busy: the busy timeout does not apply. It tries again.
+    other, so SQLite tells one of them at once that the database is busy, without the busy timeout. That one retries.
     """
     end = time.monotonic() + BUSY_SECONDS
     while True:

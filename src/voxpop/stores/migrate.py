@@ -1,4 +1,4 @@
-"""Schema versions: brought up to date under a lock, and refused when they are stale."""
+"""Schema versions: upgrade a database under a lock, and refuse one that is out of date."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from voxpop.stores.database import Database, open_database
 Kind = Literal["coordinator", "shuffler"]
 
 FOLDER = Path(__file__).parent / "migrations"
-LOCK = 0x766F78706F70  # any number that nobody else uses
+LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
 def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
-    """Bring a database up to date; the version it had and the one it has now."""
+    """Bring a database up to date; return the version it had and the one it has now."""
     config = _config(kind)
     with _locked(database) as connection:
         before = _version(connection)
@@ -34,7 +34,7 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
 
 
 def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
-    """A database with the tables this voxpop knows; an empty one is set up, a stale one refused unless told."""
+    """Open a database that has this voxpop's tables. An empty one is set up; an old one is upgraded or refused."""
     database = open_database(address)
     with database.read() as connection:
         version = _version(connection)
@@ -54,7 +54,7 @@ def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
 
 @contextmanager
 def _locked(database: Database) -> Iterator[sa.Connection]:
-    """A transaction that no other migration can be in at the same time."""
+    """Open a transaction in which no other migration can run at the same time."""
     with database.write() as connection:  # on SQLite that is the lock
         if not database.embedded:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
@@ -67,7 +67,7 @@ def _refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, 
         raise InputError(f"the database {database.name} holds tables that are not voxpop's; name another one")
     if version is not None and version not in known:
         raise InputError(
-            f"the database {database.name} has schema version {version}, which is not one of a {kind} of this voxpop; "
+            f"the database {database.name} has schema version {version}, which this voxpop does not know for a {kind}; "
             "name the right database, or upgrade voxpop"
         )
 

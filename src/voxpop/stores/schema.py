@@ -1,9 +1,9 @@
 """The tables. The migrations create them; a test checks that both agree.
 
-Coordinator: `events` is the append-only log from which all else about a study follows. `studies` holds how far the
-current phase is, and is the row that transactions lock. `inbox` holds raw reports until their phase closes.
+Coordinator: `events` is the append-only log of each study, from which its snapshot follows. `studies` holds the
+progress of the current phase, in the row that transactions lock. `inbox` holds raw reports until their phase closes.
 
-Shuffler: `reports` holds encoded reports until their batch is whole; it knows tokens, but no people and no study.
+Shuffler: `reports` holds encoded reports until their batch is whole. A shuffler knows tokens, but no people or studies.
 """
 
 import sqlalchemy as sa
@@ -11,18 +11,18 @@ import sqlalchemy as sa
 coordinator = sa.MetaData()
 shuffler = sa.MetaData()
 
-BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
+BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
 
 studies = sa.Table(
     "studies",
     coordinator,
     sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("seq", sa.Integer, nullable=False),  # the last event
+    sa.Column("seq", sa.Integer, nullable=False),  # of the last event
     sa.Column("phase", sa.Integer, nullable=False),
-    sa.Column("stage", sa.String(16), nullable=False),  # planning, playing, collecting, finished
-    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the phase
+    sa.Column("stage", sa.String(16), nullable=False),  # a `Stage` of service/study/stages.py
+    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the phase that were played
     sa.Column("opened_at", sa.Float, nullable=False),
-    sa.Column("short", sa.Integer, nullable=False),  # people who are lacking
+    sa.Column("short", sa.Integer, nullable=False),  # people who are wanted but could not be found
     sa.Column("batch", sa.String(64)),  # the phase's name at the shuffler
     sa.Column("enrolment_hash", sa.LargeBinary),
 )
@@ -60,21 +60,21 @@ invitations = sa.Table(
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("phase", sa.Integer, nullable=False),
     sa.Column("person", BigId, sa.ForeignKey("people.id"), nullable=False),
-    sa.Column("nonce", sa.LargeBinary, nullable=False),  # makes the token; empty once the phase is closed
+    sa.Column("nonce", sa.LargeBinary, nullable=False),  # the token is derived from it; empty once the phase is closed
     sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("deadline", sa.Float, nullable=False),
-    sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, if it must
+    sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, or need not know it
     sa.Column("expired", sa.Boolean, nullable=False),
     sa.Index("invitations_phase", "study", "phase", "deadline"),
     sa.Index("invitations_person", "person", "phase"),
 )
-# No foreign keys in the next two: each would cost a look and a row lock for every report, and their rows are made from
-# invitations that the same transaction has read; invitations are never deleted.
+# The next two tables have no foreign keys: each would cost a lookup and a row lock per report. They are not needed,
+# because the same transaction has read the invitation, and invitations are never deleted.
 receipts = sa.Table(
     "receipts",
     coordinator,
     sa.Column("invitation", BigId, primary_key=True),
-    sa.Column("digest", sa.LargeBinary),  # keyed by the token, which is nowhere in the database
+    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token, which is not stored in the database
 )
 inbox = sa.Table(
     "inbox",
@@ -98,7 +98,7 @@ operators = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
 )
-marks = sa.Table(  # by which what is not in the database is known to be the right one
+marks = sa.Table(  # checks of values outside the database, such as the secret: a wrong one is recognised
     "marks",
     coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
@@ -113,7 +113,7 @@ batches = sa.Table(
     sa.Column("bits", sa.Integer, nullable=False),
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
-    sa.Column("total", sa.Text),  # what is forwarded, from sealing on
+    sa.Column("total", sa.Text),  # what is forwarded; NULL until the batch is sealed
 )
 tokens = sa.Table(
     "tokens",

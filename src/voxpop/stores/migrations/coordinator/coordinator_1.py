@@ -1,4 +1,4 @@
-"""The coordinator: log, people, invitations, inbox."""
+"""The first schema of the coordinator: log, people, invitations, inbox."""
 
 import sqlalchemy as sa
 from alembic import op

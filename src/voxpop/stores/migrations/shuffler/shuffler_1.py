@@ -1,4 +1,4 @@
-"""The shuffler: batches, tokens, reports."""
+"""The first schema of the shuffler: batches, tokens, reports."""
 
 import sqlalchemy as sa
 from alembic import op
