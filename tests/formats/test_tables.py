@@ -113,7 +113,7 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "one person": (HEADING + "a,1,0\na,2,1\n", ["at least two people, got 1"]),
     "constant reward": (HEADING + "a,1,4\nb,2,4\n", ["every reward in the pilot is 4"]),
     "answered twice": (HEADING + "a,1,0\na,1,3\nb,2,4\n", ["answered twice"]),
-    "not UTF-8": (b"person,price,reward\na,1,\xff\n", ["byte 22", "UTF-8"]),
+    "not UTF-8": (b"person,price,reward\na,1,\xff\n", ["byte 24", "UTF-8"]),
 }
 
 

@@ -142,7 +142,7 @@ def test_the_ledger_is_exported_as_standard_json() -> None:
         ("central", 1, 1.0),
         ("none", 5, None),
     ]
-    assert data["entries"][0]["people"] == ["ada"]
+    assert data["entries"][0]["names"] == ["ada"]
     assert json.loads(ledger.to_json())["budget"] == {"epsilon": 5.0, "delta": DELTA, "participations": 1}
 
 
