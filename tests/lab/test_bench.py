@@ -91,6 +91,7 @@ def test_the_command_writes_its_files_and_says_whether_targets_are_met(
 
 def test_a_kept_baseline_shows_a_regression(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(figures, "pieces", lambda quick: fake(False))
+    monkeypatch.setattr(report, "draw", lambda *_: None)
     kept, out = tmp_path / "kept.json", ("--out", str(tmp_path))
     kept.write_text(json.dumps({"full": {"another": 1.0}}))
     assert bench(*out, "--keep", str(kept)).exit_code == 0

@@ -38,20 +38,22 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     small_pieces(monkeypatch)
 
 
+# Variances of two actions are either equal or differ by far more than the share that counts as equal: there, and only
+# there, rounding could decide.
 KERNELS: dict[str, Kernel] = {
     "smooth": SquaredExponential(0.2),
     "rough": Matern(0.3, nu=0.5),
     "independent": SquaredExponential(1e-6),
-    "flat": SquaredExponential(1e6),
+    "flat": SquaredExponential(1e9),
     "rank three": Linear(offset=0.1),
     "sum": Constant(0.5) + Matern(0.2),
 }
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize(("rounds", "scale"), [(1, 0.01), (60, 0.0), (400, 0.0), (5000, 0.05)])
+@pytest.mark.parametrize(("rounds", "scale"), [(1, 0.01), (60, 0.0), (400, 0.0), (2500, 0.05)])
 def test_the_same_arms_as_with_every_variance_up_to_date(kernel: str, rounds: int, scale: float) -> None:
-    problem = random_problem(1, n=200, d=2, kernel=KERNELS[kernel], ridge=0.05)
+    problem = random_problem(1, n=130, d=2, kernel=KERNELS[kernel], ridge=0.05)
     same(lazily(problem, everything(problem), rounds, scale), dense(problem, everything(problem), rounds, scale))
 
 

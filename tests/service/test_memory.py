@@ -12,7 +12,7 @@ from voxpop.service.keys import new_key
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.inbox import Upload
 
-PEOPLE = 500  # a phase
+PEOPLE = 300  # a phase
 A_REPORT = 6 * 8  # bytes: one of six numbers
 
 

@@ -20,10 +20,12 @@ from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.study import participants
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, Verdict, store
+from voxpop.service.study.participants import Newcomer
 from voxpop.stores.migrate import open_store
 
 SECRET = b"s" * 32
@@ -90,8 +92,7 @@ class World:
 
     def register(self, people: int) -> None:
         new = [new_key() for _ in range(people)]
-        for key in new:
-            assert self.coordinator.register(STUDY, key)
+        assert participants.register(self.coordinator.context, [Newcomer(STUDY, key) for key in new]) == [True] * people
         self.keys += new
 
     @property
@@ -119,9 +120,10 @@ class World:
         return found if found["invited"] else None
 
     def invited(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for key in self.keys:
-            found = self.invitation(key)
-            if found is not None:
+        told = participants.check_in(self.coordinator.context, [(STUDY, key) for key in self.keys])
+        for key, text in zip(self.keys, told, strict=True):
+            found = json.loads(str(text))
+            if found["invited"]:
                 yield key, found
 
     def answer(self, key: str, invitation: dict[str, Any], averages: Array | None = None) -> Verdict:

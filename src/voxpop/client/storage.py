@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from threading import RLock
+from weakref import finalize
 
 from voxpop.core.errors import require_integer, require_number
 
@@ -42,6 +43,7 @@ class Memory:
             os.close(os.open(Path(path), os.O_CREAT | os.O_RDWR, 0o600))
         self._lock = RLock()
         self._file = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        finalize(self, self._file.close)  # from 3.13 on, Python warns of a connection that is dropped while open
         self._file.execute("PRAGMA secure_delete = ON")
         self._file.executescript(TABLES)
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock, Thread
@@ -24,8 +24,10 @@ from voxpop.core.errors import InputError
 from voxpop.lab.scenarios import Scenario
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key
+from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
+from voxpop.stores.migrate import open_store
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress, after which it is given up; the whole may take longer
@@ -129,8 +131,9 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
     key_file.write_text(new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
     environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
-    database = str(folder / "coordinator.db")
-    key = _voxpop(environment, "keys", "operator", "demo", "--database", database)
+    database, key = str(folder / "coordinator.db"), new_key()
+    with closing(open_store(database, "coordinator")) as store:
+        Coordinator(store, b"").add_operator("demo", key)
     with ExitStack() as stack:
 
         def start(name: str, *arguments: str) -> _Service:
@@ -186,14 +189,6 @@ def _process(command: list[str], **named: Any) -> Iterator[subprocess.Popen[str]
             process.wait(10)
         process.kill()
         process.wait()
-
-
-def _voxpop(environment: dict[str, str], *arguments: str) -> str:
-    command = [sys.executable, "-m", "voxpop", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise InputError(done.stderr.removeprefix("error: ").strip())
-    return done.stdout.strip()
 
 
 @dataclass(frozen=True)

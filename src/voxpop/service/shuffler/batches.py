@@ -151,7 +151,9 @@ class Shuffler:
         # In the order of the hashes, which says nothing of who came first.
         names = sorted(token.hex() for token in connection.execute(took_part).scalars())
         total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
-        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=BatchStage.SEALED, total=total))
+        connection.execute(
+            sa.update(batches).where(batches.c.id == batch.id).values(state=BatchStage.SEALED, total=total)
+        )
         connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
         scrub_after(connection)
         self.note("sealed", size=batch.size)
