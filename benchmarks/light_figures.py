@@ -1,6 +1,6 @@
 """Write the figures of the light-sensor study that voxpop ships, from a folder of the readings.
 
-FOLDER holds light_train_601x41.csv (a line for each sample, a column for each sensor) and light_coords_41x2.csv (the
+FOLDER holds light_train_601x41.csv (one line per sample, one column per sensor) and light_coords_41x2.csv (the
 position of each sensor). Without FILE the shipped figures are replaced. On another kind of processor the last digits of
 a correlation may differ, because sums are taken in another order.
 

@@ -1,9 +1,10 @@
-"""Uploads a second, against a bare Starlette route that only parses the same body; and how long a phase takes to close.
+"""Measure uploads per second, compared with a bare Starlette route that only parses the same body, and closing a phase.
 
     python benchmarks/service_load.py [sqlite|postgresql ...]
 
-Needs wrk (Debian: apt-get install wrk) and, for PostgreSQL, a server that it starts itself. The load comes from wrk, in
-its own process, over 32 connections. Every upload has its own token, and what is counted is what is in the database.
+Needs wrk (Debian: apt-get install wrk) and, for PostgreSQL, an installed server, which it starts itself. The load comes
+from wrk in its own process over 32 connections. Every upload has its own token, and the reports counted are those found
+in the database.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[subpro
 
 
 def prepare(address: str) -> tuple[Coordinator, list[str]]:
-    """A study that collects from a great many people, all of whom are invited."""
+    """Create a study that collects from many people, all of them invited; return its coordinator and the tokens."""
     coordinator = Coordinator(open_store(address, "coordinator"), SECRET.encode())
     problem = Problem(np.linspace(0, 1, ARMS), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=10_000)
     privacy = Private("central", 5.0, 1e-6, "exact", PEOPLE)
@@ -113,7 +114,7 @@ def prepare(address: str) -> tuple[Coordinator, list[str]]:
 
 
 def wrk(folder: Path) -> tuple[float, float]:
-    """Requests a second and the 99th percentile in milliseconds."""
+    """Run wrk; return requests per second and the 99th percentile of the latency in milliseconds."""
     environment = {
         **os.environ,
         "VOXPOP_TOKENS": str(folder / "tokens"),
@@ -138,7 +139,7 @@ def counted(coordinator: Coordinator) -> int:
 
 
 def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
-    """Bring the phase to its end: seconds to close it, and the most memory it took (MiB)."""
+    """Close the phase with all reports; return the seconds it took and the additional memory (MiB)."""
     body = np.full(ARMS, 0.3).tobytes()
     for start in range(0, len(tokens), 500):
         store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
@@ -164,7 +165,7 @@ def measure(kind: str, address: str, folder: Path) -> None:
     serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
     with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0"):
         ours, p99 = wrk(folder)
-    with process([*uvicorn, str(folder)], url):  # before and after: the machine may not be ours alone
+    with process([*uvicorn, str(folder)], url):  # before and after, because the machine may be shared
         bare = (before + wrk(folder)[0]) / 2
     stored = counted(coordinator)
     print(f"{kind}: bare route {bare:,.0f}/s (p99 {bare_p99:.0f} ms); uploads {ours:,.0f}/s (p99 {p99:.0f} ms)")

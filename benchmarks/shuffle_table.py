@@ -1,7 +1,7 @@
-"""The shuffle protocol with printed and with calibrated parameters: bits, noise and the eps it really gives.
+"""Print bits, noise and true eps of the shuffle protocol with printed and with calibrated parameters.
 
-Noise is the standard deviation of the average's error in a coordinate, in units of the clipping radius; beside it, what
-the central and the local model add. 50 arms, delta = 1e-6.
+Noise is the standard deviation of the average's error per coordinate, in units of the clipping radius; the last columns
+are the noise of the central and the local model. 50 arms, delta = 1e-6.
 
     python benchmarks/shuffle_table.py
 """

@@ -214,7 +214,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
             assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 1
             assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 0
         assert seen == np.repeat(plan.plan.arms, plan.plan.pulls).tolist()
-        with pytest.raises(Refusal, match="others; use a new name"):
+        with pytest.raises(Refusal, match="other rounds were reported under"):
             it.coordinator.play(STUDY, 4, "r0", 2)
         with pytest.raises(Refusal, match="phase 3 is not being played"):
             it.coordinator.play(STUDY, 3, "late", 1)

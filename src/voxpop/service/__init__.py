@@ -1,1 +1,1 @@
-"""The service: a coordinator that drives phases over HTTP, and a shuffler that it need not trust with anything else."""
+"""The service: a coordinator that runs studies over HTTP, and a shuffler that adds up reports for it."""

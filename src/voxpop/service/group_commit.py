@@ -1,8 +1,8 @@
-"""Group commit: everything that waits is stored in one transaction, and each caller is answered after the commit.
+"""Group commit: all waiting items are stored in one transaction, and every caller is answered after the commit.
 
-A durable transaction costs a disk flush, however much is in it. One writer for each kind of request takes everything
-that arrived during the last flush. So the more requests arrive, the cheaper each becomes, and nobody waits longer than
-two flushes.
+A durable transaction costs one disk flush, however much it holds. One writer per kind of request stores everything that
+arrived during the last flush. The more requests arrive, the cheaper each becomes, and nobody waits for more than two
+flushes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Verdict = TypeVar("Verdict")
 
 MOST_AT_ONCE = 500  # items in one transaction
 MOST_WAITING = 20_000  # items
-MOST_BYTES = 64 * 2**20  # of all items that wait or are being stored
-BUSY = 8  # items in one group that show that many callers send at the same time
-GATHER = 0.004  # seconds to wait for the next group while it is busy
+MOST_BYTES = 64 * 2**20  # of all items that are waiting or being stored
+BUSY = 8  # a group with this many items means that many callers send at the same time
+GATHER = 0.004  # seconds to wait for the next group while busy
 
 
 class GroupWriter(Generic[Item, Verdict]):
-    """Stores items with a function that takes a list of them and returns a verdict on each."""
+    """Stores items with a function that takes a list of items and returns a verdict on each."""
 
     def __init__(self, store: Callable[[list[Item]], list[Verdict]]) -> None:
         self._store = store
@@ -35,9 +35,9 @@ class GroupWriter(Generic[Item, Verdict]):
         self._running: asyncio.Task[None] | None = None
 
     async def put(self, item: Item, size: int = 0) -> Verdict:
-        """Store an item of `size` bytes, and return its verdict when it is durable."""
+        """Store an item of `size` bytes; return its verdict once it is durable."""
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
-            raise Refusal(503, "too many reports wait to be stored; send it again in a moment", retry_after=1)
+            raise Refusal(503, "too many requests are waiting to be stored; send it again in a moment", retry_after=1)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._running is None or self._running.done():
@@ -49,7 +49,7 @@ class GroupWriter(Generic[Item, Verdict]):
             self._bytes -= size
 
     async def close(self) -> None:
-        """Store what still waits, and stop."""
+        """Store what is still waiting, and stop."""
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         self._thread.shutdown()
@@ -58,14 +58,14 @@ class GroupWriter(Generic[Item, Verdict]):
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
             await self._write(batch)
-            if len(batch) >= BUSY:  # those just answered send the next at once: larger groups are cheaper for all
+            if len(batch) >= BUSY:  # callers just answered will send again at once, and larger groups are cheaper
                 await asyncio.sleep(GATHER)
 
     async def _write(self, batch: list[tuple[Item, asyncio.Future[Verdict]]]) -> None:
         loop = asyncio.get_running_loop()
         try:
             verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _ in batch])
-        except DATABASE_AWAY as error:  # one at a time, each would only wait for the database again
+        except DATABASE_AWAY as error:  # storing them one by one would only mean waiting again for each
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)

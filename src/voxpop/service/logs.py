@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error, with what happened but no key, token or report."""
+"""Structured logs: one JSON object per line on standard error, without any key, token or report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class _LibraryHandler(logging.Handler):
-    """Logs where and how badly a library complained, but not its message, which may quote anything."""
+    """Logs the source and level of a library's message, but not its text, which may quote anything."""
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger().log(record.levelno, "library", logger=record.name, line=record.lineno)
@@ -39,7 +39,7 @@ def set_up(level: str = "info") -> None:
 
 
 def event_logger(service: str) -> Callable[..., None]:
-    """Return the function with which a service logs an event: its kind, and values by name."""
+    """Return a function that logs an event of a service: its kind, and named values."""
     log = structlog.get_logger().bind(service=service)
 
     def note(event: str, **values: Any) -> None:

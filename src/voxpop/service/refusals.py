@@ -9,7 +9,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 Answer = TypeVar("Answer")
-DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError)  # it cannot be reached, or is too busy
+DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError)  # the database cannot be reached or is too busy
 
 
 class Refusal(Exception):  # noqa: N818
@@ -28,7 +28,7 @@ def no_study(study: str) -> Refusal:
 
 
 def no_database() -> Refusal:
-    """Make the refusal for a database that does not answer now, and may soon."""
+    """Make the refusal for a database that does not answer now but may do so soon."""
     return Refusal(503, "the database does not answer; nothing was counted, try again in a moment", retry_after=2)
 
 

@@ -1,4 +1,4 @@
-"""A report on its way: from JSON to eight bytes a number, and whether it can be added up."""
+"""Reports in transit: decoding JSON to eight bytes per number, and checking that they can be added up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from voxpop.core.errors import Array, InputError
 from voxpop.service.refusals import Refusal
 
-NUMBERS = {int, float}  # bool is an int to Python, but not to us
+NUMBERS = {int, float}  # not bool, although it is a subclass of int
 
 
 def decode(body: bytes) -> bytes:
-    """The numbers of {"report": [...]}, or a refusal."""
+    """Decode the numbers of {"report": [...]}; refuse anything else."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -26,14 +26,14 @@ def decode(body: bytes) -> bytes:
     try:
         numbers = np.array(report, dtype="<f8")
     except OverflowError:
-        raise Refusal(422, "a report holds a number beyond all bounds; send finite numbers only") from None
+        raise Refusal(422, "a report holds a number that is too large; send finite numbers only") from None
     if not np.isfinite(numbers).all():
         raise Refusal(422, "a report holds a number that is not finite; send finite numbers only")
     return numbers.tobytes()
 
 
 def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: list[int]) -> list[tuple[int, Refusal]]:
-    """The reports that cannot be added up, by name; usually all can, and one sum tells."""
+    """Find the reports that cannot be added up, by name; usually there are none, and a single sum shows it."""
     fitting = [(name, body) for name, body in zip(names, bodies, strict=True) if len(body) == 8 * arms]
     problems = [
         (name, Refusal(422, f"a report has {arms} numbers, got {len(body) // 8}; send one for each arm"))
@@ -53,5 +53,5 @@ def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: 
 
 
 def matrix(bodies: Sequence[bytes], arms: int) -> Array:
-    """Stored reports as numbers, (people, arms)."""
+    """Decode stored reports to numbers, (people, arms)."""
     return np.frombuffer(b"".join(bodies), dtype="<f8").reshape(-1, arms)

@@ -1,4 +1,4 @@
-"""Starting the services: from settings to a server that listens."""
+"""Starting the services: from settings to a listening server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     shuffler, key = None, settings.own_shuffler_key()
     if settings.shuffler_url is not None:
         if key is None:
-            raise InputError("a shuffler is told apart by its key; set VOXPOP_SHUFFLER_KEY_FILE")
+            raise InputError("a coordinator shares a key with its shuffler; set VOXPOP_SHUFFLER_KEY_FILE")
         url = require_url("shuffler_url", settings.shuffler_url)
         public = require_url("shuffler_public_url", settings.shuffler_public_url or url)
         shuffler = HttpShuffler(url, key, public)
@@ -52,7 +52,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
 
 
 def _require_same_secret(database: Database, secret: bytes) -> None:
-    """Refuse another secret than before: the tokens of open invitations would be others, and every report refused."""
+    """Refuse a changed secret: the tokens of open invitations would change, and all reports would be refused."""
     mark = check_of(secret)
     with database.write() as connection:
         insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
@@ -61,7 +61,7 @@ def _require_same_secret(database: Database, secret: bytes) -> None:
     if not same(known, mark):
         database.close()
         raise InputError(
-            f"the secret is not the one that the database {database.name} was used with before; give that one "
+            f"the secret is not the one used with the database {database.name} before; give that one "
             "(VOXPOP_SECRET_FILE, or the .secret file beside an SQLite database)"
         )
 
@@ -70,16 +70,16 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
     """Open the shuffler that the settings describe."""
     key = settings.own_shuffler_key()
     if key is None:
-        raise InputError("a shuffler needs the key it shares with its coordinator; set VOXPOP_SHUFFLER_KEY_FILE")
+        raise InputError("a shuffler needs the key that it shares with its coordinator; set VOXPOP_SHUFFLER_KEY_FILE")
     if settings.coordinator_url is None:
-        raise InputError("a shuffler needs to know its coordinator; give --coordinator-url")
+        raise InputError("a shuffler needs the address of its coordinator; give --coordinator-url")
     url = require_url("coordinator_url", settings.coordinator_url)
     database = open_store(settings.database, "shuffler", migrate)
     return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key)
 
 
 def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
-    """Serve until told to stop."""
+    """Serve requests until stopped."""
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
     require_integer("max_body", settings.max_body, least=1024)
@@ -107,7 +107,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 * 1024,
     )
-    sys.setswitchinterval(0.0002)  # an answer must not wait for a thread that plans a phase
+    sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
@@ -120,7 +120,7 @@ def _try_tls(certificate: Path, key: Path) -> None:
 
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, no_password)
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # includes SSLError
         reason = getattr(error, "reason", None) or error.strerror or "they are not PEM files"
         raise InputError(
             f"{str(certificate)!r} and {str(key)!r} are not a certificate and its key: {reason}; check them"

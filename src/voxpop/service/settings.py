@@ -1,4 +1,4 @@
-"""Settings of the services: from the environment (VOXPOP_...) or from flags; secrets from the environment or files."""
+"""Settings of the services, from flags or the environment (VOXPOP_...); secrets from the environment or files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from voxpop.stores.database import file_of
 
 
 class Settings(BaseSettings):
-    """What both services have; unset flags leave it to the environment."""
+    """The settings of both services; the environment provides those without a flag."""
 
     model_config = SettingsConfigDict(env_prefix="VOXPOP_", extra="ignore")
 
@@ -30,15 +30,15 @@ class Settings(BaseSettings):
     coordinator_url: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    rate: float = 200.0  # requests a second from one address
+    rate: float = 200.0  # requests per second from one address
     burst: float = 1000.0
     max_body: int = 2**20
     log_level: str = "info"
     open_dashboard: bool = False
-    trusted_proxies: str = ""  # addresses whose X-Forwarded-For is believed
+    trusted_proxies: str = ""  # addresses whose X-Forwarded-For header is trusted
 
     def own_secret(self) -> bytes:
-        """The secret from which tokens are made; an embedded database has a file of its own for it."""
+        """Return the secret from which tokens are made; an embedded database has its own file for it."""
         given = _key("secret", self.secret, self.secret_file)
         file = file_of(self.database)
         if given is None and file is None:
@@ -52,13 +52,13 @@ class Settings(BaseSettings):
         return given.encode()
 
     def own_shuffler_key(self) -> bytes | None:
-        """The key that coordinator and shuffler share, if there is one."""
+        """Return the key that coordinator and shuffler share, or None if there is none."""
         key = _key("shuffler key", self.shuffler_key, self.shuffler_key_file)
         return None if key is None else key.encode()
 
 
 def settings_of(**flags: Any) -> Settings:
-    """The settings with these flags; what is None comes from the environment."""
+    """Make the settings from these flags; flags that are None are left to the environment."""
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:

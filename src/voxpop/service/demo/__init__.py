@@ -1,1 +1,1 @@
-"""A whole service on one machine, checked against the simulator."""
+"""A demonstration: the whole service on one machine, checked against the simulator."""

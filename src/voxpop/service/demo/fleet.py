@@ -1,7 +1,7 @@
-"""Simulated devices in a process of their own: each has its own client, key and memory, and talks over HTTP.
+"""Simulated devices in their own process: each has its own client, key and memory, and uses HTTP.
 
-Started by `voxpop demo`. Standard input tells what was lived through, a JSON object a line; standard output tells what
-was sent and counted.
+Started by `voxpop demo`. Standard input brings the phases that were played, one JSON object per line; standard output
+returns the reports that were counted, and when the devices have registered and finished.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from voxpop.core.phases import Plan
 from voxpop.lab.populations.pricing import Customers
 from voxpop.runtime.threads import one_thread
 
-THREADS = 8  # devices that talk at the same time
+THREADS = 8  # devices that check in at the same time
 SOON = 0.25  # seconds from the end of a phase to the check-in
-BETWEEN = 1.0  # seconds between check-ins while nothing happens
+BETWEEN = 1.0  # seconds between check-ins when nothing happens
 
 
 class Noting(Memory):
-    """A memory that shows the report it keeps, so that the demonstration can check the arithmetic."""
+    """A memory that exposes the report it keeps, so that the demonstration can check the arithmetic."""
 
     kept: Outgoing | None = None
 
@@ -50,7 +50,7 @@ class Fleet:
     pool: ThreadPoolExecutor
 
     def live(self, lived: dict[str, Any]) -> None:
-        """Everyone lives through a phase, and their device notes how it went."""
+        """Let everyone experience a phase; their devices record the rewards."""
         arms, pulls = (np.array(lived[name], dtype=np.intp) for name in ("arms", "pulls"))
         plan = Plan(lived["phase"], arms, pulls, len(self.devices))
         rewards: Array = self.customers.observe(plan, len(self.devices), self.rng)  # (devices, arms)
@@ -59,7 +59,7 @@ class Fleet:
                 device.record(lived["phase"], arm, reward, rounds)
 
     def sweep(self) -> bool:
-        """Every device checks in once; whether any of them may have more to say."""
+        """Let every device check in once; return False when none of them will be asked again."""
         outcomes = list(self.pool.map(Device.check_in, self.devices))
         for device, outcome in zip(list(self.devices), outcomes, strict=True):
             memory = device.memory
@@ -81,7 +81,7 @@ def _listen(lines: SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    """Read the settings from the first line, then live and answer until there is no more to say."""
+    """Read the settings from the first line, then experience phases and answer until the study is over."""
     settings = json.loads(sys.stdin.readline())
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_listen, args=[lines], daemon=True).start()
@@ -98,7 +98,7 @@ def main() -> None:
         while True:
             pause = BETWEEN
             with suppress(Empty):
-                while True:  # as long as there is news, and then a little, for invitations take a moment
+                while True:  # until no more phases arrive for a moment, because invitations follow a little later
                     line = lines.get(timeout=pause)
                     if not line:
                         return

@@ -1,4 +1,4 @@
-"""A whole study on one machine: coordinator, shuffler and hundreds of devices as processes that talk over HTTP."""
+"""A whole study on one machine: coordinator, shuffler and hundreds of devices in processes connected by HTTP."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from voxpop.service.study.events import Event
 from voxpop.stores.migrate import open_store
 
 STUDY = "pricing"
-QUIET = 300.0  # seconds without any progress, after which it is given up; the whole may take longer
+QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass
 class Patience:
-    """Gives up on what has stopped moving, but not on what is slow."""
+    """Gives up on what has stopped, but not on what is merely slow."""
 
     name: str
     _seen: object = None
     _since: float = field(default_factory=lambda: time.monotonic())
 
     def see(self, progress: object) -> None:
-        """Note how far it is; refuses when it has been there for too long."""
+        """Note the progress; raise an error if it has been the same for too long."""
         now = time.monotonic()
         if progress != self._seen:
             self._seen, self._since = progress, now
@@ -61,16 +61,16 @@ class Demo:
     fleets: list[subprocess.Popen[str]]
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
     registered: int = 0
-    finished: int = 0  # fleets that have said all
-    _lock: Lock = field(default_factory=Lock)  # of what is said
+    finished: int = 0  # fleets that have no more reports to send
+    _lock: Lock = field(default_factory=Lock)  # guards what the fleets have reported
     _http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=QUIET))
 
     def get(self, path: str) -> Any:
-        """Ask the coordinator, as its operator."""
+        """Send a GET request to the coordinator as its operator."""
         return self._request("GET", path)
 
     def play(self, watch: Callable[[dict[str, Any]], None]) -> None:
-        """The application: play whatever is in force, until the study is over."""
+        """Act as the application: play the decisions in force until the study is over."""
         place, patience = f"/v1/studies/{STUDY}", Patience("the demonstration")
         while True:
             seen = self.get(place + "/watch")
@@ -99,12 +99,12 @@ class Demo:
             fleet.stdin.flush()
 
     def check(self) -> list[str]:
-        """Where the service and the simulator differ on the same answers."""
+        """Return the differences between the service and the simulator on the same reports."""
         events = [Event(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
         return disagreements(events, self.reports)
 
     def listen(self, stream: IO[str]) -> None:
-        """Collect what a fleet says."""
+        """Collect what a fleet writes to its standard output."""
         for line in stream:
             said = json.loads(line)
             with self._lock:
@@ -126,7 +126,7 @@ class Demo:
 
 @contextmanager
 def running(scenario: Scenario, definition: Definition, devices: int, folder: Path, port: int = 0) -> Iterator[Demo]:
-    """Start every process; all of them are gone afterwards."""
+    """Start all processes, and end them afterwards."""
     key_file = folder / "shuffler.key"
     key_file.write_text(new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
@@ -143,7 +143,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
             return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
 
-        # Each must know the other's address: the coordinator's is the user's choice or whatever is free.
+        # Each must know the other's address, so the ports are chosen here: the coordinator's may be given.
         own, other = port or _free_port(), _free_port()
         coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, other))
         serve = ["--database", database, "--port", str(own), "--shuffler-url", shuffler, "--open-dashboard"]
@@ -193,14 +193,14 @@ def _process(command: list[str], **named: Any) -> Iterator[subprocess.Popen[str]
 
 @dataclass(frozen=True)
 class _Service:
-    """A process that says on which address it listens."""
+    """A process that logs the address at which it listens."""
 
     name: str
     process: subprocess.Popen[str]
     log: Path
 
     def wait(self) -> None:
-        """Until it can work: by its own word first, for someone else may have the port."""
+        """Wait until it has logged its address and is ready; another process might answer at its port."""
         url, patience = None, Patience(f"the start of the {self.name}")
         while True:
             if self.process.poll() is not None:
@@ -224,7 +224,7 @@ class _Service:
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """Run in a child before it begins: however this process ends, the child gets this signal (on Linux)."""
+    """Return what a child runs first so that it gets this signal when this process ends in any way (on Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
@@ -233,7 +233,7 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
 
     def ask() -> None:
         prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # it ended meanwhile
+        if os.getppid() != parent:  # the parent has already ended
             os._exit(1)
 
     return ask

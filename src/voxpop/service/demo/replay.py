@@ -1,4 +1,4 @@
-"""The same reports through the simulator's loop: plans and state must come out the same as the service's."""
+"""Replaying the reports in the simulator: its plans and state must be the same as the service's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from voxpop.service.study.snapshot import fold
 
 
 def disagreements(events: list[Event], reports: Mapping[int, list[list[float]]]) -> list[str]:
-    """Say where the service's log differs from the simulator's run on the same reports; nothing, if all is well.
+    """Return the differences between the service's log and the simulator's run on the same reports, ideally none.
 
-    The agent's noise is the simulator's with seed 0. In the central model, where the service draws noise of its own,
-    the two agree only if the service was given the same.
+    The simulator draws the agent's noise with seed 0. In the central model the service draws its own noise, so the two
+    agree only if the service was given the same source.
     """
     served = fold(events)
     definition = served.definition

@@ -1,1 +1,1 @@
-"""The shuffler, and how it and the coordinator talk."""
+"""The shuffler, and the messages between it and the coordinator."""

@@ -1,7 +1,7 @@
-"""The shuffler without HTTP: it waits for a whole batch of reports, and forwards how many ones each coordinate has.
+"""The shuffler without HTTP: it waits for a whole batch of reports and forwards the number of ones per coordinate.
 
-It knows a batch by a random name, how many coordinates and bits a report has, and which tokens may send one. It knows
-neither the study nor the people, and what it forwards is all that shuffled bits reveal.
+It knows a batch's random name, the numbers of coordinates and bits of a report, and which tokens may send one. It knows
+neither the study nor the people. What it forwards is exactly what shuffled bits reveal.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
-LEAST_BATCH = 2  # people: the total of one is a report
-Verdict = bool | Refusal  # True: counted now; False: it was counted before
+LEAST_BATCH = 2  # people: the total of a single report would be that report
+Verdict = bool | Refusal  # True: counted now; False: counted before
 
 
 class BatchStage(StrEnum):
     """How far a batch is."""
 
     COLLECTING = "collecting"
-    SEALED = "sealed"  # whole: only its total is left, and waits to be taken
+    SEALED = "sealed"  # whole: only its total is left, to be forwarded
     FORWARDED = "forwarded"
 
 
@@ -49,17 +49,17 @@ class EncodedReport:
 
 @dataclass
 class Shuffler:
-    """Everything is in its own database."""
+    """A shuffler; it keeps everything in its own database."""
 
     database: Database
     note: Callable[..., None]
     least_batch: int = LEAST_BATCH
 
     def announce(self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes]) -> dict[str, Any]:
-        """Make a batch known, let tokens in, and shut out those whose time is over and who have not answered."""
+        """Register a batch and its new tokens, and withdraw the overdue tokens that have not answered."""
         if batch.size < self.least_batch:
             raise Refusal(
-                422, f"a batch has at least {self.least_batch} people here, got {batch.size}; ask more people"
+                422, f"a batch needs at least {self.least_batch} people here, got {batch.size}; ask more people"
             )
         with self.database.write() as connection:
             row = self._row(connection, name)
@@ -69,7 +69,7 @@ class Shuffler:
             elif _constants(row) != batch:
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
             elif row.state == BatchStage.FORWARDED and row.total is not None:
-                # Who still announces the batch has not got its total, whoever acknowledged it: forward it again.
+                # A coordinator that still announces the batch does not have the total: forward it again.
                 connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
                 self.note("forward_again")
             mine = dict(
@@ -94,7 +94,7 @@ class Shuffler:
         }
 
     def store(self, uploads: list[EncodedReport]) -> list[Verdict]:
-        """Store what may be stored, and seal the batches that are whole, in one transaction."""
+        """Store the valid reports and seal the batches that are whole, in one transaction; return the verdicts."""
         verdicts: list[Verdict] = [Refusal(401, "this token is not known; check in to get the right one")] * len(
             uploads
         )
@@ -148,7 +148,7 @@ class Shuffler:
         tally = reduce(add, parts)
         assert tally.count == batch.size, "only a whole batch is sealed"
         took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
-        # In the order of the hashes, which says nothing of who came first.
+        # Sorted by hash, so that their order does not reveal who answered first.
         names = sorted(token.hex() for token in connection.execute(took_part).scalars())
         total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
         connection.execute(
@@ -159,16 +159,16 @@ class Shuffler:
         self.note("sealed", size=batch.size)
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
-        """The totals that wait to be taken."""
+        """Return the batches whose totals are waiting to be forwarded, with the totals."""
         wanted = sa.select(batches.c.id, batches.c.total).where(batches.c.state == BatchStage.SEALED)
         with self.database.read() as connection:
             return [(row.id, json.loads(row.total)) for row in connection.execute(wanted)]
 
     def taken(self, batch: str) -> None:
-        """The total was acknowledged: rest, but keep it, for the acknowledgement or the coordinator's copy may be lost.
+        """Stop forwarding a total that was acknowledged, but keep it in case the coordinator loses its copy.
 
-        It holds nothing that the release does not say. The marks of the reports go: whoever has the tokens could test
-        guesses against them. Empty ones stay, which say who answered.
+        The total reveals nothing beyond the release. The digests of the reports are erased, because anyone with the
+        tokens could test guesses against them; empty digests remain and show who answered.
         """
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
@@ -190,8 +190,8 @@ def _constants(row: Any) -> Batch:
 
 
 def _not_meant() -> Refusal:
-    """Refuse noise for another batch: made for more people than this one has, it is too little."""
-    return Refusal(422, "the noise of this report was made for another batch than the one announced; check in again")
+    """Make the refusal for noise made for another batch: noise made for a larger batch would be too little."""
+    return Refusal(422, "the noise of this report was made for a batch other than the one announced; check in again")
 
 
 def _judge(
@@ -203,13 +203,13 @@ def _judge(
     room: bool,
     problem: Refusal | None,
 ) -> Verdict:
-    """What becomes of one report, given what is stored and what came just before it."""
+    """Decide on one report, given what is stored and the reports just before it."""
     if row is None or not same(row.token_hash, hashed):
         return Refusal(401, "this token is not known; check in to get the right one")
     if row.batch != batch.id:
-        return Refusal(403, "this token is for another batch; upload where the check-in said")
+        return Refusal(403, "this token is for another batch; upload to the address from the check-in")
     known = new[hashed][1] if hashed in new else row.digest
-    if known == b"":  # forwarded: a report was counted under this token, and nothing is left to compare it with
+    if known == b"":  # forwarded: a report was counted under this token, and its digest is erased
         return False
     if known is not None:
         if same(known, digest):

@@ -1,4 +1,4 @@
-"""How coordinator and shuffler talk: signed JSON over HTTP, each message one that may be repeated."""
+"""Messages between coordinator and shuffler: signed JSON over HTTP, where repeating a message does no harm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from voxpop.service.study.context import BatchProgress
 
 
 def require_url(name: str, url: str) -> str:
-    """An address of a service, without a slash at its end."""
+    """Return the URL of a service without a trailing slash; refuse anything else."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InputError(f"{name} must be an address such as https://host:8000, got {url!r}")
@@ -34,7 +34,7 @@ def send(client: httpx.Client, key: bytes, url: str, path: str, document: Any) -
 
 @dataclass
 class HttpShuffler:
-    """The shuffler at an address; devices may know it by another."""
+    """The shuffler at `url`, which devices reach at `public_url`."""
 
     url: str
     key: bytes
@@ -49,7 +49,7 @@ class HttpShuffler:
         }
         answer = send(self.client, self.key, self.url, f"/v1/batches/{name}", document)
         if answer.status_code in (409, 422):
-            raise Refusal(answer.status_code, "the shuffler does not take this batch; ask who runs it")
+            raise Refusal(answer.status_code, "the shuffler refuses this batch; ask its operator")
         answer.raise_for_status()
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))

@@ -1,1 +1,1 @@
-"""Studies of the service: their log, what follows from it, and the steps that move them on."""
+"""Studies of the service: their log, the snapshot that follows from it, and the steps that advance them."""

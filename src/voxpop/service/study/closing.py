@@ -1,4 +1,4 @@
-"""The end of a phase: noise, log, ledger and the end of the raw reports, in one transaction."""
+"""Closing a phase: add noise, append to log and ledger, and delete the raw reports, in one transaction."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from voxpop.service.study.turn import Turn
 from voxpop.stores.database import scrub_after
 from voxpop.stores.schema import inbox, plays, totals
 
-CHUNK = 2_000  # reports added up at a time, so that memory stays bounded
+CHUNK = 2_000  # reports added up at a time, to bound memory
 
 
 def close(turn: Turn, total: Tally | None = None) -> None:
-    """Release the phase from the shuffler's total, or from the reports of the inbox."""
+    """Release the phase from the shuffler's total or from the reports in the inbox."""
     context, connection, study, phase = turn.context, turn.connection, turn.study, turn.phase
     number = phase.plan.phase
     tally = _add_up(turn) if total is None else total
     people = invitations.settle(connection, study, number)
-    named = people if turn.snapshot.definition.rules.participations > 1 else ()  # else everyone was drawn once
+    named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_phase(phase, tally, turn.snapshot.ledger, context.noise, named)
     event = Event(turn.row.seq + 1, Kind.CLOSED, turn.now, closed_body(feedback, entry))
     log.append(connection, study, event, stage=Stage.CLOSED, short=0, batch=None)
@@ -41,7 +41,7 @@ def close(turn: Turn, total: Tally | None = None) -> None:
 
 
 def _add_up(turn: Turn) -> Tally:
-    """Add the reports of the inbox up, a chunk at a time."""
+    """Add up the reports in the inbox, one chunk at a time."""
     phase = turn.phase
     wanted = sa.select(inbox.c.body).where(inbox.c.study == turn.study, inbox.c.phase == phase.plan.phase)
     rows = turn.connection.execute(wanted.execution_options(stream_results=True))
@@ -51,7 +51,7 @@ def _add_up(turn: Turn) -> Tally:
 
 
 def forwarded_total(turn: Turn) -> Tally | None:
-    """Read what the shuffler forwarded, if it has."""
+    """Return the total that the shuffler forwarded, or None if there is none yet."""
     number = turn.phase.plan.phase
     wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.phase == number)
     body = turn.connection.execute(wanted).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""What every part of a coordinator has at hand."""
+"""What all parts of a coordinator share."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from voxpop.stores.database import Database
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a batch is, as the shuffler says."""
+    """How far a batch is, according to the shuffler."""
 
     count: int
     withdrawn: tuple[bytes, ...]  # of the overdue tokens, those that can no longer answer
-    answered: tuple[bytes, ...]  # and those that had
+    answered: tuple[bytes, ...]  # of the overdue tokens, those that have answered
 
 
 class ShufflerLink(Protocol):
-    """The shuffler, as the coordinator knows it."""
+    """The shuffler as the coordinator sees it."""
 
     def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
-        """Tell it of a batch, of new tokens, and of tokens whose time is over; may be repeated."""
+        """Announce a batch, new tokens, and tokens whose time is over; may be repeated."""
 
     def upload_address(self, name: str) -> str:
-        """Where devices send their reports."""
+        """Return the URL to which devices send their reports."""
 
 
 def _silent(kind: str, **values: Any) -> None: ...
@@ -37,15 +37,15 @@ def _silent(kind: str, **values: Any) -> None: ...
 
 @dataclass
 class Context:
-    """The database, the secrets, the clock, and the other parties."""
+    """The database, the secret, the shuffler, the source of noise, the clock and the snapshots."""
 
     database: Database
     secret: bytes
     shuffler: ShufflerLink | None = None
     noise: Source = field(default_factory=Secure)
     clock: Callable[[], float] = time.time
-    note: Callable[..., None] = _silent  # says what happened: never a key, a token or a report
-    shuffled: dict[str, int] = field(default_factory=dict)  # answers that the shuffler has, only for watching
+    note: Callable[..., None] = _silent  # logs an event, never a key, a token or a report
+    shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
 
     def __post_init__(self) -> None:
         self.snapshots = Snapshots(self.database)

@@ -1,4 +1,4 @@
-"""The coordinator without HTTP: what operators, applications, people and the shuffler may ask of it."""
+"""The coordinator without HTTP: what it does for operators, applications, participants and the shuffler."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ MOST_ROUNDS = 10**15
 
 
 class Coordinator:
-    """Everything is in the database; two coordinators on one database get along."""
+    """A coordinator; it keeps everything in the database, which several coordinators can share."""
 
     def __init__(self, database: Database, secret: bytes, shuffler: ShufflerLink | None = None, **named: Any) -> None:
         self.context = Context(database, secret, shuffler, **named)
 
     @property
     def database(self) -> Database:
-        """The database."""
+        """The database with all studies."""
         return self.context.database
 
     @property
     def snapshots(self) -> Snapshots:
-        """What follows from the logs."""
+        """The snapshots of all studies."""
         return self.context.snapshots
 
     # -- the operator
 
     def create(self, study: str, definition: Definition, enrolment: str | None = None) -> bool:
-        """Create a study; False if the very same one exists already."""
+        """Create a study; return False if the same study exists already."""
         require_name(study)
         if definition.privacy.release_type.by_shuffler and self.context.shuffler is None:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
         event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
-        Snapshot.begin(event)  # whatever is wrong with it shows now
+        Snapshot.begin(event)  # refuses a definition that cannot be used
         require_affordable(definition)
         code = None if enrolment is None else hash_key(enrolment)
         row = {"id": study, "seq": 0, "phase": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
@@ -66,12 +66,12 @@ class Coordinator:
                     sentence = f"the study {study!r} exists with another enrolment code; nothing was changed"
                     raise Refusal(409, sentence) from None
                 return False
-            raise Refusal(409, f"there is another study {study!r} already; choose another name") from None
+            raise Refusal(409, f"there is already another study {study!r}; choose another name") from None
         self.context.note("created", study=study)
         return True
 
     def is_operator(self, key: str) -> bool:
-        """Whether the key is an operator's."""
+        """Return True if the key is an operator's."""
         given, found = hash_key(key), False
         with self.database.read() as connection:
             for known in connection.execute(sa.select(operators.c.key_hash)).scalars():
@@ -79,30 +79,30 @@ class Coordinator:
         return found
 
     def add_operator(self, name: str, key: str) -> None:
-        """Let another key in."""
+        """Give an operator a key; it replaces the key under the same name."""
         with self.database.write() as connection:
             connection.execute(sa.delete(operators).where(operators.c.name == name))
             connection.execute(sa.insert(operators).values(name=name, key_hash=hash_key(key)))
 
     def studies(self) -> list[str]:
-        """The names of all studies."""
+        """Return the names of all studies."""
         with self.database.read() as connection:
             return list(connection.execute(sa.select(studies.c.id).order_by(studies.c.id)).scalars())
 
     def unfinished(self) -> list[str]:
-        """The names of the studies that can still move."""
+        """Return the names of the studies that are not finished."""
         wanted = sa.select(studies.c.id).where(studies.c.stage != Stage.FINISHED).order_by(studies.c.id)
         with self.database.read() as connection:
             return list(connection.execute(wanted).scalars())
 
     def log(self, study: str, start: int = 0) -> list[Event]:
-        """The log of a study."""
+        """Return the events of a study's log numbered `start` and above."""
         with self.database.read() as connection:
             log.row_of(connection, study)
             return log.read(connection, study, start)
 
     def status(self, study: str) -> dict[str, Any]:
-        """How far a study is, in numbers."""
+        """Return how far a study is."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
             snapshot = self.snapshots.current(study, connection)
@@ -131,12 +131,12 @@ class Coordinator:
     # -- the application
 
     def decision(self, study: str) -> dict[str, Any]:
-        """The decision in force now, and for how many more rounds."""
+        """Return the decision in force and for how many more rounds it is."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
-            # In the same transaction, or the log could be a phase ahead of the row.
+            # In the same transaction; otherwise the log could be a phase ahead of the row.
             snapshot = self.snapshots.at(study, row.seq, connection)
-        if snapshot.seq != row.seq:  # another thread saw the next phase already: so will this one
+        if snapshot.seq != row.seq:  # another thread has already read the next phase: read again
             return self.decision(study)
         index, left = snapshot.best, 0
         if snapshot.current is not None and row.stage in IN_PLAY:
@@ -149,7 +149,7 @@ class Coordinator:
         return {"phase": row.phase, "stage": row.stage, "index": index, "decision": decision, "rounds": left}
 
     def play(self, study: str, phase: int, key: str, rounds: int) -> dict[str, Any]:
-        """Note that rounds were played; the same key again changes nothing."""
+        """Count the rounds that the application played; repeating a key changes nothing."""
         require_integer("rounds", rounds, least=1, most=MOST_ROUNDS)
         if self.snapshots.current(study).definition.rules.rounds_per_second is not None:
             raise Refusal(409, f"a clock plays the rounds of {study!r}; they need not be reported")
@@ -158,7 +158,7 @@ class Coordinator:
             known = connection.execute(sa.select(plays).where(plays.c.study == study, plays.c.key == key)).first()
             if known is not None:
                 if (known.phase, known.rounds) != (phase, rounds):
-                    raise Refusal(409, f"rounds were reported under {key!r} before, and others; use a new name")
+                    raise Refusal(409, f"other rounds were reported under {key!r} before; use a new name")
                 return {"counted": 0, "played": row.played}
             if row.phase != phase or row.stage not in IN_PLAY:
                 raise Refusal(409, f"phase {phase} is not being played, phase {row.phase} is {row.stage}; ask again")
@@ -173,17 +173,17 @@ class Coordinator:
     # -- the participant
 
     def register(self, study: str, key: str, enrolment: str | None = None) -> bool:
-        """Register a participant; False if the key is registered already."""
+        """Register a participant; return False if the key is already registered."""
         return one(participants.register(self.context, [participants.Newcomer(study, key, enrolment)]))
 
     def checkin(self, study: str, key: str) -> str:
-        """Whether a participant is invited, and if so all that the device needs; as JSON."""
+        """Return as JSON whether a participant is invited and, if so, everything the device needs."""
         return one(participants.check_in(self.context, [(study, key)]))
 
     # -- the shuffler
 
     def take_total(self, batch: str, body: Any) -> bool:
-        """Take what the shuffler forwards; False if it was taken before."""
+        """Store the total that the shuffler forwards; return False if it was stored before."""
         with self.database.write() as connection:
             found = connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).scalar_one_or_none()
             if found is None:
@@ -212,12 +212,12 @@ class Coordinator:
     # -- the scheduler
 
     def step(self, study: str) -> bool:
-        """Do what can be done for a study now; return whether anything was."""
+        """Take the next step of a study if one is due; return True if anything changed."""
         return steps.step(self.context, study).moved
 
 
 def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[bytes]]:
-    """Read the parts of a forwarded total, if they can be those of the open phase."""
+    """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open phase."""
     assert snapshot.current is not None
     batch = snapshot.current.release.batch
     assert batch is not None, "only a phase with a batch waits for a total"
@@ -225,7 +225,7 @@ def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[
         count, total = int(body["count"]), [int(value) for value in body["total"]]
         tokens = [bytes.fromhex(token) for token in body["tokens"]]
     except (LookupError, TypeError, ValueError, OverflowError):
-        raise Refusal(422, "a total has a count, the ones of each coordinate, and the tokens counted") from None
+        raise Refusal(422, "a total has a count, the number of ones per coordinate, and the counted tokens") from None
     try:
         batch.require_total(count, total)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""What a study of the service is: problem, policy, trust model, and the rules by which people are asked."""
+"""The definition of a study: problem, policy, trust model, and the rules by which people are asked."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 @dataclass(frozen=True)
 class Rules:
-    """How people are asked, and who counts the rounds. The [service] table of a study file."""
+    """How people are asked and who counts the rounds: the [service] table of a study file."""
 
-    deadline: float = 86_400.0  # seconds to answer an invitation, before someone else is drawn
-    rounds_per_second: float | None = None  # a clock plays the rounds; None: the application says how many were played
-    participations: int = 1  # times that a person may take part
-    budget: float | None = None  # the eps that a person may be exposed to in all; None: that of one release
+    deadline: float = 86_400.0  # seconds to answer an invitation before someone else is invited
+    rounds_per_second: float | None = None  # of a clock that plays the rounds; None: the application reports them
+    participations: int = 1  # how often a person may take part
+    budget: float | None = None  # total epsilon per person; None: the epsilon of one release
 
     def __post_init__(self) -> None:
         require_number("service.deadline", self.deadline, above=0, most=1e9)
@@ -39,7 +39,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """Everything a study is made of; it never changes."""
+    """Everything that defines a study; it never changes."""
 
     problem: Problem
     policy: Policy
@@ -50,21 +50,21 @@ class Definition:
     def __post_init__(self) -> None:
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person a round, and a service asks many after a phase; use dpbe"
+                f"policy {self.policy.name!r} asks one person per round, but a service asks many per phase; use dpbe"
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
 
     @property
     def budget(self) -> Budget | None:
-        """What one person may be exposed to in the whole study."""
+        """The privacy budget of one person for the whole study."""
         promised = self.privacy.budget
         if promised is None:
             return None
         return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
 
     def as_dict(self) -> dict[str, Any]:
-        """The definition as plain data."""
+        """Return the definition as plain data."""
         return {
             "problem": wire.problem_to_dict(self.problem),
             "policy": wire.policy_to_dict(self.policy),
@@ -75,7 +75,7 @@ class Definition:
 
     @classmethod
     def of(cls, data: Any) -> Definition:
-        """The definition that `as_dict` described, or an `InputError`."""
+        """Read what `as_dict` wrote; raise `InputError` if that is impossible."""
         parts = [part.name for part in fields(cls)]
         if not isinstance(data, Mapping) or set(data) != set(parts):
             raise InputError(
@@ -98,7 +98,7 @@ class Definition:
 
 
 def rules_of(data: Mapping[str, Any]) -> Rules:
-    """The rules in a [service] table."""
+    """Read the rules from a [service] table."""
     known = [part.name for part in fields(Rules)]
     for key in data:
         require_choice("entry of [service]", key, known)
@@ -106,7 +106,7 @@ def rules_of(data: Mapping[str, Any]) -> Rules:
 
 
 def read_definition(path: Path) -> tuple[str, Definition]:
-    """The name and the definition of the study in a study file."""
+    """Read the name and the definition of a study from a study file."""
     problem, policy, data = read_study(path)
     with said_of(path):
         rules = rules_of(data.get("service", {}))
@@ -116,7 +116,7 @@ def read_definition(path: Path) -> tuple[str, Definition]:
 
 
 def require_name(name: str) -> str:
-    """A name that can stand in an address."""
+    """Return the name if it can be part of a URL; refuse it otherwise."""
     if not NAME.fullmatch(name):
         raise InputError(f"a study's name has 1 to 63 of a-z, 0-9 and -, and begins with a-z or 0-9, got {name!r}")
     return name

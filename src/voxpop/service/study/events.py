@@ -1,4 +1,4 @@
-"""The events of a study's log: a definition, plans with their public constants, and released averages."""
+"""The events of a study's log: its definition, plans with their public constants, and released averages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from voxpop.privacy import Entry
 
 
 class Kind(StrEnum):
-    """The kinds of event, in the order in which they come."""
+    """The kinds of event, in the order in which they occur."""
 
     CREATED = "created"
     OPENED = "opened"
@@ -25,16 +25,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the log."""
+    """One entry of the log."""
 
     seq: int
     kind: Kind
-    at: float  # only for people
+    at: float  # seconds since 1970; for readers only, nothing is computed from it
     body: dict[str, Any]
 
     @property
     def text(self) -> str:
-        """The body as it is stored."""
+        """The body as JSON, as it is stored."""
         return json.dumps(self.body, allow_nan=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""Where reports arrive: stored, and by that counted, in one transaction for all that wait at the moment."""
+"""The inbox: all waiting reports are stored in one transaction, and a report counts once it is stored."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Upload:
 
     place: tuple[str, int]  # study and phase
     token: str
-    body: bytes  # numbers, eight bytes each
+    body: bytes  # the numbers of the report, eight bytes each
 
 
-Verdict = bool | Refusal  # True: counted now; False: it was counted before
+Verdict = bool | Refusal  # True: counted now; False: counted before
 
-Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name, invitations with their receipts by token
+Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
-# For PostgreSQL. Columns go over as binary arrays, so that a statement is planned once for any number of reports.
+# For PostgreSQL. Columns are sent as binary arrays, so that one planned statement serves any number of reports.
 LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
     SELECT i.id, i.study, i.phase, i.token_hash, i.expired, r.digest
@@ -53,11 +53,11 @@ STORE = """
 
 
 class _OvertakenError(Exception):
-    """Another coordinator counted a report under one of these tokens since it was looked up."""
+    """Another coordinator has counted a report under one of these tokens since they were looked up."""
 
 
 def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
-    """Store what may be stored, all or nothing; what to answer to each."""
+    """Store the reports that are valid, in one transaction; return a verdict on each."""
     while True:
         with suppress(_OvertakenError), context.database.write() as connection:
             return _store(context, connection, uploads)
@@ -84,13 +84,13 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
 
 
 def _insert(connection: sa.Connection, rows: list[tuple[int, bytes, str, int, bytes]]) -> None:
-    """Receipts and reports, past SQLAlchemy's own bookkeeping for each, which would cost as much as the database."""
-    rows = sorted(rows)  # whoever else stores some of these does so in the same order
+    """Insert receipts and reports, bypassing SQLAlchemy's work per row, which would cost as much as the database."""
+    rows = sorted(rows)  # so that two coordinators store the same rows in the same order
     if connection.dialect.name != "sqlite":
         if connection.exec_driver_sql(STORE, tuple(map(list, zip(*rows, strict=True)))).rowcount < len(rows):
             raise _OvertakenError
         return
-    # In one statement each: the driver lets other threads run at every step, and takes its turn again after each.
+    # One statement per table: the driver releases the GIL at every step and has to wait for it again.
     receipts_of = tuple(value for row in rows for value in row[:2])
     reports_of = tuple(value for number, _, *rest in rows for value in (number, *rest))
     for columns, values in (
@@ -110,11 +110,11 @@ def _judge(
     stages: dict[str, Any],
     problem: Refusal | None,
 ) -> Verdict:
-    """What becomes of one upload, given what is stored and what came just before it."""
+    """Decide on one upload, given what is stored and the uploads just before it."""
     if row is None or not same(row.token_hash, hashed):
         return Refusal(401, "this token is not known; check in to get the right one")
     if (row.study, row.phase) != upload.place:
-        return Refusal(403, "this token is for another study or phase; upload where the check-in said")
+        return Refusal(403, "this token is for another study or phase; upload to the address from the check-in")
     known = new[row.id][1] if row.id in new else row.digest
     if known is not None:
         if same(known, digest):
@@ -127,14 +127,14 @@ def _judge(
 
 
 def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """The studies, which stay as they are until the transaction ends, and then the invitations of these tokens.
+    """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
 
-    Others may store reports meanwhile, and invitations need no lock: only who holds the study's row alone can end them,
-    and a receipt that someone else stores shows when ours is refused.
+    Other coordinators may store reports at the same time. Invitations need no lock: they end only under an exclusive
+    lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
     """
     driver: Any = connection.connection.driver_connection
     new = partial(driver.cursor, row_factory=namedtuple_row)
-    with driver.pipeline(), new() as locked, new() as found:  # in one message: the two answers are waited for once
+    with driver.pipeline(), new() as locked, new() as found:  # one round trip for both statements
         locked.execute(LOCK, (names,))
         found.execute(FIND, (hashes,))
         return {row.id: row for row in locked}, {row.token_hash: row for row in found}
@@ -151,7 +151,10 @@ class _Invitation:
 
 
 def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """The same; the transaction has the only write lock. SQLite lets other threads run at every row: one will do."""
+    """Find the same in SQLite, where the transaction holds the only write lock.
+
+    The driver releases the GIL for every row, so the invitations come as one row of JSON.
+    """
     stages = {row.id: row for row in connection.execute(sa.select(studies).where(studies.c.id.in_(names)))}
     marks = ", ".join("?" * len(hashes))
     statement = (
@@ -167,7 +170,7 @@ def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[by
 
 
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:
-    """Say what is wrong with each report, as the release judges it."""
+    """Check each report as its release does; return the problem of each, or None."""
     problems: list[Refusal | None] = [None] * len(uploads)
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, upload in enumerate(uploads):
@@ -176,7 +179,7 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
     for (study, phase), indices in groups.items():
         current = context.snapshots.at(study, stages[study].seq).current
         if current is None or current.plan.phase != phase:
-            continue  # too late, whatever it says
+            continue  # it is too late anyway
         bodies = [uploads[index].body for index in indices]
         for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
             problems[index] = problem

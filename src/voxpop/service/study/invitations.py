@@ -1,4 +1,4 @@
-"""Who is asked: uniform random draws among those who may still take part, and what became of the invitations."""
+"""Invitations: people drawn uniformly at random from those who may still take part, and how each invitation ended."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import sqlalchemy as sa
 from voxpop.service.keys import hash_key, token_of
 from voxpop.stores.schema import inbox, invitations, people, receipts
 
-CHUNK = 10_000  # names in one statement
+CHUNK = 10_000  # tokens per statement
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The people who were invited to a phase, counted."""
+    """The numbers of people who were invited to a phase."""
 
     answered: int
-    waiting: int  # invited, and their time is not over
+    waiting: int  # have not answered, and still have time
 
 
 def count(connection: sa.Connection, study: str, phase: int) -> Asked:
-    """How many people answered and how many still can."""
+    """Count the people who have answered and those who still can."""
     ours = (invitations.c.study == study) & (invitations.c.phase == phase)
     joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     counts = sa.select(
@@ -36,13 +36,13 @@ def count(connection: sa.Connection, study: str, phase: int) -> Asked:
 
 
 def answered(connection: sa.Connection, study: str, phase: int) -> int:
-    """How many reports of a phase are in the inbox."""
+    """Count the reports of a phase in the inbox."""
     ours = sa.select(sa.func.count()).select_from(inbox).where(inbox.c.study == study, inbox.c.phase == phase)
     return int(connection.execute(ours).scalar_one())
 
 
 def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[bytes]) -> int:
-    """How many of these tokens are those of invitations to this phase that have not ended."""
+    """Count the tokens that belong to invitations to this phase that have not ended."""
     ours = (invitations.c.study == study) & (invitations.c.phase == phase) & ~invitations.c.expired
     found = 0
     for start in range(0, len(tokens), CHUNK):
@@ -62,10 +62,10 @@ def draw(
     deadline: float,
     ready: bool,
 ) -> int:
-    """Invite people drawn at random from those who may still take part; how many there were.
+    """Invite up to `wanted` people, drawn at random from those who may still take part; return how many.
 
-    Those who let an invitation of this phase pass are drawn again only when nobody else is left: otherwise a phase of
-    a small population could wait for ever.
+    People who did not answer an invitation to this phase are invited again, but only when nobody else is left.
+    Without them, a phase of a small population might never end.
     """
     mine = (invitations.c.study == study) & (invitations.c.phase == phase)
     may = (people.c.study == study) & (people.c.participations < most)
@@ -97,18 +97,18 @@ def draw(
 
 
 def _sample(ids: Sequence[int], wanted: int) -> list[int]:
-    """A uniform random sample; the operating system's randomness, for nobody may foresee who is asked."""
+    """Draw a uniform sample with the operating system's randomness: nobody may predict who is asked."""
     return secrets.SystemRandom().sample(list(ids), min(wanted, len(ids)))
 
 
 def overdue(connection: sa.Connection, study: str, phase: int, now: float) -> bool:
-    """Whether someone's time is over."""
+    """Return True if the deadline of an unanswered invitation has passed."""
     late = sa.select(invitations.c.id).where(_late(study, phase, now)).limit(1)
     return connection.execute(late).first() is not None
 
 
 def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
-    """Invitations whose time is over and that have no receipt."""
+    """Select the invitations past their deadline that have no receipt."""
     return sa.and_(
         invitations.c.study == study,
         invitations.c.phase == phase,
@@ -119,19 +119,19 @@ def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
 
 
 def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int:
-    """End the invitations whose time is over; how many there were."""
+    """End the unanswered invitations past their deadline; return how many."""
     late = sa.update(invitations).where(_late(study, phase, now))
     return connection.execute(late.values(expired=True)).rowcount
 
 
 def forget(connection: sa.Connection, study: str, phase: int) -> None:
-    """Erase what the tokens of a phase were made from: with them, guesses could be tested against the receipts."""
+    """Erase the nonces of a phase's tokens: with a token, one could test guesses of a report against its receipt."""
     ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)
     connection.execute(ours.values(nonce=b""))
 
 
 def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]:
-    """At the end of a phase: count the participation of those who answered; their pseudonyms."""
+    """Count the participation of those who answered, end all other invitations; return the pseudonyms of the former."""
     took_part = (
         sa.select(invitations.c.person)
         .join(receipts, receipts.c.invitation == invitations.c.id)
@@ -150,7 +150,7 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
 
 
 def note_answered(connection: sa.Connection, study: str, phase: int, tokens: list[bytes]) -> None:
-    """Give receipts to the invitations that the shuffler has counted and that have none."""
+    """Add the missing receipts of invitations whose reports the shuffler has counted."""
     for start in range(0, len(tokens), CHUNK):
         wanted = sa.select(invitations.c.id, sa.null()).where(
             invitations.c.token_hash.in_(tokens[start : start + CHUNK]),
@@ -162,7 +162,7 @@ def note_answered(connection: sa.Connection, study: str, phase: int, tokens: lis
 
 
 def unanswered(connection: sa.Connection, study: str, phase: int) -> list[Any]:
-    """The invitations of a phase that are not over and have no receipt: token hash, ready, deadline."""
+    """Return token hash, ready and deadline of the open invitations of a phase that have no receipt."""
     wanted = sa.select(invitations.c.token_hash, invitations.c.ready, invitations.c.deadline).where(
         invitations.c.study == study,
         invitations.c.phase == phase,
@@ -173,7 +173,7 @@ def unanswered(connection: sa.Connection, study: str, phase: int) -> list[Any]:
 
 
 def make_ready(connection: sa.Connection, tokens: list[bytes], deadline: float) -> None:
-    """Let devices see invitations whose tokens the shuffler knows; their time begins now."""
+    """Show devices the invitations whose tokens the shuffler knows by now, with a new deadline."""
     _update_by_token(connection, tokens, ready=True, deadline=deadline)
 
 

@@ -1,4 +1,4 @@
-"""Reading and appending the log of a study, and the snapshot of it that a process keeps at hand."""
+"""Reading and appending to a study's log, and the snapshots that a process keeps in memory."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from voxpop.stores.schema import events, studies
 
 
 def append(connection: sa.Connection, study: str, event: Event, **changes: Any) -> None:
-    """Add an event and move the study's row on; the database refuses a second event with the same number."""
+    """Append an event and update the study's row; the database refuses a second event with the same number."""
     row = {"study": study, "seq": event.seq, "kind": event.kind, "at": event.at, "body": event.text}
     connection.execute(sa.insert(events), [row])
     update_study(connection, study, seq=event.seq, **changes)
 
 
 def update_study(connection: sa.Connection, study: str, **changes: Any) -> None:
-    """Change the row that says how far a study is."""
+    """Update the study's row, which says how far the study is."""
     connection.execute(sa.update(studies).where(studies.c.id == study).values(**changes))
 
 
 def read(connection: sa.Connection, study: str, start: int = 0) -> list[Event]:
-    """Read the events from a number on."""
+    """Read the events numbered `start` and above."""
     wanted = sa.select(events).where(events.c.study == study, events.c.seq >= start).order_by(events.c.seq)
     return [Event(row.seq, Kind(row.kind), row.at, json.loads(row.body)) for row in connection.execute(wanted)]
 
 
 def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
-    """Find the row of a study; with `lock`, nobody else can change it before this transaction ends."""
+    """Find a study's row; with `lock`, nobody else can change it before this transaction ends."""
     wanted = sa.select(studies).where(studies.c.id == study)
     row = connection.execute(wanted.with_for_update() if lock else wanted).first()
     if row is None:
@@ -45,7 +45,7 @@ def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
 
 @dataclass
 class Snapshots:
-    """The snapshots of all studies, each brought up to date when asked for."""
+    """The snapshots of all studies, each brought up to date on request."""
 
     database: Database
     _snapshots: dict[str, Snapshot] = field(default_factory=dict)
@@ -53,12 +53,12 @@ class Snapshots:
     _lock: Lock = field(default_factory=Lock)
 
     def current(self, study: str, connection: sa.Connection | None = None) -> Snapshot:
-        """The snapshot of a study, with everything that any coordinator has appended."""
+        """Return a study's snapshot, including everything that other coordinators have appended."""
         if connection is None:
             with self.database.read() as connection:
                 return self.current(study, connection)
         if study not in self._snapshots:
-            row_of(connection, study)  # a name that nobody created must not leave anything behind in memory
+            row_of(connection, study)  # an unknown name must not leave anything in memory
         with self._lock:
             lock = self._locks.setdefault(study, Lock())
         with lock:
@@ -70,10 +70,10 @@ class Snapshots:
             return snapshot
 
     def known(self, study: str) -> Snapshot | None:
-        """The snapshot at hand, without a look at the database; it may be behind."""
+        """Return the snapshot in memory without reading the database; it may be out of date."""
         return self._snapshots.get(study)
 
     def at(self, study: str, seq: int, connection: sa.Connection | None = None) -> Snapshot:
-        """The snapshot at hand if it is at that event, or else one brought up to date: saves a look at the log."""
+        """Return the snapshot in memory if it is at event `seq`; otherwise read the log and return the current one."""
         snapshot = self._snapshots.get(study)
         return snapshot if snapshot is not None and snapshot.seq == seq else self.current(study, connection)

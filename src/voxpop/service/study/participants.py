@@ -1,4 +1,4 @@
-"""The people' side of a coordinator: who registers, and who is invited. Many are answered at once."""
+"""Registration and check-in of participants, many in one transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Newcomer:
 
 
 def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
-    """Register people in one transaction; False for keys that are registered already."""
+    """Register people in one transaction; answer False for keys that are already registered."""
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]
@@ -55,14 +55,14 @@ def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
         return no_study(newcomer.study)
     code, given = row.enrolment_hash, newcomer.enrolment
     if code is not None and (given is None or not same(code, hash_key(given))):
-        return Refusal(403, "this study takes only people with its enrolment code; send the right one")
+        return Refusal(403, "this study only admits people with its enrolment code; send the right one")
     if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
     return None
 
 
 def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Refusal]:
-    """For each (study, key): whether the participant is invited, and if so all that the device needs; as JSON."""
+    """Answer every (study, key) with JSON: whether the participant is invited and, if so, all the device needs."""
     hashes = [hash_key(key) for _, key in callers]
     with context.database.read() as connection:
         rows = _studies(connection, [study for study, _ in callers])
@@ -91,7 +91,7 @@ def _people(connection: sa.Connection, rows: dict[str, Any], hashes: list[bytes]
 
 
 def _invited(connection: sa.Connection, rows: dict[str, Any], persons: list[int]) -> defaultdict[int, Any]:
-    """The live invitations of these people in the current phases."""
+    """Find the open invitations of these people to the current phases, by person."""
     found: defaultdict[int, Any] = defaultdict(lambda: None)
     joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     wanted = sa.select(invitations, receipts.c.invitation.label("receipt")).select_from(joined)
@@ -111,7 +111,7 @@ def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
     if invitation is None or row.stage != Stage.COLLECTING or not invitation.ready:
         return waiting
     snapshot = context.snapshots.at(row.id, row.seq)
-    if snapshot.seq != row.seq or snapshot.current is None:  # closed a moment ago, and perhaps the next one is open
+    if snapshot.seq != row.seq or snapshot.current is None:  # the phase has just closed, and the next one may be open
         return waiting
     address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
     if snapshot.current.release.batch is not None:

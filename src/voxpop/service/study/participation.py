@@ -11,7 +11,7 @@ from voxpop.service.study.definition import Definition
 
 
 def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
-    """How often a person may take part in releases like this one before the budget is spent."""
+    """Compute how often a person may take part in releases like this one before the budget is spent, up to `wanted`."""
     if ledger.budget is None:
         return wanted
     most = 0
@@ -21,7 +21,10 @@ def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
 
 
 def require_affordable(definition: Definition) -> None:
-    """Refuse participations for which the budget can never pay: the study would wait for other people, silently."""
+    """Refuse a budget that does not pay for one release, or for two if people may take part more than once.
+
+    Such a study would silently wait for other people.
+    """
     entry, budget, rules = definition.privacy.cost, definition.budget, definition.rules
     if entry is None or budget is None:
         return
@@ -37,10 +40,10 @@ def require_affordable(definition: Definition) -> None:
     if math.isinf(spent):
         raise InputError(
             f"service.participations {rules.participations} cannot be paid for in the {entry.model} model, where "
-            f"two releases pass delta {budget.delta:g} whatever the budget; leave it at 1"
+            f"two releases exceed delta {budget.delta:g} with any budget; leave it at 1"
         )
     least = math.ceil(100 * spent) / 100
     raise InputError(
         f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
-        f"which is what two releases come to, got {budget.epsilon:g}; raise it, or leave the participations at 1"
+        f"which is what two releases cost, got {budget.epsilon:g}; raise it, or leave the participations at 1"
     )

@@ -1,4 +1,4 @@
-"""The clock of a coordinator: it takes steps for every study, soon after something happened and once in a while."""
+"""The scheduler of a coordinator: it advances every study, at regular intervals and soon after something happened."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from voxpop.service import logs
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.steps import step
 
-EVERY = 0.5  # seconds, for deadlines and clocks
-PAUSE = 0.05  # seconds between looks, however often something happens
-BACKOFF = 1.0  # seconds before a study that failed is tried again, twice as many each time
+EVERY = 0.5  # seconds between looks when nothing happens, for deadlines and clocks
+PAUSE = 0.05  # least seconds between looks, however much happens
+BACKOFF = 1.0  # seconds before a study that failed is tried again; doubles with every failure
 MOST_BACKOFF = 15.0
-LAST = 5.0  # seconds for steps under way when the service stops; an unfinished one is rolled back
-THREADS = 32  # studies that take a step at the same time; more wait
+LAST = 5.0  # seconds that running steps get when the service stops; unfinished ones are rolled back
+THREADS = 32  # studies that take a step at the same time; the others wait
 
 
 class Scheduler:
-    """Runs in the background of a service."""
+    """Advances all studies in the background of a service."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator, self.context = coordinator, coordinator.context
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._failed: dict[str, float] = {}  # when a study may be tried again
-        self._times: dict[str, int] = {}  # that it failed, one after the other
+        self._failed: dict[str, float] = {}  # by study: when it may be tried again
+        self._times: dict[str, int] = {}  # by study: failures in a row
         self._steps: dict[str, asyncio.Task[None]] = {}
         self._threads = ThreadPoolExecutor(THREADS, "step")
-        self._left: dict[str, int] = {}  # reports that a phase lacked at the last look
+        self._left: dict[str, int] = {}  # by study: reports lacking, as of the last look and those counted since
 
     def nudge(self) -> None:
-        """Something happened: look soon."""
+        """Look soon, because something happened."""
         self._something.set()
 
     def count(self, study: str) -> None:
-        """A report was counted: look soon if it may have been the last of its phase.
+        """Note a counted report, and look soon if it may have been the last of its phase.
 
-        The reports that came in here since the last look are counted; those of other coordinators are seen in time.
+        Only this coordinator's reports since the last look are counted; regular looks find those of the others.
         """
         self._left[study] = self._left.get(study, 0) - 1
         if self._left[study] <= 0:
@@ -50,7 +50,7 @@ class Scheduler:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Return True while it runs."""
         return self._task is not None and not self._task.done()
 
     async def __aenter__(self) -> Self:
@@ -71,7 +71,7 @@ class Scheduler:
         while True:
             try:
                 names = await run_in_threadpool(self._look)
-            except Exception as error:  # the database, for instance
+            except Exception as error:  # for instance, the database cannot be reached
                 logs.fault("tick", error)
                 names = []
             for study in names:
@@ -87,7 +87,7 @@ class Scheduler:
         return self.coordinator.unfinished()
 
     async def _step(self, study: str) -> None:
-        """A step of one study, in a thread of its own: a shuffler that hangs holds up nobody else's."""
+        """Take a step of one study in its own thread: a shuffler that hangs must not delay other studies."""
         try:
             taken = await asyncio.get_running_loop().run_in_executor(self._threads, step, self.context, study)
             self._left[study] = taken.lacking

@@ -1,4 +1,4 @@
-"""What follows from a study's log: state == fold(advance, log)."""
+"""The snapshot: what follows from a study's log, state == fold(advance, log)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Snapshot:
     state: State
     ledger: Ledger
     current: Phase | None = None
-    told: str = ""  # what devices are told of the current phase, as JSON
+    told: str = ""  # what devices are told about the current phase, as JSON
     closed: tuple[ClosedPhase, ...] = ()
     finished: bool = False
 
@@ -58,11 +58,11 @@ class Snapshot:
 
     @property
     def best(self) -> int:
-        """The action to use now."""
+        """The best action so far."""
         return self.definition.policy.best(self.definition.problem, self.state)
 
     def next_phase(self) -> Phase | None:
-        """Plan the next phase; every coordinator comes to the same one."""
+        """Plan the next phase; every coordinator plans the same."""
         return next_phase(self.definition.problem, self.definition.policy, self.definition.privacy, self.state)
 
     def _told(self, phase: Phase, body: dict[str, Any]) -> str:

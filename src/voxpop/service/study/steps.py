@@ -1,7 +1,7 @@
-"""What moves a study on: open a phase, draw people when its rounds are played, replace no-shows, and close it once.
+"""The steps of a study: open a phase, invite people when its rounds are played, replace no-shows, and close it once.
 
-Any coordinator may take any step at any time. Each step is one transaction that holds the study's row and checks that
-the log is still where it was; whichever coordinator comes second finds it further on and does nothing.
+Any coordinator may take any step at any time. Each step is one transaction that locks the study's row and checks that
+the log has not grown; if another coordinator has already taken the step, it does nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from voxpop.service.study.turn import Turn
 
 @dataclass(frozen=True)
 class StepTaken:
-    """Whether a step did anything, and how many reports the current phase lacked when it looked (0: not counted)."""
+    """Whether a step changed anything, and how many reports the current phase lacked before it (0: not counted)."""
 
     moved: bool
     lacking: int = 0
 
 
 def step(context: Context, study: str) -> StepTaken:
-    """Do what can be done for a study now."""
+    """Take the next step of a study if one is due."""
     snapshot = context.snapshots.current(study)
     if snapshot.finished:
         return StepTaken(False)
@@ -60,7 +60,7 @@ def step(context: Context, study: str) -> StepTaken:
 
 
 def _look(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> tuple[bool, int]:
-    """See whether a step is due, without the lock that uploads need, and how many reports are lacking."""
+    """Find out whether a step is due and how many reports are lacking, without the lock that uploads need."""
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         if row.seq != snapshot.seq or phase.release.batch is not None or row.short:
@@ -72,7 +72,7 @@ def _look(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> tup
 
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
-    """Append the next phase, or that there is none. Planning takes no lock: every coordinator plans the same."""
+    """Append the next phase, or the end of the study. Planning needs no lock: every coordinator plans the same."""
     phase = snapshot.next_phase()
     seq, now = snapshot.seq + 1, context.clock()
     changes: dict[str, Any]
@@ -95,7 +95,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
 
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
-    """Count the rounds of the current phase that were played, as the application reported or by the clock."""
+    """Count the rounds of the current phase played so far, by the application's reports or by the clock."""
     assert snapshot.current is not None
     rate = snapshot.definition.rules.rounds_per_second
     rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
@@ -103,7 +103,7 @@ def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
 
 
 def _begin_collecting(turn: Turn) -> bool:
-    """Draw the phase's people once all its rounds are played."""
+    """Invite the people of the phase once all its rounds are played."""
     plan = turn.phase.plan
     if rounds_played(turn.snapshot, turn.row, turn.now) < plan.length:
         return False
@@ -113,7 +113,7 @@ def _begin_collecting(turn: Turn) -> bool:
 
 
 def _collect(turn: Turn) -> bool:
-    """Close if everyone answered; otherwise replace those whose time is over."""
+    """Close the phase if all reports are in; otherwise replace the people whose time is over."""
     plan = turn.phase.plan
     if invitations.answered(turn.connection, turn.study, plan.phase) >= plan.people:
         close(turn)
@@ -134,7 +134,7 @@ def _invite(turn: Turn, wanted: int) -> bool:
     """Invite `wanted` people at random; return False if nobody is left."""
     rules, plan, release = turn.snapshot.definition.rules, turn.phase.plan, turn.phase.release
     most = most_participations(turn.snapshot.ledger, release.entry(plan.people), rules.participations)
-    ready = release.batch is None  # else the shuffler must know the token first
+    ready = release.batch is None  # otherwise the shuffler must know the token first
     deadline = turn.now + rules.deadline
     found = invitations.draw(
         turn.connection, turn.context.secret, turn.study, plan.phase, wanted, most, deadline, ready
@@ -146,7 +146,7 @@ def _invite(turn: Turn, wanted: int) -> bool:
 
 
 def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
-    """Tell the shuffler of new tokens and of those whose time is over; it knows which of them have answered."""
+    """Tell the shuffler about new and overdue tokens; only it knows which of them have answered."""
     batch, number = phase.release.batch, phase.plan.phase
     assert batch is not None
     if context.shuffler is None:
@@ -159,7 +159,7 @@ def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase
     overdue = [row.token_hash for row in open_ones if row.ready and row.deadline < context.clock()]
     try:
         progress = context.shuffler.announce(name, batch, new, overdue)
-    except Refusal as refusal:  # the batch is too small for it, say: the operators must agree on something else
+    except Refusal as refusal:  # for instance a batch that is too small for it: the two operators must settle that
         context.note("not_announced", study=study, people=batch.size, status=refusal.status)
         return False
     context.shuffled[study] = progress.count

@@ -1,4 +1,4 @@
-"""A step of one study while its row is locked."""
+"""What a step works with while it holds the lock on a study's row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from voxpop.service.study.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Turn:
-    """A transaction that holds a study's row, and what the log says about the study at this moment."""
+    """A transaction that has locked a study's row, with the study's snapshot and current phase."""
 
     context: Context
     connection: sa.Connection
-    row: Any  # of the table `studies`
+    row: Any  # from the table `studies`
     snapshot: Snapshot
     phase: Phase
 

@@ -1,1 +1,1 @@
-"""HTTP: addresses, roles, limits and pages."""
+"""The services over HTTP: routes, roles, limits and pages."""

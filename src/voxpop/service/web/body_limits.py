@@ -1,4 +1,4 @@
-"""Limits on the bodies of requests: how long one may be, how long it may take, and how much all may hold in memory."""
+"""Limits on the bodies of requests: the size of one, the time it takes, and the memory that all of them take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from voxpop.service.refusals import Refusal, too_large
 
 BODY_SECONDS = 30.0  # for a whole body, however slowly its parts arrive
 MOST_HELD = 256 * 2**20  # bytes of bodies in memory at once
-MOST_HELD_OF_ONE = 80 * 2**20  # and of those, from one address
+MOST_HELD_OF_ONE = 80 * 2**20  # of these, from one address
 
 
 class HeldBytes:
@@ -39,7 +39,7 @@ class HeldBytes:
 
 
 class TimedBody:
-    """A request's body as it arrives: refused if it takes too long, or if there is no room for it."""
+    """A request's body as it arrives; refused if it takes too long or if there is no room for it."""
 
     def __init__(self, held: HeldBytes, caller: str, receive: Receive) -> None:
         self._held, self._caller, self._receive = held, caller, receive
@@ -48,7 +48,7 @@ class TimedBody:
         self._whole = False
 
     async def receive(self) -> Message:
-        """Return the next part; after the last one, wait as long as it takes for the caller to disconnect."""
+        """Return the next part; after the last one, wait for the caller to disconnect, without a time limit."""
         if self._whole:
             return await self._receive()
         self._deadline = self._deadline or asyncio.get_running_loop().time() + BODY_SECONDS
@@ -65,33 +65,33 @@ class TimedBody:
         return message
 
     def is_unread(self, scope: Scope) -> bool:
-        """Whether the request has a body of which a part was not received."""
+        """Return True if the request has a body that was not received completely."""
         announced = (name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
         return not self._whole and any(announced)
 
     def close(self) -> None:
-        """Hold the body no longer: its request is answered."""
+        """Release the body's memory after its request is answered."""
         self._held.give(self._caller, self._seen)
 
 
 def announced_length(scope: Scope) -> int:
-    """Return the Content-Length of a request, 0 if it has none."""
+    """Return the Content-Length of a request; 0 if it has none."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             if not value.isdigit() or len(value) > 18:
-                raise Refusal(413, "the length of the body is not a number; send less")
+                raise Refusal(413, "the Content-Length is not a valid number; send less")
             return int(value)
     return 0
 
 
 def require_short(scope: Scope, most: int) -> None:
-    """Refuse a body whose announced length is more than `most` bytes."""
+    """Refuse a body whose Content-Length exceeds `most` bytes."""
     if announced_length(scope) > most:
         raise too_large(most)
 
 
 def cut_off(receive: Receive, most: int) -> Receive:
-    """Refuse a body when more than `most` bytes of it have arrived."""
+    """Refuse a body as soon as more than `most` bytes have arrived."""
     seen = 0
 
     async def receive_limited() -> Message:

@@ -33,8 +33,8 @@ from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import studies
 
 DESCRIPTION = (
-    "A coordinator plays decisions in phases and asks a random sample of people after each. Every operation says in "
-    'x-voxpop-role who may call it. Errors are {"error": one sentence}.'
+    "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
+    'an operation says who may call it. Errors are {"error": one sentence}.'
 )
 
 
@@ -67,7 +67,7 @@ class CoordinatorApp:
         return key
 
     async def shuffler(self, request: Request) -> str:
-        """Check the shuffler's signature; what can be refused without the body is, for anybody may send a large one."""
+        """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
         key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
         if key is None or not SIGNATURE.fullmatch(given):
@@ -132,7 +132,7 @@ class CoordinatorApp:
         return Response(reply, media_type="application/json")
 
     async def count(self, path: Mapping[str, str], token: str, report: bytes) -> bool:
-        """Count a report; False if it was counted before."""
+        """Count a report; return False if it was counted before."""
         place = require_text("study", path["study"]), require_phase(path["phase"])
         new = accepted(await self.uploads.put(inbox.Upload(place, token, report), len(report)))
         if new:
@@ -141,14 +141,14 @@ class CoordinatorApp:
         return new
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
-        """Return the most numbers that a report of any phase of the study has, 0 if there is no such study."""
+        """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
         study = require_text("study", path["study"])
         snapshot = self.coordinator.snapshots.known(study)
         if snapshot is None or again:
             try:
                 snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
             except Refusal:
-                return 0  # the upload itself will be refused for it
+                return 0  # the upload itself will be refused
         plans = [phase.plan for phase in (*snapshot.closed, snapshot.current) if phase is not None]
         return max((len(plan.arms) for plan in plans), default=0)
 
@@ -166,7 +166,7 @@ class CoordinatorApp:
         return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
 
     def _problem(self) -> str | None:
-        return None if self.scheduler.alive else "nothing moves the studies on; restart the service"
+        return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
 
     # -- the application
 
@@ -180,7 +180,7 @@ class CoordinatorApp:
                 v1 + "/phases/{phase}/report",
                 "token",
                 ReportUpload(self.count, self.most_numbers),
-                "Upload the report of an invitation; the same again is fine, another one is refused.",
+                "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
                 Report,
@@ -190,7 +190,7 @@ class CoordinatorApp:
                 v1 + "/checkin",
                 "participant",
                 self.check_in,
-                "Whether this participant is invited, and what the device needs then.",
+                "Check whether this participant is invited and, if so, get what the device needs.",
                 {200: replies.CheckIn},
                 (404,),
             ),
@@ -199,7 +199,7 @@ class CoordinatorApp:
                 v1 + "/decision",
                 "anyone",
                 self.decision,
-                "The decision in force.",
+                "Get the decision in force.",
                 {200: replies.CurrentDecision},
                 (404,),
             ),
@@ -208,34 +208,34 @@ class CoordinatorApp:
                 v1 + "/participant",
                 "participant",
                 self.register,
-                "Register; the same key again changes nothing.",
+                "Register as a participant; repeating the request changes nothing.",
                 {201: replies.Registered, 200: replies.Registered},
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
             ),
-            Route("GET", "/", "anyone", self.dashboard, "The dashboard.", {200: None}, media_type="text/html"),
+            Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
-            Route("GET", "/v1/studies", watcher, self.studies, "All studies.", {200: replies.StudyNames}),
+            Route("GET", "/v1/studies", watcher, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
                 "operator",
                 self.create,
-                "Create a study; the same again changes nothing.",
+                "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
                 (404, 409),
                 NewStudy,
                 most_bytes=MOST_STUDY_BYTES,
             ),
-            Route("GET", v1, "operator", self.status, "How far a study is.", {200: replies.Status}, (404,)),
-            Route("GET", v1 + "/log", "operator", self.log, "Its log.", {200: replies.Log}, (404,)),
-            Route("GET", v1 + "/watch", watcher, self.watch, "What the dashboard draws.", {200: replies.Watch}, (404,)),
+            Route("GET", v1, "operator", self.status, "Get how far a study is.", {200: replies.Status}, (404,)),
+            Route("GET", v1 + "/log", "operator", self.log, "Get a study's log.", {200: replies.Log}, (404,)),
+            Route("GET", v1 + "/watch", watcher, self.watch, "Get the dashboard's data.", {200: replies.Watch}, (404,)),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",
                 "operator",
                 self.play,
-                "Report the rounds that were played; the same key again changes nothing.",
+                "Report rounds that were played; repeating a key changes nothing.",
                 {200: replies.RoundsCounted},
                 (404, 409),
                 Rounds,
@@ -245,7 +245,7 @@ class CoordinatorApp:
                 "/v1/batches/{batch}/total",
                 "shuffler",
                 self.total,
-                "Take the total of a whole batch.",
+                "Deliver the total of a whole batch.",
                 {201: replies.Taken, 200: replies.Taken},
                 (404, 409, 410),
                 Total,

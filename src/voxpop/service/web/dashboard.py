@@ -1,4 +1,4 @@
-"""The dashboard: one page that loads nothing from elsewhere, and the data it draws."""
+"""The dashboard: one page that loads nothing from other sites, and the data it shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from voxpop.report.summary import describe
 from voxpop.service.study.coordinator import Coordinator
 
-# Style and script are in the page, and it talks to its own coordinator only.
+# Style and script are part of the page, which contacts only its own coordinator.
 PAGE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' "
@@ -22,7 +22,7 @@ PAGE_HEADERS = {
 
 
 def dashboard_data(coordinator: Coordinator, study: str) -> dict[str, Any]:
-    """Collect what there is to see of a study: what follows from its log, and how far the current phase is."""
+    """Collect what the dashboard shows of a study: what follows from its log, and how far the current phase is."""
     snapshot = coordinator.snapshots.current(study)
     state, problem = snapshot.state, snapshot.definition.problem
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0

@@ -1,4 +1,4 @@
-"""Errors as replies: whatever goes wrong in a request becomes a refusal, and a refusal is {"error": one sentence}."""
+"""Errors as replies: every error in a request becomes a refusal, and a refusal is {"error": one sentence}."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNROUTED = {404: "there is nothing at this address", 405: "this address does not
 
 
 def refusal_of(error: Exception, route: str) -> Refusal:
-    """Turn an error into what the caller is told; log it if the caller is not to blame."""
+    """Turn an error into the refusal that the caller gets; log it if the caller is not to blame."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, InputError):
@@ -29,7 +29,7 @@ def refusal_of(error: Exception, route: str) -> Refusal:
 
 
 def error_reply(error: Exception, route: str, unread: bool) -> Response:
-    """Make the reply to a request that failed; `unread` says that a part of its body was not received."""
+    """Make the reply to a request that failed; `unread` means that part of its body was not received."""
     refusal = refusal_of(error, route)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if refusal.retry_after is not None:
@@ -37,5 +37,5 @@ def error_reply(error: Exception, route: str, unread: bool) -> Response:
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (413, 503) and unread:
-        headers["connection"] = "close"  # nobody wants the rest
+        headers["connection"] = "close"  # the rest of the body is not wanted
     return JSONResponse({"error": refusal.sentence}, refusal.status, headers)

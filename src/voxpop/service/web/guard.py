@@ -1,4 +1,4 @@
-"""What stands before every route: the rate limit, limits on bodies, one sentence for every error, and telemetry."""
+"""The guard around all routes: the rate limit, limits on bodies, one sentence for every error, and telemetry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.telemetry import Telemetry
 
-UNLIMITED = ("/healthz", "/readyz")  # by the rate limit
+UNLIMITED = ("/healthz", "/readyz")  # exempt from the rate limit
 
 
 class Guard:
@@ -28,7 +28,7 @@ class Guard:
             await self._router(scope, receive, send)
             return
         start, status = time.perf_counter(), 0
-        scope["app"] = self  # so Starlette raises what is wrong with an address instead of answering it itself
+        scope["app"] = self  # so that Starlette raises an exception for an unknown address instead of answering itself
         caller = scope["client"][0] if scope.get("client") else ""
         body = TimedBody(self._held, caller, receive)
 
@@ -42,12 +42,12 @@ class Guard:
             self._admit(caller, scope["path"])
             try:
                 await self._router(scope, body.receive, observed)
-            except HTTPException:  # there is no route, so nothing has looked at the length of the body
+            except HTTPException:  # there is no route, so nothing has checked the body's length
                 require_short(scope, self._most_bytes)
                 raise
         except Exception as error:
             reply = error_reply(error, _pattern(scope), body.is_unread(scope))
-            if status == 0:  # otherwise it is too late for another answer
+            if status == 0:  # otherwise a reply has already begun
                 await reply(scope, receive, observed)
         finally:
             body.close()
@@ -60,5 +60,5 @@ class Guard:
 
 
 def _pattern(scope: Scope) -> str:
-    """Return the pattern of the route that answers: what a caller wrote into an address stays out of logs."""
+    """Return the pattern of the route, so that what callers put into an address stays out of the logs."""
     return getattr(scope.get("endpoint"), "path", "unknown")

@@ -1,4 +1,4 @@
-"""Closes connections that send no request in time: uvicorn itself waits without end for the rest of one."""
+"""A time limit on the head of a request: uvicorn itself would wait indefinitely for the rest of it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEAD_SECONDS = 15.0  # from the first sign of a request to the end of its headers
-MOST_CONNECTIONS = 4000  # beyond, the answer is 503
+MOST_CONNECTIONS = 4000  # further ones are answered with 503
 
 _Protocol: Any = AutoHTTPProtocol
 
 
 class HeadTimeoutProtocol(_Protocol):  # type: ignore[misc]
-    """uvicorn's protocol with a time limit on the head of every request; the guard limits the time of its body."""
+    """uvicorn's protocol with a time limit on the head of every request; the guard has one for the body."""
 
     _head_timer: asyncio.TimerHandle | None = None
 

@@ -15,23 +15,23 @@ from voxpop.service.web.routes import PATH_PARAMETERS, Role, Route
 SIGNATURE = {"type": "apiKey", "in": "header", "name": "X-Voxpop-Signature"}
 SECURITY_SCHEMES: dict[Role, dict[str, Any]] = {
     "operator": {"type": "http", "scheme": "bearer", "description": "An operator's key."},
-    "participant": {"type": "http", "scheme": "bearer", "description": "The key that a device made for itself."},
+    "participant": {"type": "http", "scheme": "bearer", "description": "The key that a device has made for itself."},
     "token": {"type": "http", "scheme": "bearer", "description": "The token of one invitation."},
-    "shuffler": {**SIGNATURE, "description": "The shuffler's HMAC."},
-    "coordinator": {**SIGNATURE, "description": "The coordinator's HMAC."},
+    "shuffler": {**SIGNATURE, "description": "The shuffler's HMAC signature."},
+    "coordinator": {**SIGNATURE, "description": "The coordinator's HMAC signature."},
 }
 REFUSALS = {
     400: "The body is not JSON.",
-    401: "No key or token, or a wrong one.",
-    403: "The key or token is not for this.",
-    404: "There is no such thing.",
+    401: "The key or token is missing or wrong.",
+    403: "The key or token is not valid for this.",
+    404: "There is nothing under this name.",
     409: "It contradicts what is known; nothing was changed.",
     410: "Too late; nothing was counted.",
     413: "The body is too large.",
     415: "The body is not application/json.",
     422: "The body is JSON, but not what is expected.",
     429: "Too many requests from this address.",
-    503: "Not able to answer now; try again.",
+    503: "The service cannot answer now; try again.",
 }
 Schemas = dict[type[BaseModel], dict[str, Any]]  # a reference for each model
 

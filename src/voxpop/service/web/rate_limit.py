@@ -1,4 +1,4 @@
-"""The rate limit: a token bucket for every caller."""
+"""The rate limit: one token bucket per caller."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST_CALLERS = 100_000  # remembered at the same time; the one that was quiet the longest is forgotten first
+MOST_CALLERS = 100_000  # remembered at the same time; the one silent for longest is forgotten first
 
 
 @dataclass
 class RateLimit:
-    """Lets every caller make `rate` requests a second, and `burst` at once; a rate of 0 is no limit."""
+    """Allows every caller `rate` requests per second and `burst` at once; a rate of 0 means no limit."""
 
     rate: float
     burst: float
     clock: Callable[[], float] = time.monotonic
-    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)  # level, and when it was so
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)  # level, and its time
 
     def take(self, caller: str) -> float:
-        """Take a token from the caller's bucket: return 0, or the seconds to wait if there is none."""
+        """Take a token from the caller's bucket and return 0; if there is none, return the seconds to wait."""
         if self.rate <= 0:
             return 0.0
         now = self.clock()

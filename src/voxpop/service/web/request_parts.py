@@ -19,7 +19,7 @@ PHASE = re.compile(r"[1-9][0-9]{0,2}|1000")
 
 
 async def anyone(request: Request) -> str:
-    """Check the role `anyone`: everybody has it."""
+    """Check the role `anyone`, which everybody has."""
     return ""
 
 
@@ -29,7 +29,7 @@ async def bearer(request: Request) -> str:
 
 
 def bearer_key(header: str) -> str:
-    """Return the key in the text of an Authorization header."""
+    """Return the key from an Authorization header."""
     kind, _, key = header.partition(" ")
     if kind.lower() != "bearer" or not KEY.fullmatch(key):
         raise Refusal(401, "this needs a key; send it as: Authorization: Bearer KEY")
@@ -37,7 +37,7 @@ def bearer_key(header: str) -> str:
 
 
 def require_json(content_type: str) -> None:
-    """Refuse a body of another content type than JSON."""
+    """Refuse a body whose content type is not JSON."""
     if content_type != "application/json" and content_type.split(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "the body must be JSON; send it with the content type application/json")
 
@@ -58,19 +58,19 @@ async def read_body(request: Request, model: type[Model]) -> Model:
 
 
 def path_text(request: Request, name: str) -> str:
-    """Return a parameter of the path, or refuse one that is not written as it must be."""
+    """Return a parameter of the path; refuse one that does not match its pattern."""
     return require_text(name, str(request.path_params[name]))
 
 
 def require_text(name: str, value: str) -> str:
-    """Refuse the value of a path parameter that is not written as it must be."""
+    """Return the value of a path parameter; refuse one that does not match its pattern."""
     if not re.fullmatch(PATH_PARAMETERS[name]["pattern"], value):
         raise Refusal(404, f"there is no such {name}; check the address")
     return value
 
 
 def require_phase(value: str) -> int:
-    """Return the number of a phase, or refuse what is none."""
+    """Return the number of a phase; refuse anything else."""
     if not PHASE.fullmatch(value):
         raise Refusal(404, "there is no such phase; phases are numbered from 1")
     return int(value)

@@ -1,4 +1,4 @@
-"""From declared routes to a router: every endpoint checks the length of the body and the role before its handler."""
+"""The router made from declared routes: every endpoint checks the body's length and the role before its handler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from voxpop.service.web.upload import UploadEndpoint
 
 
 class Endpoint:
-    """The ASGI application of one route; whoever does not have its role does not reach its handler."""
+    """The ASGI application of one route; only callers with the route's role reach its handler."""
 
     def __init__(self, route: Route, handler: Handler, check: RoleCheck, most_bytes: int) -> None:
         self.path, self._handler, self._check, self._most_bytes = route.path, handler, check, most_bytes
@@ -36,14 +36,14 @@ class Endpoint:
 def make_router(
     routes: list[Route], checks: Mapping[Role, RoleCheck], most_bytes: int, lifespan: Lifespan[Any]
 ) -> routing.Router:
-    """Make the router of these routes; bodies may have `most_bytes` where a route does not say otherwise."""
+    """Make a router for these routes; bodies are limited to `most_bytes` unless a route sets its own limit."""
     made = [_made(route, checks, most_bytes if route.most_bytes is None else route.most_bytes) for route in routes]
-    # An address has one spelling only: signatures and metrics are about it.
+    # Every address has exactly one spelling, because signatures and metrics depend on it.
     return routing.Router(made, redirect_slashes=False, lifespan=lifespan)
 
 
 class _ExactRoute(routing.Route):
-    """A route of one method and one spelling: Starlette adds HEAD to GET, and lets an address end in a newline."""
+    """A route with one method and one spelling; Starlette's also takes HEAD, and addresses that end in a newline."""
 
     def __init__(self, path: str, endpoint: ASGIApp, method: str) -> None:
         super().__init__(path, endpoint, methods=[method])

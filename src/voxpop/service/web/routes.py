@@ -1,4 +1,4 @@
-"""How a route is declared: its address, who may call it, what it takes and what it replies, in one place."""
+"""The declaration of a route: its address, who may call it, what it takes and what it replies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 Role = Literal["anyone", "operator", "participant", "token", "shuffler", "coordinator"]
-RoleCheck = Callable[[Request], Awaitable[str]]  # returns the key or token of a caller that has the role, or refuses
+RoleCheck = Callable[[Request], Awaitable[str]]  # returns the key or token of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
-PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # a JSON schema for each
+PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
     "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
@@ -24,18 +24,18 @@ PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # a JSON schema for each
 
 @dataclass(frozen=True)
 class ReportUpload:
-    """What the upload route needs in place of a handler: see `UploadEndpoint`."""
+    """What an upload route has instead of a handler; see `UploadEndpoint`."""
 
     count: Callable[[Mapping[str, str], str, bytes], Awaitable[bool]]
-    """Store a report, given the parameters of the path, the token and the numbers; False if it was counted before."""
+    """Count a report, given the path parameters, the token and the numbers; return False if it was counted before."""
 
     most_numbers: Callable[[Mapping[str, str], bool], Awaitable[int]]
-    """Return the most numbers that a report sent to this path may have; True asks to look at the database again."""
+    """Return how many numbers a report to this path may have at most; with True, read the database again."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """One operation: the role is checked before the handler runs, and all of it is in the OpenAPI document."""
+    """One operation: its role is checked before the handler runs, and the OpenAPI document describes it."""
 
     method: str
     path: str
@@ -45,6 +45,6 @@ class Route:
     replies: Mapping[int, type[BaseModel] | None]  # by status; None: the reply is not JSON
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
     body: type[BaseModel] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)  # optional ones, and what they are for
-    most_bytes: int | None = None  # of the body; None: as many as the service allows
+    headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
+    most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"

@@ -36,8 +36,8 @@ from voxpop.service.web.upload import most_bytes_of
 from voxpop.stores.schema import batches
 
 DESCRIPTION = (
-    "A shuffler takes encoded reports, waits for a whole batch, and forwards how many ones each coordinate has. Every "
-    'operation says in x-voxpop-role who may call it. Errors are {"error": one sentence}.'
+    "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. The "
+    'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
 )
 RETRY = 1.0  # seconds between attempts to forward
 
@@ -82,7 +82,7 @@ class ShufflerApp:
         return JSONResponse({"status": "counted" if new else "counted before"}, 201 if new else 200)
 
     async def _coordinates_of(self, batch: str) -> int:
-        """Return the numbers that a report of this batch has, 0 if there is no such batch."""
+        """Return how many numbers a report of this batch has; 0 if there is no such batch."""
         if batch not in self._coordinates:
             wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
 
@@ -92,19 +92,19 @@ class ShufflerApp:
 
             found = await run_in_threadpool(query)
             if found is None:
-                return 0  # the upload itself will be refused for it
+                return 0  # the upload itself will be refused
             self._coordinates[batch] = found
         return self._coordinates[batch]
 
     async def forward(self) -> None:
-        """Forward totals until they are taken; runs as long as the service."""
+        """Forward totals until the coordinator takes them, for as long as the service runs."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._counted.wait(), RETRY)
             self._counted.clear()
             try:
                 await run_in_threadpool(self._forward)
-            except Exception as error:  # the coordinator is away: it will be back
+            except Exception as error:  # for instance, the coordinator is down: try again
                 logs.fault("forward", error)
                 await asyncio.sleep(RETRY)
 
@@ -112,7 +112,7 @@ class ShufflerApp:
         self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
             answer = signed_http.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
-            if answer.status_code in (200, 201, 410):  # 410: released already, or so it seems
+            if answer.status_code in (200, 201, 410):  # 410: presumably released already
                 self.shuffler.taken(batch)
             else:
                 self.shuffler.note("not_taken", status=answer.status_code)
@@ -128,7 +128,7 @@ class ShufflerApp:
                 batch + "/report",
                 "token",
                 self.upload,
-                "Upload the report of an invitation, with the people, coordinates and bits its noise was made for.",
+                "Upload the report for an invitation, with the people, coordinates and bits of its noise.",
                 {201: Receipt, 200: Receipt},
                 (403, 404, 409, 410),
                 ShuffledReport,

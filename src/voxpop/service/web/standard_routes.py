@@ -1,4 +1,4 @@
-"""The routes that both services have: whether the service lives, whether it works, its metrics and its description."""
+"""The routes that both services have: liveness, readiness, metrics and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from voxpop.service.web.routes import Route
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.database import Database
 
-DATABASE_SECONDS = 5.0  # for the database to answer
+DATABASE_SECONDS = 5.0  # that the database has to answer
 
 
 def standard_routes(
@@ -27,7 +27,7 @@ def standard_routes(
     problem: Callable[[], str | None],
     document: Callable[[], dict[str, Any]],
 ) -> list[Route]:
-    """Declare the routes; `problem` says what besides the database keeps the service from working, None if nothing."""
+    """Declare the routes; `problem` returns what else keeps the service from working besides the database, or None."""
 
     async def health(request: Request, _: str) -> Response:
         return JSONResponse({"status": "alive"})
@@ -40,7 +40,7 @@ def standard_routes(
         try:
             await asyncio.wait_for(run_in_threadpool(query), DATABASE_SECONDS)
         except Exception:
-            raise Refusal(503, "the database does not answer; look at it first") from None
+            raise Refusal(503, "the database does not answer; check that it runs") from None
         if (found := problem()) is not None:
             raise Refusal(503, found)
         return JSONResponse({"status": "ready"})
@@ -52,8 +52,8 @@ def standard_routes(
         return JSONResponse(document())
 
     return [
-        Route("GET", "/healthz", "anyone", health, "The process lives.", {200: Alive}),
-        Route("GET", "/readyz", "anyone", ready, "The service can work.", {200: Ready}, (503,)),
-        Route("GET", "/metrics", "anyone", metrics, "Prometheus metrics.", {200: None}, media_type="text/plain"),
-        Route("GET", "/openapi.json", "anyone", openapi, "This description.", {200: OpenAPI}),
+        Route("GET", "/healthz", "anyone", health, "Check that the process is alive.", {200: Alive}),
+        Route("GET", "/readyz", "anyone", ready, "Check that the service is ready for requests.", {200: Ready}, (503,)),
+        Route("GET", "/metrics", "anyone", metrics, "Get Prometheus metrics.", {200: None}, media_type="text/plain"),
+        Route("GET", "/openapi.json", "anyone", openapi, "Get this document.", {200: OpenAPI}),
     ]

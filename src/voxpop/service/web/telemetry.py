@@ -1,4 +1,4 @@
-"""What a service counts and logs about its requests; no label says anything about a study or a person."""
+"""Metrics and logs of a service's requests; no label reveals anything about a study or a person."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Telemetry:
             "voxpop_request_seconds", "Time to answer", ("route",), buckets=SECONDS, registry=self.registry
         )
         self.reports = Counter("voxpop_reports", "Reports counted", registry=self.registry)
-        self.events = Counter("voxpop_events", "What moved studies on", ("kind",), registry=self.registry)
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking labels up is slow
+        self.events = Counter("voxpop_events", "Events of studies", ("kind",), registry=self.registry)
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
         self._log = structlog.get_logger().bind()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count and log a request. `route` is the route's pattern: an address may hold what must not be logged."""
+        """Count and log a request. `route` is the pattern of the route, because an address may contain secrets."""
         method = method if method in METHODS else "other"
         key = method, route, status
         if key not in self._known:

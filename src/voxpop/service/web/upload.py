@@ -1,4 +1,4 @@
-"""The endpoint for reports, without the comforts of a framework, which would cost more than the work on this route."""
+"""The endpoint for reports, written in plain ASGI: a framework would cost more than the work of this route."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from voxpop.service.web.body_limits import announced_length
 from voxpop.service.web.request_parts import bearer_key, require_json
 from voxpop.service.web.routes import ReportUpload
 
-NUMBER_BYTES = 32  # that a number of a report may take as JSON
+NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
 OTHER_BYTES = 1024  # for everything around the numbers
 
 
 class UploadEndpoint:
-    """The ASGI application of an upload route; refusals are raised for the guard to answer."""
+    """The ASGI application of an upload route; it raises refusals, which the guard answers."""
 
     def __init__(self, path: str, upload: ReportUpload, most_bytes: int) -> None:
         self.path, self._upload, self._most_bytes = path, upload, most_bytes
@@ -38,12 +38,12 @@ class UploadEndpoint:
         await send(body)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """Read the body if it can be a report: nothing longer is read to its end, or decoded."""
+        """Read a body that is short enough to be a report; a longer one is neither read to its end nor decoded."""
         limit = await self._limit(scope, False)
         length = announced_length(scope)
         parts, seen = [], 0
         while True:
-            if max(seen, length) > limit:  # another coordinator may have opened a phase a moment ago
+            if max(seen, length) > limit:  # another coordinator may just have opened a phase
                 limit = await self._limit(scope, True)
                 if max(seen, length) > limit:
                     raise too_large(limit)
@@ -60,7 +60,7 @@ class UploadEndpoint:
 
 
 def most_bytes_of(numbers: int) -> int:
-    """Return how long the body of a report with this many numbers may be."""
+    """Compute how many bytes the body of a report with this many numbers may have."""
     return NUMBER_BYTES * numbers + OTHER_BYTES
 
 

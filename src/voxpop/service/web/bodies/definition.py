@@ -81,8 +81,8 @@ Kernel = Annotated[
 class Problem(Body):
     """What is known before the first question is asked."""
 
-    points: Matrix = Field(description="An action a row, in the coordinates of the kernel.")
-    labels: list[dict[str, Any]] | None = Field(description="What people call each action.")
+    points: Matrix = Field(description="One row per action, in the coordinates of the kernel.")
+    labels: list[dict[str, Any]] | None = Field(description="The parameters of each action, by name.")
     kernel: Kernel
     noise_std: Positive
     bias_std: Positive
@@ -107,23 +107,23 @@ class Policy(Body):
 
 
 class NoPrivacyModel(Body):
-    """People trust the operator with their averages."""
+    """No privacy: people trust the operator with their averages."""
 
     model: Literal["none"]
 
 
 class PrivacyModel(Body):
-    """What everybody is promised, and whom they need to trust for it."""
+    """The privacy promised to everybody, and whom they need to trust for it."""
 
     model: TrustModel
     epsilon: Positive
     delta: Positive = Private.delta
     calibration: Literal["exact", "paper"] = "exact"
-    floor: Count | None = Field(Private.floor, description="The least number of people a phase.")
+    floor: Count | None = Field(Private.floor, description="The least number of people per phase.")
 
 
 class StudyDefinition(Body):
-    """Everything a study is made of; `voxpop study create` makes it from a study file."""
+    """Everything that defines a study; `voxpop study create` makes it from a study file."""
 
     problem: Problem
     policy: Policy

@@ -1,4 +1,4 @@
-"""The phases of a study: what devices are told of one, and what the log keeps of it."""
+"""The phases of a study: what devices are told about one, and what the log keeps of it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Plan(Body):
 
     phase: int = Field(ge=1)
     arms: list[Count] = Field(description="The actions that are played, by index.")
-    pulls: list[Count] = Field(description="For how many rounds each is played.")
+    pulls: list[Count] = Field(description="The number of rounds for which each is played.")
     people: Count
-    reference: Count = Field(description="The action with which every other is compared.")
+    reference: Count = Field(description="The action with which all others are compared.")
     reports: Literal["averages", "rounds"]
 
 
@@ -35,7 +35,7 @@ class LedgerEntry(Body):
 
 
 class Ball(Body):
-    """What answers are clipped to: |z| <= radius, where root z = answers - centre."""
+    """The ball to which answers are clipped: |z| <= radius, where root z = answers - centre."""
 
     metric: str
     centre: Numbers
@@ -50,7 +50,7 @@ class Encoding(Body):
     levels: int = Field(ge=1, description="g")
     trials: int = Field(ge=1, description="b")
     chance: float = Field(gt=0, lt=1, description="p")
-    people: int = Field(ge=1, description="The people for whom the noise is enough.")
+    people: int = Field(ge=1, description="The number of people for which the noise is sufficient.")
 
 
 class PlainRelease(Body):
@@ -86,7 +86,7 @@ Release = Annotated[PlainRelease | AdditiveRelease | ShuffledRelease, Field(disc
 
 
 class DevicePhase(Body):
-    """What a device needs to know of a phase to make its report."""
+    """What a device needs to know about a phase to make its report."""
 
     phase: int = Field(ge=1)
     arms: list[Count]
@@ -96,7 +96,7 @@ class DevicePhase(Body):
 
 
 class Feedback(Body):
-    """The average of everybody who answered, and what privacy did to it."""
+    """The average over everybody who answered, and what privacy did to it."""
 
     mean: Numbers
     count: Count

@@ -17,13 +17,13 @@ class Error(Body):
 
 
 class Alive(Body):
-    """The process lives."""
+    """The process is alive."""
 
     status: Literal["alive"]
 
 
 class Ready(Body):
-    """The service can work."""
+    """The service is ready for requests."""
 
     status: Literal["ready"]
 
@@ -70,8 +70,8 @@ class Status(Body):
     study: str
     stage: Stage
     phase: Count
-    rounds: Count = Field(description="Of the phase.")
-    played: Count = Field(description="Of these rounds.")
+    rounds: Count = Field(description="Rounds of the phase.")
+    played: Count = Field(description="Rounds of the phase that have been played.")
     people: Count = Field(description="People whose reports the phase needs.")
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
@@ -120,7 +120,7 @@ class LedgerTotals(Body):
 
 
 class Watch(Body):
-    """What the dashboard draws."""
+    """The data of the dashboard."""
 
     status: Status
     reward: str
@@ -142,7 +142,7 @@ class CurrentDecision(Body):
     stage: Stage
     index: Count
     decision: Decision
-    rounds: Count = Field(description="For how many more rounds it is in force.")
+    rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
 class RoundsCounted(Body):
@@ -169,11 +169,11 @@ class Invitation(Body):
 
 
 class Waiting(Body):
-    """The participant is not invited now, and may be later."""
+    """The participant is not invited now but may be later."""
 
     invited: Literal[False]
     status: Literal["waiting"]
-    participations: Count = Field(description="How often the participant took part.")
+    participations: Count = Field(description="How often the participant has taken part.")
 
 
 class NotNeeded(Body):
@@ -184,7 +184,7 @@ class NotNeeded(Body):
 
 
 class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
-    """Whether the participant is invited, and what the device needs then."""
+    """Whether the participant is invited and, if so, what the device needs."""
 
 
 class Receipt(Body):
@@ -204,4 +204,4 @@ class BatchProgress(Body):
 
     count: Count = Field(description="Reports so far.")
     withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
-    answered: list[Hash] = Field(description="Of the overdue tokens, those that had answered.")
+    answered: list[Hash] = Field(description="Of the overdue tokens, those that have answered.")

@@ -12,7 +12,7 @@ from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.web.bodies.base import Body, Hash, Numbers
 from voxpop.service.web.bodies.definition import StudyDefinition
 
-MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of what coordinator and shuffler send each other
+MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
 
 People = Annotated[int, Field(ge=1, le=10**7)]
 Coordinates = Annotated[int, Field(ge=1, le=100_000)]
@@ -20,7 +20,7 @@ Bits = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class _DocumentedAs:
-    """Describes a field by a model that does not validate it: `Definition.of` does, in the command line's words."""
+    """Documents a field with a model that does not validate it; `Definition.of` does, as for the command line."""
 
     def __init__(self, model: type[Body]) -> None:
         self._model = model
