@@ -19,12 +19,13 @@ from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import new_key
+from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.study import participants
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
-from voxpop.service.study.inbox import Upload, Verdict, store
+from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
 from voxpop.stores.migrate import open_store
 

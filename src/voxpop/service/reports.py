@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import Array, InputError
+from voxpop.service.keys import same
 from voxpop.service.refusals import Refusal
 
 NUMBERS = {int, float}  # not bool, although it is a subclass of int
+FORWARDED = b""  # the digest of a report that was counted and whose own digest is erased
+
+Verdict = bool | Refusal  # True: counted now; False: counted before
 
 
 def decode(body: bytes) -> bytes:
@@ -55,3 +59,23 @@ def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: 
 def matrix(bodies: Sequence[bytes], arms: int) -> Array:
     """Decode stored reports to numbers, (people, arms)."""
     return np.frombuffer(b"".join(bodies), dtype="<f8").reshape(-1, arms)
+
+
+def judge(
+    place: str, belongs: bool, known: bytes | None, digest: bytes, over: bool, problem: Refusal | None
+) -> Verdict:
+    """Decide on a report whose token is known, given the digest that was counted under it before, if any."""
+    if not belongs:
+        return Refusal(403, f"this token is for another {place}; upload to the address from the check-in")
+    if known == FORWARDED or (known is not None and same(known, digest)):
+        return False
+    if known is not None:
+        return Refusal(409, "another report was counted under this token; it stays as it is")
+    if over:
+        return Refusal(410, "this invitation is over; the report came too late and was not counted")
+    return True if problem is None else problem
+
+
+def unknown_token() -> Refusal:
+    """Make the refusal for a token that belongs to no invitation."""
+    return Refusal(401, "this token is not known; check in to get the right one")

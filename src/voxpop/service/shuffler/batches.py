@@ -20,13 +20,12 @@ import sqlalchemy as sa
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import check, matrix
+from voxpop.service.reports import Verdict, check, judge, matrix, unknown_token
 from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000
 LEAST_BATCH = 2  # people: the total of a single report would be that report
-Verdict = bool | Refusal  # True: counted now; False: counted before
 
 
 class BatchStage(StrEnum):
@@ -95,9 +94,7 @@ class Shuffler:
 
     def store(self, uploads: list[EncodedReport]) -> list[Verdict]:
         """Store the valid reports and seal the batches that are whole, in one transaction; return the verdicts."""
-        verdicts: list[Verdict] = [Refusal(401, "this token is not known; check in to get the right one")] * len(
-            uploads
-        )
+        verdicts: list[Verdict] = [unknown_token()] * len(uploads)
         groups: dict[str, list[int]] = defaultdict(list)
         for index, upload in enumerate(uploads):
             groups[upload.batch].append(index)
@@ -124,7 +121,7 @@ class Shuffler:
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
             digest = digest_of(upload.token, upload.body)
-            verdict = _judge(batch, known.get(hashed), hashed, digest, new, room > 0, problems.get(index))
+            verdict = _judge(batch, known.get(hashed), hashed, digest, new.get(hashed), room > 0, problems.get(index))
             verdicts.append(verdict)
             if verdict is True:
                 new[hashed] = (upload.body, digest)
@@ -199,22 +196,12 @@ def _judge(
     row: Any,
     hashed: bytes,
     digest: bytes,
-    new: dict[bytes, tuple[bytes, bytes]],
+    new: tuple[bytes, bytes] | None,
     room: bool,
     problem: Refusal | None,
 ) -> Verdict:
-    """Decide on one report, given what is stored and the reports just before it."""
+    """Decide on one report, given what is stored and what was accepted under its token just before."""
     if row is None or not same(row.token_hash, hashed):
-        return Refusal(401, "this token is not known; check in to get the right one")
-    if row.batch != batch.id:
-        return Refusal(403, "this token is for another batch; upload to the address from the check-in")
-    known = new[hashed][1] if hashed in new else row.digest
-    if known == b"":  # forwarded: a report was counted under this token, and its digest is erased
-        return False
-    if known is not None:
-        if same(known, digest):
-            return False
-        return Refusal(409, "another report was counted under this token; it stays as it is")
-    if row.withdrawn or not room:
-        return Refusal(410, "this invitation is over; the report came too late and was not counted")
-    return problem if problem is not None else True
+        return unknown_token()
+    known = row.digest if new is None else new[1]
+    return judge("batch", row.batch == batch.id, known, digest, row.withdrawn or not room, problem)

@@ -14,7 +14,7 @@ from psycopg.rows import namedtuple_row
 
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import check
+from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
 from voxpop.stores.schema import studies
@@ -28,8 +28,6 @@ class Upload:
     token: str
     body: bytes  # the numbers of the report, eight bytes each
 
-
-Verdict = bool | Refusal  # True: counted now; False: counted before
 
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
@@ -74,7 +72,8 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
         digest = digest_of(upload.token, upload.body)
-        verdict = _judge(upload, hashed, digest, row, new, stages, problem)
+        before = None if row is None else new.get(row.id)
+        verdict = _judge(upload, hashed, digest, row, before, stages.get(upload.place[0]), problem)
         verdicts.append(verdict)
         if verdict is True:
             new[row.id] = (upload, digest)
@@ -106,24 +105,17 @@ def _judge(
     hashed: bytes,
     digest: bytes,
     row: Any,
-    new: dict[int, tuple[Upload, bytes]],
-    stages: dict[str, Any],
+    new: tuple[Upload, bytes] | None,
+    stage: Any,
     problem: Refusal | None,
 ) -> Verdict:
-    """Decide on one upload, given what is stored and the uploads just before it."""
+    """Decide on one upload, given what is stored and what was accepted under its token just before."""
     if row is None or not same(row.token_hash, hashed):
-        return Refusal(401, "this token is not known; check in to get the right one")
-    if (row.study, row.phase) != upload.place:
-        return Refusal(403, "this token is for another study or phase; upload to the address from the check-in")
-    known = new[row.id][1] if row.id in new else row.digest
-    if known is not None:
-        if same(known, digest):
-            return False
-        return Refusal(409, "another report was counted under this token; it stays as it is")
-    stage = stages[row.study]
-    if row.expired or stage.phase != row.phase or stage.stage != Stage.COLLECTING:
-        return Refusal(410, "this invitation is over; the report came too late and was not counted")
-    return problem if problem is not None else True
+        return unknown_token()
+    belongs = (row.study, row.phase) == upload.place
+    over = belongs and (row.expired or stage.phase != row.phase or stage.stage != Stage.COLLECTING)
+    known = row.digest if new is None else new[1]
+    return judge("study or phase", belongs, known, digest, over, problem)
 
 
 def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, accepted
+from voxpop.service.reports import Verdict
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
@@ -55,7 +56,7 @@ class CoordinatorApp:
         self.check_ins: GroupWriter[tuple[str, str], str | Refusal] = GroupWriter(
             partial(participants.check_in, coordinator.context)
         )
-        self.uploads: GroupWriter[inbox.Upload, inbox.Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
+        self.uploads: GroupWriter[inbox.Upload, Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
 
     # -- roles
 

@@ -20,8 +20,9 @@ from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, signed
 from voxpop.service.refusals import Refusal, accepted, too_large
+from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
-from voxpop.service.shuffler.batches import EncodedReport, Shuffler, Verdict
+from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.web.bodies.replies import BatchProgress, Receipt
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, ShuffledReport
 from voxpop.service.web.guard import Guard
