@@ -230,4 +230,4 @@ def test_the_light_study_is_made_from_a_folder_of_readings(main: Main, tmp_path:
         assert (done.code, done.err) == (0, "")
     runs = entries(tmp_path / "out")
     assert {run["trial"].get("data") for run in runs} == {None, str(folder.resolve())}
-    assert len({run["record"]["regret"] for run in runs}) == len(runs) == 8  # other readings, other runs
+    assert len({run["summary"]["regret"] for run in runs}) == len(runs) == 8  # other readings, other runs
