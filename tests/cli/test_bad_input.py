@@ -149,7 +149,7 @@ def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) ->
     said = memory.statement(10**6)
     assert said == (
         "1,000,000 actions: at most 8 MB of memory for each batch of a phase; "
-        "the limit of 4 GB holds at least 500 of them"
+        "the limit of 4 GB holds at least 500 batches"
     )
     done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])
     assert done.exit_code == 0

@@ -150,7 +150,7 @@ class OnePersonARound:
 
 def test_a_policy_that_asks_one_person_a_round_cannot_be_private() -> None:
     scenario = make_scenario("synthetic", Options(size=10, horizon=100))
-    with pytest.raises(InputError, match="'one-by-one' asks one person a round"):
+    with pytest.raises(InputError, match="'one-by-one' asks one person per round"):
         simulate(scenario, OnePersonARound(), 0, Private("central", 5.0))
 
 
@@ -179,7 +179,7 @@ def test_unusable_options_are_one_line_and_exit_2(main: Main, options: str, said
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [("--privacy none", "unknown privacy model 'none'"), ("--trials 5", "trials must be"), ("--epsilon -1", "got -1")],
+    [("--privacy none", "unknown trust model 'none'"), ("--trials 5", "trials must be"), ("--epsilon -1", "got -1")],
 )
 def test_an_unusable_audit_is_one_line_and_exit_2(main: Main, options: str, said: str) -> None:
     done = main("audit", *options.split())

@@ -122,8 +122,8 @@ def test_scale_puts_a_named_decision_where_the_grid_puts_it() -> None:
         ({"price": 9.0, "rate": 1.0, "k": 0, "colour": "red"}, "price: value must be .* at most 3, got 9"),
         ({"price": 2.0, "rate": 1.0, "k": 0.5, "colour": "red"}, "k: value must be a whole number.* got 0.5"),
         ({"price": 2.0, "rate": 1.0, "k": 0, "colour": "green"}, "colour: 'green' is not one of"),
-        ({"price": 2.0, "rate": 1.0, "k": 0}, "names exactly"),
-        ({"price": 2.0, "rate": 1.0, "k": 0, "colour": "red", "size": 1}, "names exactly .* 'size'"),
+        ({"price": 2.0, "rate": 1.0, "k": 0}, "must name exactly"),
+        ({"price": 2.0, "rate": 1.0, "k": 0, "colour": "red", "size": 1}, "must name exactly .* 'size'"),
     ],
 )
 def test_a_decision_outside_the_space_is_refused_by_name(label: dict[str, Any], message: str) -> None:

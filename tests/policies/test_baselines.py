@@ -189,7 +189,7 @@ def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observat
 @pytest.mark.parametrize("name", ["gp-ucb", "mini-gp-opt", "bpe", "bbkb"])
 def test_policies_that_ask_one_person_a_round_cannot_be_private(name: str) -> None:
     scenario = make_scenario("sphere", Options(size=10, horizon=50))
-    with pytest.raises(InputError, match=f"policy '{name}' asks one person a round"):
+    with pytest.raises(InputError, match=f"policy '{name}' asks one person per round"):
         simulate(scenario, make_policy(name), 0, Private("central", 5.0))
 
 

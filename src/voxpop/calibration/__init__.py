@@ -1,4 +1,4 @@
-"""The model's constants from a pilot, by marginal likelihood."""
+"""Estimates of the model's constants from a pilot, by marginal likelihood."""
 
 from voxpop.calibration.fit import Calibration, calibrate
 from voxpop.calibration.pilot import Pilot

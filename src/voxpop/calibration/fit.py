@@ -1,8 +1,8 @@
-"""The model's constants from a pilot: a few dozen people, a dozen actions, averages with counts.
+"""Estimates of the model's constants from a pilot: a few dozen people, a dozen actions, averages with counts.
 
 The pilot's averages follow the model of the study itself (`likelihood.py`) with the kernel k = (1 - w) k_l + w, smooth
-plus constant: people often differ in how much they like everything. The length-scales l, v, sigma, tau, w and the prior
-mean m maximise the marginal likelihood.
+plus constant: people often differ in how much they like anything at all. The length-scales l, v, sigma, tau, w and the
+prior mean m maximise the marginal likelihood.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
 }
 LENGTHS = (0.02, 1.0)  # length-scales are sought between these, on the unit cube
 OFFSETS = (1e-3, 1 - 1e-3)  # and the constant's share w between these
-MOST_NUMBERS = 3000  # means of groups that are solved for together
+MOST_NUMBERS = 3000  # the most group means that are solved for together
 STARTS = (0.1, 0.3, 1.0)
 
 
@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def range(self) -> str:
-        """The interval for people."""
+        """The interval as text."""
         wild = self.high - self.low > 1e6 * abs(self.value)
         return "not determined" if wild else f"{self.low:.3g} to {self.high:.3g}"
 
@@ -71,15 +71,15 @@ class Calibration:
 
     @property
     def ridge(self) -> float:
-        """sigma^2 / B^2: what a round tells, against what there is to learn about f.
+        """sigma^2 / B^2: the noise of a round, compared with what there is to learn about f.
 
-        The paper's sigma^2 / v^2 measures it against one person's deviation. Where people differ little, or only by
-        a constant, that would call f known after a handful of actions, long before it is.
+        The paper's sigma^2 / v^2 compares it with one person's deviation. Where people differ little, or only by a
+        constant, f would then count as known after a handful of actions, long before it is.
         """
         return (self.noise_std.value / self.norm_bound.value) ** 2
 
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
-        """The study's problem; the norm bound carries the margin."""
+        """Make the study's problem; the norm bound includes the margin."""
         return Problem(
             decisions,
             self.kernel,
@@ -116,7 +116,7 @@ def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", ma
 
 
 def _axes(space: Space | None, dimension: int) -> dict[str, int]:
-    """The parameters and how many dimensions each takes."""
+    """Return the number of dimensions that each parameter takes."""
     if space is None:
         return {f"x{i + 1}": 1 for i in range(dimension)}
     axes = {name: parameter.width for name, parameter in space.parameters.items()}
@@ -176,13 +176,13 @@ class _Fit:
         return (1 - offset) * smooth + Constant(offset)
 
     def posterior(self) -> Evaluation:
-        """The marginal likelihood at these constants, and f given the pilot."""
+        """Compute the marginal likelihood at these constants, and f given the pilot."""
         bias, noise, tau = np.exp(self.theta[len(self.axes) : -1])
         gram = self.kernel()(self.points, self.points)
         return Evaluation.at(gram, float(bias), float(noise), float(tau), self.groups)
 
     def calibration(self, pilot: Pilot, margin: float) -> Calibration:
-        """The constants with their intervals."""
+        """Return the constants with their intervals."""
         posterior = self.posterior()
         reaches = np.minimum(1.96 * self._errors(), 700.0)
         triples = [self.theta, self.theta - reaches, self.theta + reaches]
@@ -213,7 +213,7 @@ class _Fit:
         )
 
     def _errors(self) -> Array:
-        """Standard errors of theta from the observed information; inf where the likelihood is flat."""
+        """Compute standard errors of theta from the observed information; infinite where the likelihood is flat."""
         size, step = len(self.theta), 1e-3
 
         def value(*moves: tuple[int, float]) -> float:
@@ -243,7 +243,7 @@ class _Fit:
 
 
 def _norm(posterior: Evaluation, margin: float) -> Estimate:
-    """The RKHS norm of f at the pilot's actions: the squared norm has the mean and variance of a quadratic form."""
+    """Estimate the RKHS norm of f at the pilot's actions; its square has the moments of a quadratic form."""
     square = float(posterior.norm_mean @ posterior.norm_mean)
     covariance = posterior.norm_covariance
     expected = square + float(np.trace(covariance))

@@ -7,7 +7,7 @@ that of their scatter around it: with S = v^2 K + sigma^2 W^-1 and U people,
 
     mean ~ N(m 1, tau^2 K + S / U),     scatter ~ Wishart(S, U - 1),
 
-which costs O(actions^3) however many people there are. People with a pattern of their own form a group of one; the
+which costs O(actions^3) for any number of people. People with a pattern of their own form a group of one; the
 means of all groups share f and nothing else.
 """
 
@@ -28,7 +28,7 @@ from voxpop.core.problem import Indices
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The likelihood at one setting; what follows for f is computed when it is asked for."""
+    """The likelihood for given constants; the posterior of f is computed on demand."""
 
     log_likelihood: float
     prior_mean: float  # m, by generalised least squares
@@ -41,7 +41,7 @@ class Evaluation:
 
     @classmethod
     def at(cls, gram: Array, bias: float, noise: float, tau: float, groups: Sequence[Group]) -> Evaluation:
-        """The likelihood for given constants."""
+        """Compute the likelihood for given constants."""
         rows = np.concatenate([group.actions for group in groups])
         y = np.concatenate([group.mean for group in groups])
         covariance = tau**2 * gram[rows[:, None], rows]
@@ -96,7 +96,7 @@ class Evaluation:
 
 
 def _scatter_likelihood(covariance: Array, group: Group) -> float:
-    """The log-likelihood of the deviations of U people from their own mean."""
+    """Compute the log-likelihood of the deviations of U people from their own mean."""
     if group.people == 1:
         return 0.0
     root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
@@ -108,5 +108,5 @@ def _scatter_likelihood(covariance: Array, group: Group) -> float:
 
 
 def _solve(root: Array, right: Array) -> Array:
-    """root^-1 right, for a lower triangular root."""
+    """Compute root^-1 right, for a lower triangular root."""
     return np.asarray(dtrtrs(root, right, lower=1)[0])

@@ -37,7 +37,9 @@ class Pilot:
         counts = require_array("the pilot's counts", self.counts)
         shapes = {np.shape(column) for column in (self.people, self.actions, averages, counts)}
         if len(shapes) > 1 or averages.ndim != 1:
-            raise InputError(f"a pilot's people, actions, averages and counts must be as many, got shapes {shapes}")
+            raise InputError(
+                f"a pilot's people, actions, averages and counts must be equally long, got shapes {shapes}"
+            )
         if len(self.actions) and not (np.min(self.actions) >= 0 and np.max(self.actions) < len(self.decisions)):
             raise InputError(
                 f"the pilot's actions must be numbers from 0 to {len(self.decisions) - 1}, "
@@ -53,9 +55,7 @@ class Pilot:
                     f"a pilot needs at least two {kind}, got {found}; a few dozen people and a dozen actions work well"
                 )
         if np.ptp(averages) == 0:
-            raise InputError(
-                f"every reward in the pilot is {averages[0]:g}; a constant tells nothing to calibrate from"
-            )
+            raise InputError(f"every reward in the pilot is {averages[0]:g}; calibration needs rewards that vary")
         pairs = np.stack([self.people, self.actions])
         if np.unique(pairs, axis=1).shape[1] < pairs.shape[1]:
             raise InputError(
@@ -64,12 +64,12 @@ class Pilot:
 
     @property
     def person_count(self) -> int:
-        """How many people took part."""
+        """The number of people who took part."""
         return len(np.unique(self.people))
 
     @classmethod
     def of_matrix(cls, decisions: Decisions, averages: object, counts: object) -> Pilot:
-        """A pilot in which everybody tried every action: averages (people, actions), counts to match or one number."""
+        """Make a pilot in which everyone tried every action: averages (people, actions), counts alike or one number."""
         matrix = require_array("averages", averages)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
             raise InputError(f"averages must have the shape (people, {len(decisions)}), got {matrix.shape}")
@@ -81,7 +81,7 @@ class Pilot:
         return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
 
     def groups(self) -> list[Group]:
-        """The people by what they tried."""
+        """Group the people by what they tried."""
         patterns: dict[tuple[bytes, bytes], list[Array]] = {}
         shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
         for person in np.unique(self.people):

@@ -62,7 +62,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; what the person can mend is one sentence and exit code 2."""
+    """Run the command line; an error that the user can fix is one sentence and exit code 2."""
     try:
         app()
     except InputError as error:
@@ -74,7 +74,7 @@ def main() -> None:
         )
         sys.exit(2)
     except SystemExit as stop:
-        # Typer leaves quietly when it is interrupted; a command that has more to say leaves by itself.
+        # Typer exits silently when it is interrupted; a command that has more to say exits by itself.
         if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
             typer.echo("stopped", err=True)
         raise

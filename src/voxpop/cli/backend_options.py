@@ -11,5 +11,5 @@ BackendOption = Annotated[str, typer.Option(help=f"Where to compute: {', '.join(
 AddressOption = Annotated[str | None, typer.Option(help="The scheduler of the cluster, such as tcp://HOST:8786.")]
 JobsOption = Annotated[int | None, typer.Option(help="Processes on this machine; all cores unless given.")]
 DataOption = Annotated[
-    Path | None, typer.Option(help="A folder of light-sensor readings, to use instead of the figures in voxpop.")
+    Path | None, typer.Option(help="A folder of light-sensor readings, to use instead of the shipped figures.")
 ]

@@ -12,7 +12,7 @@ from voxpop.cli.display import console, errors, progress
 
 
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes: about half a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use smaller sizes, which take about half a minute.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for speed.json, speed.png and speed.svg.")] = Path(
         "voxpop-bench"
     ),
@@ -22,7 +22,7 @@ def bench(
     keep: Annotated[Path | None, typer.Option(help="Keep this run's ratios as a baseline in this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
-    """Measure how fast voxpop is, in ratios; exit 1 when a target is missed or a ratio has fallen by a third."""
+    """Measure how fast voxpop is, in ratios; exits with 1 if a target is missed or a ratio has fallen by a third."""
     from voxpop.formats.files import write_atomically
     from voxpop.lab.bench import report
     from voxpop.lab.bench.clock import machine_limits

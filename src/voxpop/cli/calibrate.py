@@ -27,7 +27,7 @@ def calibrate(
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
     force: Annotated[bool, typer.Option(help="Replace the study file if it exists.")] = False,
 ) -> None:
-    """Estimate what a study must assume from a pilot, and write a study file.
+    """Estimate from a pilot what a study must assume, and write a study file.
 
     A few dozen people and a dozen actions are enough. Each row of the CSV is one person's average reward for one
     action, and the rounds behind it.

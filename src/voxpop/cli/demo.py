@@ -28,7 +28,7 @@ ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(sig
 
 def demo(
     devices: Annotated[int, typer.Option(help="Simulated devices.")] = 700,
-    epsilon: Annotated[float, typer.Option(help="What everyone is promised.")] = 15.0,
+    epsilon: Annotated[float, typer.Option(help="The eps that everyone is promised.")] = 15.0,
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 2047,
     port: Annotated[int, typer.Option(help="The port of the coordinator and its dashboard; 0 for a free one.")] = 0,
 ) -> None:
@@ -67,7 +67,7 @@ def demo(
                 if seen["status"]["short"] and world.registered >= devices:
                     lacking = seen["status"]["short"]
                     raise InputError(
-                        f"phase {seen['status']['phase']} lacks {lacking} people, and everyone took part once; "
+                        f"phase {seen['status']['phase']} lacks {lacking} people, and every device has taken part; "
                         f"run it with more --devices than {devices}"
                     )
 
@@ -80,14 +80,14 @@ def demo(
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end it as an exception would, so that every process and file is cleared away."""
+    """Turn SIGTERM and SIGHUP into an exception, so that all processes and files are cleaned up."""
 
     def end(number: int, _: Any) -> None:
         for ignored in ENDING:
-            signal.signal(ignored, signal.SIG_IGN)  # it is ending already
+            signal.signal(ignored, signal.SIG_IGN)  # it is already ending
         raise SystemExit(128 + number)
 
-    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
     before = {number: signal.signal(number, end) for number in heeded}
     try:
         yield
@@ -97,7 +97,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _picture(seen: dict[str, Any], devices: int) -> Group:
-    """The study as it is now."""
+    """Draw the study as it is now."""
     status = seen["status"]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("phase", "rounds", "played", "people", "left", "widest bound"):
@@ -124,12 +124,12 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
 def _conclude(
     seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
 ) -> None:
-    """What came out, and whether the simulator says the same."""
+    """Print the result, and whether the simulator agrees."""
     best = seen["status"]["best"]["index"]
     sent = sum(map(len, reports.values()))
     console.print(
-        f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} a customer of {f.max():.3f} possible; "
-        f"{sent:,} reports from {sent:,} devices in {len(reports)} phases; {seconds:.1f} s",
+        f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} per customer of {f.max():.3f} possible"
+        f"; {sent:,} reports from {sent:,} devices in {len(reports)} phases; {seconds:.1f} s",
         highlight=False,
     )
     if not problems:

@@ -32,7 +32,7 @@ errors = Console(stderr=True)
 
 @contextmanager
 def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar on standard error, so that standard output stays clean."""
+    """Show a progress bar on standard error, so that standard output stays clean."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     quiet = not errors.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=quiet) as bar:
@@ -57,7 +57,7 @@ def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy 
 
 
 def show_phases(run: Run) -> None:
-    """The run as a table of phases."""
+    """Print the run as a table of phases."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("phase", "rounds", "played", "people", "numbers", "left", "widest bound"):
         table.add_column(name, justify="right")
@@ -70,7 +70,7 @@ def show_phases(run: Run) -> None:
 
 
 def show_summary(run: Run) -> None:
-    """The closing summary."""
+    """Print the closing summary."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column()

@@ -14,11 +14,14 @@ from voxpop.privacy.audit import audit as attack
 
 MODELS = one_of([NoPrivacy.model, *RELEASES])
 PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
-EpsilonOption = Annotated[float | None, typer.Option(help="What everyone is promised; smaller is more private.")]
+EpsilonOption = Annotated[
+    float | None, typer.Option(help="The eps that everyone is promised; smaller is more private.")
+]
 DeltaOption = Annotated[float, typer.Option(help="The probability with which the promise may fail.")]
 CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
 FloorOption = Annotated[
-    int | None, typer.Option(help="The least number of people a phase; 0 for the schedule's own, default: chosen.")
+    int | None,
+    typer.Option(help="The least number of people per phase; 0 for the schedule alone; chosen unless given."),
 ]
 
 
@@ -33,7 +36,7 @@ def audit(
     Uses the noise that real people get, from the operating system. Exits with 1 if a release protects less than it
     claims.
     """
-    require_choice("privacy model", model, ("all", *RELEASES))
+    require_choice("trust model", model, ("all", *RELEASES))
     findings = []
     for name in RELEASES if model == "all" else (model,):
         privacy = Private(name, epsilon, delta)
@@ -50,7 +53,7 @@ def audit(
     sample = findings[0]
     console.print(
         f"mu = sensitivity / noise; bounds hold with {sample.confidence:.2%} confidence, from {sample.trials:,} "
-        f"releases a model; eps at delta = {sample.delta:g}",
+        f"releases per model; eps at delta = {sample.delta:g}",
         highlight=False,
     )
     if any(found.violated for found in findings):

@@ -30,8 +30,8 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="Figures or tables, such as ablation, peers/light or fig:tradeoff.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and rounds: every figure in minutes.")] = False,
-    seeds: Annotated[int | None, typer.Option(help="How many runs of each setting.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run fewer seeds and rounds, which takes minutes.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="The number of runs of each setting.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for pictures, tables and the report.")] = Path("voxpop-paper"),
     data: DataOption = None,
     listing: Annotated[bool, typer.Option("--list", help="List the figures and tables, and stop.")] = False,
@@ -41,8 +41,8 @@ def reproduce(
 ) -> None:
     """Reproduce the paper: run its experiments, and put its numbers beside ours.
 
-    Without names, everything. A sweep that was interrupted goes on where it stopped when the same command is given
-    again. Exits with 1 if a run failed.
+    Without names, everything is reproduced. A sweep that was interrupted continues where it stopped when the same
+    command is given again. Exits with 1 if a run failed.
     """
     scale = _scale(quick, seeds, data)
     chosen = choose(names or [], scale)
@@ -56,7 +56,7 @@ def reproduce(
     summary = [f"{trial.as_dict()}: {error}" for trial, error in failures.items()]
     parts = _present(chosen, records, out)
     if not parts:
-        raise InputError(f"no figure could be made, for {len(failures)} of {len(trials)} runs failed: {summary[0]}")
+        raise InputError(f"no figure could be made, because {len(failures)} of {len(trials)} runs failed: {summary[0]}")
     notices = [f"failed: {line}" for line in summary]
     page = out / f"{_stem(names or [])}.html"
     write_report(parts, scale, len(records), notices, page)
@@ -68,7 +68,7 @@ def reproduce(
 
 
 def _stem(names: list[str]) -> str:
-    """What the page is called: the one thing it shows, or else a report on all or a selection."""
+    """Name the page after the one thing it shows, or else as the report on all or a selection."""
     if len(names) == 1:
         return names[0].replace("/", "-").replace(":", "-")
     return "selection" if names else "report"
@@ -81,18 +81,18 @@ def _scale(quick: bool, seeds: int | None, data: Path | None) -> Scale:
         require_integer("seeds", seeds, least=1)
         scale = replace(scale, seeds=seeds, note=scale.note.replace(f"{QUICK.seeds} seeds", f"{seeds} seeds"))
     if data is not None:
-        load_light(data)  # refused here if it is damaged, before hours of work
+        load_light(data)  # refuses damaged data now, before hours of work
         scale = replace(scale, data=str(data.resolve()))
     return scale
 
 
 def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, RunSummary], dict[Trial, str]]:
-    """Every run that is not in the journal yet; each is kept as soon as it is finished."""
+    """Do every run that is not in the journal yet; each is kept as soon as it is finished."""
     with journal.writing() as writer:
         records = journal.read(trials)
         failures: dict[Trial, str] = {}
         left = [trial for trial in trials if trial not in records]
-        random.Random(0).shuffle(left)  # short and long runs mixed, so that the time left can be foretold
+        random.Random(0).shuffle(left)  # short and long runs mixed, so that the remaining time can be estimated
         with progress(len(trials), "runs") as (bar, task):
             bar.advance(task, len(records))
             try:
@@ -106,7 +106,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
             except KeyboardInterrupt:
                 typer.echo(
                     f"stopped: {len(records)} of {len(trials)} runs are kept in {journal.path}; "
-                    "the same command goes on from there",
+                    "the same command continues from there",
                     err=True,
                 )
                 raise typer.Exit(130) from None
@@ -138,7 +138,7 @@ def _show(parts: list[Part]) -> None:
 
 
 def _list(chosen: list[Exhibit]) -> None:
-    """One line each, however narrow the terminal, so that it can be searched."""
+    """Print one line per exhibit even on a narrow terminal, so that the list can be searched."""
     typer.echo(f"{'name':22}{'runs':>5}  what it shows")
     for exhibit in chosen:
         labels = ", ".join(exhibit.labels) or "not in the paper"

@@ -1,4 +1,4 @@
-"""`voxpop run`: the main job."""
+"""`voxpop run`: a simulated study from start to report."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def run(
     study: Annotated[
         Path | None, typer.Argument(help="A study file (TOML); without one, the built-in pricing study.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which simulated people answer.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the simulated people.")] = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
-    privacy: Annotated[str | None, typer.Option(help=f"Whom people trust: {MODELS}; central with an epsilon.")] = None,
+    privacy: Annotated[
+        str | None, typer.Option(help=f"Whom people trust: {MODELS}; central if only --epsilon is given.")
+    ] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,

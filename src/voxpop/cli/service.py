@@ -1,4 +1,4 @@
-"""`voxpop serve`, `shuffler`, `migrate`, `keys` and `study`: for those who run a service."""
+"""`voxpop serve`, `shuffler`, `migrate`, `keys` and `study`: the commands for operators of a service."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.
 Port = Annotated[int | None, typer.Option(help="The port to listen on.")]
 Cert = Annotated[Path | None, typer.Option("--tls-cert", help="The certificate, for https.")]
 Key = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
-Rate = Annotated[float | None, typer.Option(help="Requests a second from one address; 0 for no limit.")]
+Rate = Annotated[float | None, typer.Option(help="Requests per second from one address; 0 for no limit.")]
 Body = Annotated[int | None, typer.Option(help="The largest request body, in bytes.")]
 Level = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
-Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is believed, with commas.")]
+Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is trusted, separated by commas.")]
 
 
 def need_service() -> None:
-    """One sentence for those who installed the core alone."""
+    """Refuse to run where only the core is installed, and say what to install."""
     for name in ("alembic", "httpx", "prometheus_client", "pydantic_settings", "starlette", "structlog", "uvicorn"):
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 
 
 def _settings(given: dict[str, Any], port: int, database: str) -> Settings:
-    """The settings of a service: its flags, else the environment, else these; its log is set up, too."""
+    """Return a service's settings (flags, else the environment, else these defaults), and set up its log."""
     need_service()
     from voxpop.service import logs
     from voxpop.service.settings import settings_of
@@ -54,8 +54,10 @@ def serve(
     database: Database = None,
     host: Host = None,
     port: Port = None,
-    shuffler_url: Annotated[str | None, typer.Option(help="The shuffler, for studies of the shuffle model.")] = None,
-    shuffler_public_url: Annotated[str | None, typer.Option(help="Its address for devices, if another.")] = None,
+    shuffler_url: Annotated[str | None, typer.Option(help="The shuffler's address, for the shuffle model.")] = None,
+    shuffler_public_url: Annotated[
+        str | None, typer.Option(help="The shuffler's address for devices, if different.")
+    ] = None,
     tls_cert: Cert = None,
     tls_key: Key = None,
     rate: Rate = None,
@@ -68,7 +70,7 @@ def serve(
     """Run a coordinator.
 
     Every flag can be set in the environment, as VOXPOP_DATABASE and so on. Secrets are read from there or from files:
-    VOXPOP_SECRET_FILE (made by itself beside an SQLite database) and VOXPOP_SHUFFLER_KEY_FILE.
+    VOXPOP_SECRET_FILE (created automatically beside an SQLite database) and VOXPOP_SHUFFLER_KEY_FILE.
     """
     settings = _settings(locals(), 8000, "voxpop.db")
     from voxpop.service import serve
@@ -80,19 +82,19 @@ def shuffler(
     database: Database = None,
     host: Host = None,
     port: Port = None,
-    coordinator_url: Annotated[str | None, typer.Option(help="The coordinator that totals are forwarded to.")] = None,
+    coordinator_url: Annotated[str | None, typer.Option(help="The coordinator's address, for the totals.")] = None,
     tls_cert: Cert = None,
     tls_key: Key = None,
     rate: Rate = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
     least_batch: Annotated[
-        int, typer.Option(envvar="VOXPOP_LEAST_BATCH", help="The fewest people of whom a total is forwarded.")
+        int, typer.Option(envvar="VOXPOP_LEAST_BATCH", help="The least number of people whose total is forwarded.")
     ] = 2,
     log_level: Level = None,
     migrate: Migrate = False,
 ) -> None:
-    """Run a shuffler, best by someone else than the coordinator's operator.
+    """Run a shuffler, which someone other than the coordinator's operator should do.
 
     It reads the key that it shares with the coordinator from VOXPOP_SHUFFLER_KEY_FILE.
     """
@@ -167,7 +169,7 @@ def operator_key(
     typer.echo(key)
 
 
-Url = Annotated[str, typer.Option(help="The coordinator.", envvar="VOXPOP_URL")]
+Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
 KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
 LOCAL = "http://127.0.0.1:8000"
 
@@ -199,7 +201,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     follow: Annotated[bool, typer.Option(help="Print again whenever something changed, until the end.")] = False,
 ) -> None:
-    """Say how far a study is."""
+    """Show how far a study is."""
     need_service()
     last = ""
     while True:
@@ -242,7 +244,7 @@ def _line(found: dict[str, Any]) -> str:
 
 
 def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
-    """One request of an operator."""
+    """Send one request as an operator."""
     import httpx
 
     from voxpop.service.keys import key_of_file, require_key

@@ -28,7 +28,7 @@ from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
 from voxpop.runtime.memory import statement
 
-WORTHWHILE = 4.0  # seconds of work from which on starting worker processes pays
+WORTHWHILE = 4.0  # seconds of work from which starting worker processes pays off
 
 
 def simulate(
@@ -44,12 +44,12 @@ def simulate(
     calibration: CalibrationOption = "exact",
     floor: FloorOption = None,
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
-    runs: Annotated[int, typer.Option(help="How many seeds, counting up from the first.")] = 1,
+    runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 1,
     noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None,
     bias_std: Annotated[float | None, typer.Option(help="v, how far people are from the population.")] = None,
     true_norm: Annotated[bool, typer.Option(help="Take the norm bound B from the truth, not from the paper.")] = False,
     data: DataOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a run, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.")] = False,
     backend: BackendOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = None,
@@ -75,7 +75,7 @@ def simulate(
         floor=floor,
         data=None if data is None else str(data),
     )
-    first.make_privacy()  # refused here, before anything is run
+    first.make_privacy()  # refuses bad settings now, before anything is run
     if size is not None and size > GRAM_LIMIT:
         errors.print(statement(size), style="dim", highlight=False)
     if runs == 1:
@@ -99,7 +99,7 @@ def _perform(trial: Trial) -> dict[str, Any]:
 
 
 def _all(trials: list[Trial], where: Backend) -> list[dict[str, Any]]:
-    """Every run, in the order of the seeds; the first one here, so that a bad choice is said at once."""
+    """Do every run, and return them by seed; the first one runs here, so that a bad choice is reported at once."""
     begin = perf_counter()
     results = {trials[0].seed: _perform(trials[0])}
     if where == Backend() and (perf_counter() - begin) * len(trials) < WORTHWHILE:

@@ -1,1 +1,1 @@
-"""What everything else speaks about: the problem, its decisions and kernels, plans and feedback, and the state."""
+"""What everything else builds on: the problem, its decisions and kernels, plans and feedback, and the state."""

@@ -1,4 +1,4 @@
-"""The one error users see: a sentence that names the value and the remedy."""
+"""The one error that users see: a sentence that names the value and the remedy."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ Numbers = NDArray[np.floating[Any]]  # in single or in double precision
 
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used; the message says what and what to do."""
+    """A value, file or setting that cannot be used; the message says what is wrong and what to do about it."""
 
 
 @contextmanager
 def said_of(place: object) -> Iterator[None]:
-    """Put the place (a file, a parameter) in front of what an `InputError` inside says."""
+    """Prefix the message of an `InputError` raised inside with its place (a file, a parameter)."""
     try:
         yield
     except InputError as error:
@@ -36,7 +36,7 @@ def require_number(
     below: float | None = None,
     most: float | None = None,
 ) -> float:
-    """The value as a finite float inside its range, or an `InputError` that names both.
+    """Return the value as a finite float inside its range, or raise an `InputError` that names both.
 
     >>> require_number("alpha", 0.7, above=0)
     0.7
@@ -67,7 +67,7 @@ def require_number(
 
 
 def require_integer(name: str, value: object, *, least: int, most: int | None = None) -> int:
-    """The value as an int inside its range, or an `InputError` that names both."""
+    """Return the value as an int inside its range, or raise an `InputError` that names both."""
     if type(value) is int and value >= least and (most is None or value <= most):
         return value
     wanted = f"{name} must be a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
@@ -82,7 +82,7 @@ def require_integer(name: str, value: object, *, least: int, most: int | None = 
 
 
 def require_choice(kind: str, value: Any, known: Iterable[str]) -> str:
-    """The value if it is a known name, or an `InputError` that suggests the nearest one."""
+    """Return the value if it is a known name, or raise an `InputError` that suggests the nearest one."""
     names = sorted(known)
     if value in names:
         return str(value)
@@ -92,7 +92,7 @@ def require_choice(kind: str, value: Any, known: Iterable[str]) -> str:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Name the choices in a sentence.
+    """Join the names of the choices for a sentence.
 
     >>> one_of(["central", "local", "shuffle"])
     'central, local or shuffle'
@@ -102,7 +102,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def require_array(name: str, values: object) -> Array:
-    """The values as a fresh float array, all finite, or an `InputError`."""
+    """Return the values as a new float array, or raise an `InputError` if any is not finite."""
     try:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError):

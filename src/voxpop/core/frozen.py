@@ -1,4 +1,4 @@
-"""Frozen records that are made anew very often."""
+"""Fast copies of frozen records."""
 
 from typing import Any, TypeVar
 
@@ -6,7 +6,9 @@ Record = TypeVar("Record")
 
 
 def changed(record: Record, **changes: Any) -> Record:
-    """`dataclasses.replace` for records that check and remember nothing, at a tenth of its cost.
+    """Copy a record with some fields changed, at a tenth of the cost of `dataclasses.replace`.
+
+    Use it only for records that neither validate nor cache anything: `__post_init__` does not run.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)

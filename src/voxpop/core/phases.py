@@ -1,4 +1,4 @@
-"""What passes between a policy and whatever drives it: plans out, feedback in, and news for watching."""
+"""What passes between a policy and its driver: plans out, feedback in, and facts about each phase to display."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class Plan:
 
     @property
     def numbers(self) -> int:
-        """The numbers that the phase sends when everyone answers (eq:comm_cost)."""
+        """The numbers that are sent in the phase if everyone answers (eq:comm_cost)."""
         each = {"averages": len(self.arms), "rounds": self.length, "one": 1}
         return self.people * each[self.reports]
 
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """The average of the people who answered, how many they were, and what privacy did to it, if anything."""
+    """The average over the people who answered, their number, and what privacy did to the average, if anything."""
 
     mean: Array  # (arms,)
     count: int
-    noise: Array | None = None  # (arms, arms) the covariance of what was added
+    noise: Array | None = None  # (arms, arms) the covariance of the noise that was added
     clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
-    printed: bool = False  # the noise is to be accounted for as printed (eq:confidence_width_dp)
+    printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
         object.__setattr__(self, "count", require_integer("the feedback's count", self.count, least=1))
 
     def check(self, plan: Plan) -> None:
-        """Refuse feedback that does not answer the plan."""
+        """Refuse feedback that does not fit the plan."""
         if self.mean.shape != plan.arms.shape:
             raise InputError(
                 f"phase {plan.phase} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
@@ -79,7 +79,7 @@ class Tally:
 
     @classmethod
     def of(cls, answers: object, step: float) -> Tally:
-        """The tally of some people's answers, an array of shape (people, arms)."""
+        """Add up some people's answers, an array of shape (people, arms)."""
         array = require_array("answers", answers)
         if array.ndim != 2 or 0 in array.shape:
             raise InputError(f"answers must have the shape (people, arms) and not be empty, got {array.shape}")
@@ -89,9 +89,9 @@ class Tally:
 
     @classmethod
     def of_steps(cls, grid: Array, step: float) -> Tally:
-        """The tally of answers that are whole numbers of steps already."""
+        """Add up answers that are already whole numbers of steps."""
         if not len(grid):
-            raise InputError("there is not a single answer to add up; wait for one")
+            raise InputError("there are no answers to add up; wait for at least one")
         if float(np.abs(grid).max()) * len(grid) < 2.0**62:
             return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
         return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
@@ -103,8 +103,8 @@ class Tally:
         return Tally(self.count + other.count, total, self.step)
 
     def feedback(self) -> Feedback:
-        """The average answer."""
-        # The quotient of two ints is correctly rounded, however large they are.
+        """Return the average answer."""
+        # Python rounds the quotient of two ints correctly, even if they are very large.
         return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
 
 
@@ -119,7 +119,7 @@ def check_scale(largest: float, step: float) -> None:
 
 @dataclass(frozen=True)
 class Info:
-    """What happened in a phase; only for watching."""
+    """What happened in a phase; for display only."""
 
     active_before: int
     active_after: int
@@ -127,4 +127,4 @@ class Info:
     information_gain: float
     norm_bound: float
     refuted: bool  # the norm bound was found too small and doubled
-    forgotten: int = 0  # phases that no norm bound could reconcile with the latest, and that were dropped
+    forgotten: int = 0  # phases dropped because no norm bound reconciles them with the latest

@@ -1,4 +1,4 @@
-"""The problem: what is known before the first question is asked, and never the truth."""
+"""The problem: what is known before the first question is asked. It never contains the truth."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Problem:
 
     @classmethod
     def of_matrix(cls, matrix: ArrayLike, *args: Any, **named: Any) -> Problem:
-        """A problem whose actions are the rows of a covariance matrix; the other arguments are as usual."""
+        """Make a problem whose actions are the rows of a covariance matrix; the other arguments are as usual."""
         kernel = Precomputed(require_array("kernel matrix", matrix))
         return cls(Decisions(np.arange(len(kernel.matrix), dtype=float)), kernel, *args, **named)
 
@@ -122,7 +122,7 @@ class Problem:
         return float(2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS))
 
     def covariance(self, rows: Indices | slice, columns: Indices) -> Array:
-        """The kernel matrix of two lists of action numbers, of shape (rows, columns)."""
+        """Compute the kernel matrix of two lists of action numbers, of shape (rows, columns)."""
         if self._gram is not None:
             return np.asarray(self._gram[rows][:, columns])
         x, y = self.decisions.points[rows], self.decisions.points[columns]
@@ -131,13 +131,13 @@ class Problem:
         return matrix
 
     def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:
-        """K + lambda W^-1."""
+        """Compute K + lambda W^-1."""
         matrix = self.covariance(arms, arms).copy()
         matrix.flat[:: len(arms) + 1] += self.ridge / pulls
         return matrix
 
     def answer_noise(self, arms: Indices, pulls: Indices, count: int = 1) -> Array:
-        """N = (v^2 K + sigma^2 W^-1) / |U|: the covariance of the average of `count` people's answers."""
+        """Compute N = (v^2 K + sigma^2 W^-1) / |U|, the covariance of the average of `count` people's answers."""
         covariance = self.bias_std**2 * self.covariance(arms, arms)
         covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
         return covariance / count

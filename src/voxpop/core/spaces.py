@@ -49,13 +49,13 @@ class Float:
             require_number("low of a logarithmic parameter", self.low, above=0)
 
     def values(self, points: int) -> list[Any]:
-        """Evenly spaced values."""
+        """Return `points` evenly spaced values."""
         places = np.linspace(0, 1, points).tolist() if points > 1 else [0.5]
-        # 2.2, not 2.2000000000000002; but the ends as they were given
+        # Rounded, to get 2.2 and not 2.2000000000000002; but the ends stay as they were given.
         return [value if u in (0.0, 1.0) else float(f"{value:.12g}") for u in places for value in (self.at(u),)]
 
     def at(self, u: float) -> float:
-        """The value at a place in the unit interval."""
+        """Return the value at a place in the unit interval."""
         if u in (0.0, 1.0):
             return float(self.high if u else self.low)
         if self.log:
@@ -63,7 +63,7 @@ class Float:
         return self.low + u * (self.high - self.low)
 
     def scale(self, value: Any) -> list[float]:
-        """Where a value lies in the unit interval."""
+        """Return the place of a value in the unit interval."""
         number = require_number("value", value, least=self.low, most=self.high)
         if self.log:
             return [math.log(number / self.low) / math.log(self.high / self.low)]
@@ -83,16 +83,16 @@ class Integer:
         require_integer("high", self.high, least=self.low + 1, most=2**53)
 
     def values(self, points: int) -> list[Any]:
-        """All the numbers, or `points` of them evenly spaced."""
+        """Return all the numbers, or `points` of them, evenly spaced."""
         count = min(points, self.high - self.low + 1)
         return sorted({round(float(v)) for v in np.linspace(self.low, self.high, count)})
 
     def at(self, u: float) -> int:
-        """The value at a place in the unit interval: each number has an equal share of it."""
+        """Return the value at a place in the unit interval, of which each number has an equal share."""
         return min(self.low + int(u * (self.high - self.low + 1)), self.high)
 
     def scale(self, value: Any) -> list[float]:
-        """Where a value lies in the unit interval."""
+        """Return the place of a value in the unit interval."""
         number = require_integer("value", value, least=self.low, most=self.high)
         return [(number - self.low) / (self.high - self.low)]
 
@@ -110,19 +110,19 @@ class Choice:
 
     @property
     def width(self) -> int:
-        """How many dimensions the choice takes."""
+        """The number of dimensions that the choice takes."""
         return len(self.options)
 
     def values(self, points: int) -> list[Any]:
-        """All options: a choice is never thinned out."""
+        """Return all options: a choice is never thinned out."""
         return list(self.options)
 
     def at(self, u: float) -> Any:
-        """The option at a place in the unit interval."""
+        """Return the option at a place in the unit interval."""
         return self.options[min(int(u * len(self.options)), len(self.options) - 1)]
 
     def scale(self, value: Any) -> list[float]:
-        """The corner of the simplex that stands for the option."""
+        """Return the corner of the simplex that stands for the option."""
         if value not in self.options:
             raise InputError(f"{value!r} is not one of the options {list(self.options)}")
         return [math.sqrt(0.5) * (option == value) for option in self.options]
@@ -132,7 +132,7 @@ Parameter = Float | Integer | Choice
 
 
 class Space:
-    """Named parameters, to be made a finite decision set.
+    """Named parameters, from which a finite decision set is made.
 
     >>> space = Space(price=Float(1, 3), colour=Choice(("red", "blue")))
     >>> decisions = space.grid(3)
@@ -146,7 +146,7 @@ class Space:
             raise InputError("a space needs at least one parameter, such as price=Float(1, 10)")
 
     def grid(self, points: int | Mapping[str, int] = 10) -> Decisions:
-        """Every combination of `points` values a parameter (a number, or one for each name)."""
+        """Return every combination of `points` values per parameter (one number, or one for each name)."""
         counts = points if isinstance(points, Mapping) else dict.fromkeys(self.parameters, points)
         for name in counts:
             require_choice("parameter", name, self.parameters)
@@ -161,22 +161,22 @@ class Space:
         return self._decisions(list(product(*columns)))
 
     def sobol(self, points: int, seed: int | None = None) -> Decisions:
-        """The first `points` Sobol points (scrambled if a seed is given); repeated combinations are dropped."""
+        """Return the first `points` Sobol points (scrambled if a seed is given), without repeated combinations."""
         from scipy.stats import qmc
 
         require_integer("points", points, least=1, most=10**7)
         sampler = qmc.Sobol(len(self.parameters), scramble=seed is not None, rng=np.random.default_rng(seed))
-        # Sobol sets are balanced at powers of two: draw the next one and keep the first points of it.
+        # Sobol sets are balanced at powers of two: draw the next power of two and keep the first points.
         unit = sampler.random_base2(math.ceil(math.log2(points)))[:points]
         rows = [tuple(p.at(u) for p, u in zip(self.parameters.values(), row, strict=True)) for row in unit.tolist()]
         return self._decisions(list(dict.fromkeys(rows)))
 
     def scale(self, label: Label) -> list[float]:
-        """The point of the kernel's space that stands for a decision."""
+        """Return the point of the kernel's space that stands for a decision."""
         missing = [name for name in self.parameters if name not in label]
         extra = [name for name in label if name not in self.parameters]
         if missing or extra:
-            raise InputError(f"a decision names exactly {list(self.parameters)}, got {list(label)}")
+            raise InputError(f"a decision must name exactly {list(self.parameters)}, got {list(label)}")
         point: list[float] = []
         for name, parameter in self.parameters.items():
             with said_of(name):
@@ -189,7 +189,7 @@ class Space:
 
 
 class Decisions(Sequence[Any]):
-    """A finite decision set: `points` (n, d) for the kernel, and for people a label for each, if there is one.
+    """A finite decision set: `points` (n, d) for the kernel and, if given, a label of each for people.
 
     >>> Decisions([[0.0, 1.0], [0.5, 0.5]])[1]
     [0.5, 0.5]
@@ -217,20 +217,20 @@ class Decisions(Sequence[Any]):
         return len(self.points)
 
     def __getitem__(self, index: Any) -> Any:
-        """What a person calls this action: its label, or its coordinates."""
+        """Return what people call this action: its label, or its coordinates."""
         return self.points[index].tolist() if self.labels is None else self.labels[index]
 
     def find(self, decision: object) -> int:
-        """The index of a decision given as its index, its label or its coordinates."""
+        """Return the index of a decision given as its index, its label or its coordinates."""
         if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
             return require_integer("the index of a decision", decision, least=0, most=len(self) - 1)
         key = _key(decision)
         if key in self._places:
             return self._places[key]
-        # As people write it: numbers to the six digits that are shown to them.
+        # People copy numbers as they are shown, with six digits.
         near = [index for other, index in self._places.items() if _alike(key, other)]
         if len(near) != 1:
-            raise InputError(f"{decision!r} is not in the decision set; use the decisions as they were asked")
+            raise InputError(f"{decision!r} is not in the decision set; write the decisions as the question gives them")
         return near[0]
 
     @cached_property

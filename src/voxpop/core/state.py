@@ -18,7 +18,7 @@ History = tuple[Answered, ...]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Frozen: the methods take new values for the active actions and return a new state.
+    """Bounds, estimates and leads of all actions. It is frozen: every method returns a new state.
 
     The lead of an action is its estimated advantage over something fixed (the incumbent of the phase, or nothing at
     all); actions are ranked by it. Bounds on f(x) - f(x') follow from two leads and their widths.
@@ -34,17 +34,17 @@ class State:
     lead_width: Array  # (n,)
     norm_bound: float
     history: History = ()  # needed again when the norm bound is refuted
-    memory: Any = None  # what a policy remembers besides
+    memory: Any = None  # what else a policy remembers
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> State:
-        """Every action is active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
+        """Return the state before any phase: all actions are active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
         reach, mean = norm_bound * np.sqrt(problem.prior_variance), problem.means
         everything = np.arange(problem.size)
         return cls(0, 0, everything, mean - reach, mean + reach, mean.copy(), mean.copy(), reach, norm_bound)
 
     def intersect(self, centre: Array, width: Array) -> State:
-        """What also satisfies another interval for every active action."""
+        """Intersect the bounds of the active actions with new intervals."""
         lower, upper = self.lower[self.active], self.upper[self.active]
         sharper = width < (upper - lower) / 2
         return changed(
@@ -55,7 +55,7 @@ class State:
         )
 
     def replace(self, centre: Array, width: Array) -> State:
-        """Another interval instead for every active action."""
+        """Replace the bounds of the active actions by new intervals."""
         return changed(
             self,
             lower=self._put(self.lower, centre - width),
@@ -64,12 +64,12 @@ class State:
         )
 
     def bounded(self, centre: Array, width: Array) -> State:
-        """The same interval for everything: bounds, estimate and lead of every action."""
+        """Take the bounds, estimate and lead of every action from one interval."""
         lower, upper = centre - width, centre + width
         return changed(self, lower=lower, upper=upper, centre=centre, lead=centre, lead_width=width)
 
     def rank(self, lead: Array, width: Array) -> State:
-        """Another lead for every active action."""
+        """Replace the leads of the active actions."""
         return changed(self, lead=self._put(self.lead, lead), lead_width=self._put(self.lead_width, width))
 
     def eliminate(self, beaten: NDArray[np.bool_]) -> State:
@@ -78,20 +78,20 @@ class State:
         return changed(self, active=self.active[~beaten & (upper >= lower.max())])
 
     def played(self, plan: Plan, memory: Any = None) -> State:
-        """The phase is over."""
+        """Count the phase as played."""
         return changed(self, phase=plan.phase, rounds=self.rounds + plan.length, memory=memory)
 
     def record(self, plan: Plan, feedback: Feedback) -> State:
-        """The phase is over, and may be needed again."""
+        """Count the phase as played, and keep it in the history."""
         return changed(self.played(plan), history=(*self.history, Answered(plan, feedback)))
 
     def contradicts(self) -> bool:
-        """Whether no action is left, or some interval is empty by more than rounding."""
+        """Return True if no action is left, or some interval is empty by more than rounding."""
         slack = 1e-9 * np.maximum(np.abs(self.lower), np.abs(self.upper))
         return len(self.active) == 0 or bool(np.any(self.lower > self.upper + slack))
 
     def rounds_left(self, problem: Problem) -> int:
-        """Rounds that can still teach something: none once a single action is left."""
+        """Return the number of rounds that can still teach something: none once a single action is left."""
         return 0 if len(self.active) == 1 else problem.horizon - self.rounds
 
     @property
@@ -101,7 +101,7 @@ class State:
 
     @property
     def simple_regret(self) -> float:
-        """No action is better than the best one by more than this."""
+        """The most by which any action can be better than `best`."""
         best = self.best
         others = self.active[self.active != best]
         if not len(others):

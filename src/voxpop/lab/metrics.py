@@ -1,4 +1,4 @@
-"""Regret and communication, from the log of a run and the truth."""
+"""Regret and numbers sent, from the log of a run and the truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Metrics:
 
 
 def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metrics:
-    """The cost of the phases and of playing the final action for the rounds that are left."""
+    """Compute the cost of the phases and of playing the final action for the rounds that are left."""
     arms, pulls = played(plans, final, horizon)
     return Metrics(
         regret=float((f.max() - f[arms]) @ pulls),
@@ -34,7 +34,7 @@ def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metric
 
 
 def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, Indices]:
-    """Every action in the order it was played, with its rounds, up to the horizon."""
+    """List every action in the order it was played, with its rounds, up to the horizon."""
     plans = list(plans)
     left = horizon - sum(plan.length for plan in plans)
     arms = [plan.arms for plan in plans] + [np.array([final] if left else [], dtype=np.intp)]
@@ -43,7 +43,7 @@ def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, In
 
 
 def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:
-    """Rounds and cumulative regret at every change of action: the curve is straight in between."""
+    """Compute rounds and cumulative regret at every change of action; the curve is straight in between."""
     arms, pulls = played(plans, final, horizon)
     rounds = np.concatenate([[0], np.cumsum(pulls)])
     regret = np.concatenate([[0.0], np.cumsum((f.max() - f[arms]) * pulls)])

@@ -42,12 +42,12 @@ class Run:
 
     @property
     def best(self) -> int:
-        """The action the policy settled on."""
+        """The action that the policy settled on."""
         return self.policy.best(self.scenario.problem, self.state)
 
     @property
     def optimum_kept(self) -> bool:
-        """Whether the truly best action can still be best."""
+        """True if the truly best action can still be best."""
         return int(self.scenario.f.argmax()) in self.state.active
 
     @cached_property
@@ -56,7 +56,7 @@ class Run:
         return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
 
     def as_dict(self) -> dict[str, Any]:
-        """The run as plain data."""
+        """Return the run as plain data."""
         problem, metrics = self.scenario.problem, self.metrics
         return {
             "study": self.scenario.name,
@@ -113,7 +113,7 @@ def simulate(
     problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
-            f"policy {policy.name!r} asks one person a round, which the {privacy.model} model cannot hide; use dpbe"
+            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use dpbe"
         )
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():

@@ -55,20 +55,20 @@ class Options:
     true_norm: bool = False  # B from the truth instead of the paper's
 
     def rounds(self, default: int) -> int:
-        """The horizon, or the study's own."""
+        """Return the chosen horizon, or the study's own."""
         return default if self.horizon is None else self.horizon
 
     def noise(self, default: float) -> float:
-        """sigma, or the study's own."""
+        """Return the chosen sigma, or the study's own."""
         return default if self.noise_std is None else self.noise_std
 
     def bias(self, default: float) -> float:
-        """v, or the study's own."""
+        """Return the chosen v, or the study's own."""
         return default if self.bias_std is None else self.bias_std
 
 
 def synthetic(options: Options) -> Scenario:
-    """A random function of known norm in the RKHS (sec:synthetic_func)."""
+    """Make the study of a random function of known norm in the RKHS (sec:synthetic_func)."""
     kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
     points = _points(options, dimension)
     function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
@@ -77,7 +77,7 @@ def synthetic(options: Options) -> Scenario:
 
 
 def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], Scenario]:
-    """A standard test function scaled to [-1, 1], with the paper's norm bound of 1 (sec:benchmark_function)."""
+    """Make studies of a test function scaled to [-1, 1], with the paper's norm bound of 1 (sec:benchmark_function)."""
 
     def make(options: Options) -> Scenario:
         function = FUNCTIONS[name]
@@ -92,7 +92,7 @@ def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], 
 
 
 def light(options: Options) -> Scenario:
-    """Which of 41 sensors gets the most light (sec:real_world_data)."""
+    """Make the study that finds out which of 41 sensors gets the most light (sec:real_world_data)."""
     if options.size is not None:
         raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
     f, matrix = load_light(options.data)
@@ -105,7 +105,7 @@ PILOT_PEOPLE, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
 
 
 def pricing(options: Options) -> Scenario:
-    """The price of a product for customers with their own willingness to pay.
+    """Make the study of a product's price, for customers with their own willingness to pay.
 
     Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
     """
@@ -144,7 +144,7 @@ SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
 
 
 def make_scenario(name: str, options: Options | None = None) -> Scenario:
-    """The study of that name.
+    """Make the study of that name.
 
     >>> make_scenario("sphere", Options(seed=1, size=20)).problem.size
     20
@@ -156,12 +156,12 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
 
 
 def _points(options: Options, dimension: int) -> Array:
-    """Uniform random points: a symmetric grid would tie the camel's optima."""
+    """Draw uniform random points: a symmetric grid would tie the camel's optima."""
     return stream(options.seed, "layout").uniform(size=(100 if options.size is None else options.size, dimension))
 
 
 def least_norm(problem: Problem, f: Array) -> float:
-    """The least norm of a function in the RKHS with these values on the decisions: sqrt(f'K^-1 f).
+    """Compute the least norm of a function in the RKHS with these values on the decisions: sqrt(f'K^-1 f).
 
     Directions in which K vanishes to rounding are left out, so the norm is a little too small if K is singular.
     """
@@ -172,7 +172,7 @@ def least_norm(problem: Problem, f: Array) -> float:
 
 
 def _with_norm(problem: Problem, f: Array, options: Options) -> Problem:
-    """The problem, with the true norm for its bound if that is wanted; the paper grants it to `synthetic` only."""
+    """Return the problem, with the true norm as its bound if chosen; the paper does that for `synthetic` only."""
     return replace(problem, norm_bound=least_norm(problem, f)) if options.true_norm else problem
 
 

@@ -1,4 +1,4 @@
-"""Many runs side by side: on all cores of this machine, or on a Dask or Ray cluster by name."""
+"""Many runs side by side: on all cores of this machine, or on a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sweep(
 ) -> Iterator[SweepResult[Item, Result]]:
     """Apply a function to every item, and yield each as soon as it is done, in any order.
 
-    An item that fails is reported like the others. What was yielded is safe whatever happens to the rest.
+    An item that fails is reported like the others. What was yielded stays valid if the rest fails.
 
     >>> sorted(done.result for done in sweep(abs, [-1, 2], Backend(jobs=1)))
     [1, 2]
@@ -83,7 +83,7 @@ def _here(
             "kept: run the command again, with fewer --jobs"
         ) from None
     finally:
-        with catch_warnings():  # of runs that are given up
+        with catch_warnings():  # about runs that are given up
             simplefilter("ignore", UserWarning)
             running.close()
 
@@ -133,7 +133,7 @@ def _attempt(function: Callable[[Item], Result], item: Item) -> SweepResult[Item
 def _uninterrupted() -> Iterator[None]:
     """Make Ctrl-C wait inside a context: for this thread, and for good in the processes that it starts.
 
-    The standard library's resource tracker lets signals through again when it starts, so it must be there before.
+    The standard library's resource tracker lets signals through again when it starts, so it must be running before.
     """
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -195,5 +195,5 @@ def _unreachable(kind: str, address: str | None, error: Exception) -> InputError
 
 
 def _line(error: BaseException) -> str:
-    """Give the first line of what a library says."""
+    """Return the first line of a library's error message."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__

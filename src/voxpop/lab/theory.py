@@ -67,7 +67,7 @@ def batches(problem: Problem, ratio: float, gain: float, rule: BatchRule = "corr
 
 
 def printed_batches(problem: Problem, ratio: float, gain: float) -> float:
-    """Compute lem:bound_h as printed, with lambda for sigma^2: false, for the variance ratio lacks 1/lambda."""
+    """Compute lem:bound_h as printed, with lambda for sigma^2: false, because the variance ratio lacks 1/lambda."""
     return 4 * problem.ridge * ratio**2 / (ratio**2 - 1) * gain
 
 

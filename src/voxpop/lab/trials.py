@@ -43,11 +43,11 @@ class Trial:
     data: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What was chosen, as plain data."""
+        """Return what was chosen, as plain data."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def scenario(self) -> Scenario:
-        """The study."""
+        """Make the study."""
         return make_scenario(
             self.study,
             Options(
@@ -62,13 +62,13 @@ class Trial:
         )
 
     def make_privacy(self) -> Privacy:
-        """The trust model."""
+        """Make the privacy of the chosen trust model."""
         return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
 
     def make_policy(self, scenario: Scenario) -> Policy:
-        """The policy with the study's settings, but for those chosen here.
+        """Make the policy with the study's settings, except for those chosen here.
 
-        `dpbe-fixed` asks as many people a phase as make its cost that of `dpbe-paper`, which is run for that.
+        `dpbe-fixed` asks as many people per phase as make it cost what `dpbe-paper` costs, which is run to find out.
         """
         chosen = {name: value for name in ("alpha", "ratio") if (value := getattr(self, name)) is not None}
         own = {name: value for name, value in scenario.settings.items() if name in settings_of(self.policy)}
@@ -79,6 +79,6 @@ class Trial:
         return make_policy(self.policy, **settings)
 
     def run(self, watch: Watch | None = None) -> Run:
-        """Simulate it."""
+        """Simulate the trial."""
         scenario = self.scenario()
         return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)

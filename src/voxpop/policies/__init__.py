@@ -24,7 +24,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 
 
 def make_policy(name: str = "dpbe", **settings: Any) -> Policy:
-    """The policy of that name.
+    """Make the policy of that name.
 
     >>> make_policy("dpbe", alpha=0.5).name
     'dpbe'
@@ -39,5 +39,5 @@ def make_policy(name: str = "dpbe", **settings: Any) -> Policy:
 
 
 def settings_of(name: str) -> list[str]:
-    """The names of the settings that a policy takes."""
+    """List the names of the settings that a policy takes."""
     return list(signature(POLICIES[require_choice("policy", name, POLICIES)]).parameters)

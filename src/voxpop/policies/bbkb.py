@@ -1,16 +1,16 @@
-"""BBKB, batched budgeted kernel bandit (Calandriello et al., 2020): sparse features, batches that end by themselves.
+"""BBKB, batched budgeted kernel bandit (Calandriello et al., 2020): sparse features and adaptive batches.
 
 The kernel is projected on a dictionary S of played actions (Nystroem): with z(x) = K_SS^-1/2 k_S(x),
 
     mu(x) = z'V^-1 Z'y,     s^2(x) = k(x, x) - z'z + lambda z'V^-1 z,     V = Z'Z + lambda I.
 
-Inside a batch the mean stays as it was, while the variance goes on falling with every round played, for it needs no
-feedback; the round plays argmax mu(x) + beta s(x). The batch ends when 1 + sum s^2(x_i) / lambda, with the variances of
-its beginning, exceeds C: until then s has fallen by a factor of at most sqrt(C). At its end the dictionary is drawn
-anew: each round played so far is in it with probability min(1, q s^2(x) / lambda).
+Inside a batch the mean stays fixed, while the variance, which needs no feedback, keeps falling with every round played;
+a round plays argmax mu(x) + beta s(x). The batch ends when 1 + sum s^2(x_i) / lambda, with the variances at
+its start, exceeds C: until then s has fallen by a factor of at most sqrt(C). At its end the dictionary is
+redrawn: each round played so far is in it with probability min(1, q s^2(x) / lambda).
 
 A person's bias counts as noise, lambda = R^2 = v^2 k(x, x) + sigma^2, and every round asks a new person. beta is that
-of IGP-UCB at the batch's beginning, times sqrt(C) for the variance that has fallen since.
+of IGP-UCB at the start of the batch, times sqrt(C) because the variance has fallen since.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sparse:
     dictionary: Indices
     mean: Array  # (n,)
     covariance: Array  # (n, n) lambda Z V^-1 Z'
-    missing: Array  # (n,) k(x, x) - z'z: what the dictionary cannot see
+    missing: Array  # (n,) k(x, x) - z'z: the variance that the dictionary cannot represent
     gain: float
 
 
@@ -61,11 +61,11 @@ class BBKB:
         require_integer("seed", self.seed, least=0)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments with which `make_policy` makes this policy again."""
+        """Return the arguments with which `make_policy` makes this policy again."""
         return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
-        """Nothing was played, and the dictionary is empty."""
+        """Return the state in which nothing was played and the dictionary is empty."""
         require_few_rounds(self.name, problem)
         require_room(4 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
         nothing = np.zeros(problem.size)
@@ -73,7 +73,7 @@ class BBKB:
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
-        """One batch: rounds until the variance has fallen enough."""
+        """Plan one batch: rounds until the variance has fallen enough."""
         left = problem.horizon - state.rounds
         if left == 0:
             return None
@@ -94,7 +94,7 @@ class BBKB:
         return Plan(state.phase + 1, arms, rounds, int(rounds.sum()), int(arms[0]), "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """Take the batch's rewards, and draw the dictionary anew."""
+        """Add the rewards of the batch, and redraw the dictionary."""
         feedback.check(plan)
         belief, noise = state.memory, noise_variance(problem)
         rounds, totals = belief.rounds.copy(), belief.totals.copy()
@@ -111,7 +111,7 @@ class BBKB:
         return after, news(problem, after)
 
     def best(self, problem: Problem, state: State) -> int:
-        """The action of largest mean."""
+        """Return the action of largest mean."""
         return state.best
 
     def _bonus(self, problem: Problem, gain: float) -> float:
@@ -124,7 +124,7 @@ class BBKB:
 
 
 def _posterior(problem: Problem, rounds: Array, totals: Array, dictionary: Indices, gain: float) -> Sparse:
-    """The sparse posterior after so many rounds of every action."""
+    """Compute the sparse posterior after `rounds` rounds of each action, whose rewards add up to `totals`."""
     noise, everything = noise_variance(problem), np.arange(problem.size)
     values, vectors = np.linalg.eigh(problem.covariance(dictionary, dictionary))
     kept = values > 1e-12 * values.max(initial=0.0)

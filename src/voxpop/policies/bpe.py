@@ -1,9 +1,9 @@
-"""BPE, batched pure exploration (Li and Scarlett, 2022): one person a round, elimination after few long batches.
+"""BPE, batched pure exploration (Li and Scarlett, 2022): one person per round, elimination after a few long batches.
 
 Batches have N_i = ceil(sqrt(T N_{i-1})) rounds, N_0 = 1, the last one cut at T: about log log T of them. (The paper's
-nested root does not give that.) Inside a batch every round plays the active action of largest posterior variance and
-asks a new person; at its end, actions whose upper bound is below some lower bound are dropped. A person's bias is
-noise, R^2 = v^2 k(x, x) + sigma^2 = lambda. As the batch's actions do not depend on its feedback,
+nested root does not give this number.) Inside a batch every round plays the active action of largest posterior variance
+and asks a new person; at its end, actions whose upper bound is below some lower bound are dropped. A person's bias
+counts as noise, R^2 = v^2 k(x, x) + sigma^2 = lambda. As the batch's actions do not depend on its feedback,
 
     |f(x) - mu(x)| <= (B + (R / sqrt(lambda)) sqrt(2 ln(1/beta))) sigma(x)
 
@@ -37,16 +37,16 @@ class BPE:
     aggregates = False
 
     def settings(self) -> dict[str, Any]:
-        """The arguments with which `make_policy` makes this policy again."""
+        """Return the arguments with which `make_policy` makes this policy again."""
         return {"name": self.name}
 
     def init(self, problem: Problem) -> State:
-        """Nothing is known but the prior."""
+        """Return the state in which only the prior is known."""
         require_few_rounds(self.name, problem)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
-        """The next batch."""
+        """Plan the next batch."""
         left = state.rounds_left(problem)
         if left == 0:
             return None
@@ -55,7 +55,7 @@ class BPE:
         return Plan(state.phase + 1, chosen.arms, chosen.pulls, length, state.best, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """Estimate and eliminate."""
+        """Estimate f, and eliminate actions."""
         feedback.check(plan)
         noisy, at = _noisy(problem), state.active
         y, bonus = feedback.mean - problem.means[plan.arms], problem.norm_bound + math.sqrt(-2 * math.log(problem.beta))
@@ -72,12 +72,12 @@ class BPE:
         return after, info
 
     def best(self, problem: Problem, state: State) -> int:
-        """The active action of largest estimate."""
+        """Return the active action of largest estimate."""
         return state.best
 
 
 def batch_lengths(horizon: int) -> list[int]:
-    """N_1, N_2, ... until they fill the horizon.
+    """List N_1, N_2, ... until they fill the horizon.
 
     >>> batch_lengths(40_000)
     [200, 2829, 10638, 20629, 5704]
@@ -92,5 +92,5 @@ def batch_lengths(horizon: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _noisy(problem: Problem) -> Problem:
-    """The problem with lambda = R^2."""
+    """Return the problem with lambda = R^2."""
     return replace(problem, ridge=noise_variance(problem))

@@ -1,18 +1,18 @@
 """DPBE, distributed phase-then-batch elimination (alg:DPBE).
 
 Phases of 1, 2, 4, ... rounds, cut at the horizon. A phase plays the actions of largest posterior variance in
-batches, asks ceil(2^(alpha l)) people for their averages, estimates f and drops what cannot be best.
+batches, asks ceil(2^(alpha l)) people for their averages, estimates f and drops the actions that cannot be best.
 
 | name | width | batch length | bounds | comparison |
 |---|---|---|---|---|
 | `dpbe` | affine | corrected | intersected over phases | with the incumbent |
 | `dpbe-paper` | eq:confidence_width | as printed | of the last phase | none |
-| `dpbe-fixed` | the same, with the same number of people every phase | | | |
+| `dpbe-fixed` | the same, with the same number of people in every phase | | | |
 | `dpbe-nobatching` | the same, with a new action every round and every observation sent | one round | | |
 
 The comparison bounds f(x) - f(b), where b is the best action before the phase: what a person's bias does to both
-cancels, so actions fall that the bounds on f(x) and f(b) cannot separate. As b is fixed before the phase's feedback,
-each such bound fails with probability at most beta, like the others.
+cancels, so it eliminates actions that the bounds on f(x) and f(b) cannot separate. As b is fixed before the phase's
+feedback, each such bound fails with probability at most beta, like the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from voxpop.widths.printed import printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
 NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}
-DOUBLINGS = 12  # of the norm bound before the oldest phases are given up
+DOUBLINGS = 12  # of the norm bound before the oldest phases are dropped
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class DPBE:
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
-    people: int | None = None  # the same number of people every phase, instead of ceil(2^(alpha l))
+    people: int | None = None  # the same number of people in every phase, instead of ceil(2^(alpha l))
     aggregates = True
 
     def __post_init__(self) -> None:
@@ -73,18 +73,18 @@ class DPBE:
         return "dpbe"
 
     def settings(self) -> dict[str, Any]:
-        """The arguments with which `make_policy` makes this policy again."""
+        """Return the arguments with which `make_policy` makes this policy again."""
         return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
-        """Nothing is known but the prior."""
+        """Return the state in which only the prior is known."""
         if self.batches == "single":
             require_few_rounds(self.name, problem)
         require_end(problem, (problem.horizon + 1) // 2, self.ratio, self.batches)
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
-        """The next phase: alg:DPBE, lines 4 to 12."""
+        """Plan the next phase: alg:DPBE, lines 4 to 12."""
         left = state.rounds_left(problem)
         if left == 0:
             return None
@@ -113,13 +113,13 @@ class DPBE:
         return after, info
 
     def best(self, problem: Problem, state: State) -> int:
-        """The active action of largest lead."""
+        """Return the active action of largest lead."""
         return state.best
 
     def _learn(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[State, float]:
-        """The state after one more phase, and the largest width among the actions that were active."""
+        """Return the state after one more phase, and the largest width among the actions that were active."""
         estimate = self._by_printed_width if self.width == "printed" else self._by_affine_width
         centre, width, lead, lead_width = estimate(problem, state, plan, feedback, compare)
         bounded = state.intersect(centre, width) if self.intersect else state.replace(centre, width)
@@ -129,7 +129,7 @@ class DPBE:
     def _by_printed_width(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[Array, Array, Array, Array]:
-        """eq:mu_update and eq:confidence_width; the lead is over nothing."""
+        """Estimate f by eq:mu_update and eq:confidence_width; the lead is the estimate itself."""
         y = feedback.mean - problem.means[plan.arms]
 
         def estimate(at: Indices) -> tuple[Array, ...]:
@@ -144,7 +144,7 @@ class DPBE:
     def _by_affine_width(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[Array, Array, Array, Array]:
-        """Affine estimates of f and, to compare, of its gap to the reference."""
+        """Estimate f and, to compare, its gap to the reference, with affine widths."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
         noise = noise if feedback.noise is None else noise + feedback.noise
@@ -160,8 +160,8 @@ class DPBE:
     def _reconcile(self, problem: Problem, state: State) -> State:
         """Double the refuted norm bound until all phases agree.
 
-        Phases whose answers were clipped are given up: they were clipped to what the old bound allowed. If no norm
-        bound makes the others agree, it is the noise that was misjudged, and the older half is given up. A single
+        Phases whose answers were clipped are dropped: they were clipped to what the old bound allowed. If no norm
+        bound makes the others agree, the noise was misjudged, and the older half of them is dropped. A single
         phase is not compared with anything, so it agrees with the prior as soon as the norm bound is large enough.
         """
         norm_bound = state.norm_bound
@@ -184,12 +184,12 @@ class DPBE:
 
 
 def fixed(people: int, alpha: float = 0.7, ratio: float = 1.6, **parts: Any) -> DPBE:
-    """`dpbe-fixed`: the printed algorithm with the same number of people every phase."""
+    """Make `dpbe-fixed`: the printed algorithm with the same number of people in every phase."""
     return DPBE(**{**PRINTED, **parts, "alpha": alpha, "ratio": ratio, "people": people})
 
 
 def matching_people(plans: Iterable[Plan]) -> int:
-    """The number of people a phase with which `dpbe-fixed` costs what these phases cost.
+    """Compute the number of people per phase with which `dpbe-fixed` costs what these phases cost.
 
     It is the floor of the mean of |U_l|, weighted by the numbers N_l that a person sends.
     """
@@ -198,7 +198,7 @@ def matching_people(plans: Iterable[Plan]) -> int:
 
 
 def people_of_phase(alpha: float, phase: int) -> int:
-    """ceil(2^(alpha l)), not thrown off by rounding where 2^(alpha l) is a whole number.
+    """Compute ceil(2^(alpha l)), unaffected by rounding where 2^(alpha l) is a whole number.
 
     >>> [people_of_phase(0.7, phase) for phase in (1, 2, 10)]
     [2, 3, 128]

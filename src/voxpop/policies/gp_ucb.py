@@ -1,16 +1,16 @@
-"""GP-UCB and mini-GP-Opt: one person a round, the action of largest upper confidence bound.
+"""GP-UCB and mini-GP-Opt: one person per round, the action of largest upper confidence bound.
 
 `gp-ucb` is IGP-UCB (Chowdhury and Gopalan, 2017): every round a new person plays argmax mu(x) + beta_t sigma(x) with
 
     beta_t = B + (R / sqrt(lambda)) sqrt(2 (gamma_{t-1} + 1 + ln(1/delta))),     lambda = R^2,
 
 where a person's bias counts as noise, R^2 = v^2 k(x, x) + sigma^2, and gamma is the information gained so far. (Without
-1/sqrt(lambda), as it is often printed, it holds for lambda about 1 only.)
+1/sqrt(lambda), as it is often printed, it holds only for lambda near 1.)
 
 `mini-gp-opt` (Calandriello et al., 2022) repeats the action for floor((C^2 - 1) lambda / sigma^2(x)) rounds before the
 posterior is updated.
 
-The posterior is kept over the n actions and updated by one rank: O(n^2) a step, however many rounds there were.
+The posterior is kept over the n actions and updated by one rank: O(n^2) per step, regardless of the number of rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from voxpop.runtime.memory import require_room
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """The posterior over all actions, and the information it took."""
+    """The posterior over all actions, and the information gained so far."""
 
     mean: Array  # (n,)
     covariance: Array  # (n, n)
@@ -57,12 +57,12 @@ class GPUCB:
         return "gp-ucb" if self.ratio is None else "mini-gp-opt"
 
     def settings(self) -> dict[str, Any]:
-        """The arguments with which `make_policy` makes this policy again."""
+        """Return the arguments with which `make_policy` makes this policy again."""
         given = asdict(self)
         return {"name": self.name, **{name: value for name, value in given.items() if value is not None}}
 
     def init(self, problem: Problem) -> State:
-        """The prior of every action."""
+        """Return the state in which only the prior is known."""
         if self.ratio is None:
             require_few_rounds(self.name, problem)
         require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
@@ -71,7 +71,7 @@ class GPUCB:
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
-        """The action of largest upper bound."""
+        """Plan to play the action of largest upper bound."""
         left = problem.horizon - state.rounds
         if left == 0:
             return None
@@ -98,7 +98,7 @@ class GPUCB:
         return after, news(problem, after)
 
     def best(self, problem: Problem, state: State) -> int:
-        """The action of largest mean."""
+        """Return the action of largest mean."""
         return state.best
 
     def _bounded(self, problem: Problem, state: State) -> State:
@@ -109,26 +109,26 @@ class GPUCB:
 
 
 def news(problem: Problem, state: State) -> Info:
-    """What there is to watch of a policy that never eliminates anything."""
+    """Describe a phase of a policy that never eliminates anything."""
     widest = float(state.lead_width.max())
     return Info(problem.size, problem.size, widest, state.memory.gain, problem.norm_bound, refuted=False)
 
 
 def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:
-    """beta_t after so much information was gained."""
+    """Compute beta_t for the information gained so far."""
     return problem.norm_bound + math.sqrt(2 * (gain + 1 + math.log(1 / delta)))
 
 
 def gp_ucb(delta: float = 0.1) -> GPUCB:
-    """A new action every round."""
+    """Make `gp-ucb`, which chooses an action every round."""
     return GPUCB(delta)
 
 
 def mini_gp_opt(delta: float = 0.1, ratio: float = 1.6) -> GPUCB:
-    """Every action is repeated until it has told what it can."""
+    """Make `mini-gp-opt`, which repeats an action before it chooses the next."""
     return GPUCB(delta, ratio)
 
 
 def noise_variance(problem: Problem) -> float:
-    """R^2: a round's noise for somebody who does not know whose bias it carries."""
+    """Compute R^2, the noise of a round by an unknown person, whose bias counts as noise."""
     return problem.bias_std**2 * problem.largest_variance + problem.noise_std**2

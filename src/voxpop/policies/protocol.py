@@ -1,4 +1,4 @@
-"""What every policy is: three pure functions and an opinion."""
+"""What a policy is: pure functions that start, plan and advance a study, and name the best action so far."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from voxpop.core.phases import Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 
-MOST_ROUNDS = 10**7  # of a policy that thinks about every single one
+MOST_ROUNDS = 10**7  # for a policy that decides about every single round
 
 
 def require_few_rounds(name: str, problem: Problem) -> None:
-    """Refuse a horizon that a policy which plays round by round would not live to see."""
+    """Refuse a horizon that is too long for a policy that plays round by round."""
     if problem.horizon > MOST_ROUNDS:
         raise InputError(
             f"policy {name!r} plays one round at a time, and a horizon of {problem.horizon:,} is too long for that "
@@ -22,7 +22,7 @@ def require_few_rounds(name: str, problem: Problem) -> None:
 
 
 class Policy(Protocol):
-    """Decides what to play and whom to ask; never sees the truth, a clock or a random number."""
+    """A rule for what to play and how many people to ask. It never sees the truth, a clock or outside randomness."""
 
     @property
     def name(self) -> str:
@@ -30,19 +30,19 @@ class Policy(Protocol):
 
     @property
     def aggregates(self) -> bool:
-        """Whether it learns from averages of many people, as privacy needs, or from one person a round."""
+        """True if it learns from averages of many people, as privacy needs; False if from one person per round."""
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that make this policy again."""
+        """Return the arguments with which `make_policy` makes this policy again."""
 
     def init(self, problem: Problem) -> State:
-        """The state before the first phase."""
+        """Return the state before the first phase."""
 
     def plan(self, problem: Problem, state: State) -> Plan | None:
-        """The next phase, or None when nothing is left to learn."""
+        """Return the next phase, or None when nothing is left to learn."""
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """The state after the phase."""
+        """Return the state after the phase, and what happened in it."""
 
     def best(self, problem: Problem, state: State) -> int:
-        """The action to use now."""
+        """Return the action to use now."""

@@ -30,7 +30,7 @@ STYLE = {
 
 
 def svg(made: Figure) -> str:
-    """A figure as an SVG element, the same for the same run."""
+    """Render a figure as an SVG element, which is the same for the same run."""
     text = io.StringIO()
     with styled():
         made.savefig(text, format="svg", metadata={"Date": None})
@@ -38,14 +38,14 @@ def svg(made: Figure) -> str:
 
 
 def png(made: Figure) -> bytes:
-    """A figure as a PNG file, the same for the same run."""
+    """Render a figure as a PNG file, which is the same for the same run."""
     data = io.BytesIO()
     made.savefig(data, format="png", dpi=120, metadata={"Software": None})
     return data.getvalue()
 
 
 def sheet(width: float, height: float) -> Figure:
-    """An empty figure; matplotlib is imported here, late."""
+    """Make an empty figure; matplotlib is imported only now."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -54,7 +54,7 @@ def sheet(width: float, height: float) -> Figure:
 
 
 def styled() -> AbstractContextManager[None]:
-    """A context in which pictures have voxpop's look."""
+    """Return a context in which pictures have voxpop's look."""
     from matplotlib import rc_context
 
     return rc_context(STYLE)  # type: ignore[arg-type]

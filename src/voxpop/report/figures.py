@@ -36,7 +36,7 @@ class ActionAxis:
 
 
 def draw_active(ax: Axes, run: Run) -> None:
-    """Which actions could still be best in each phase, and which were played."""
+    """Draw which actions could still be best in each phase, and which were played."""
     axis = ActionAxis(run)
     active = np.arange(run.scenario.problem.size)
     for closed in run.phases:
@@ -54,13 +54,13 @@ def draw_active(ax: Axes, run: Run) -> None:
 
 
 def draw_estimate(ax: Axes, run: Run) -> None:
-    """The estimate with its band against the truth."""
+    """Draw the estimate with its band against the truth."""
     axis, state, f = ActionAxis(run), run.state, run.scenario.f
     order = axis.order
     places = axis.places[order]
     left = np.zeros(len(f), dtype=bool)
     left[state.active] = True
-    ax.fill_between(places, state.lower[order], state.upper[order], color=SKY, linewidth=0, label="where it must be")
+    ax.fill_between(places, state.lower[order], state.upper[order], color=SKY, linewidth=0, label="bounds")
     ax.plot(places, f[order], color=ORANGE, linewidth=1.5, label="truth")
     ax.plot(axis.places[left], state.centre[left], ".", color=BLUE, markersize=5, label="estimate, if still active")
     best = run.best
@@ -73,7 +73,7 @@ def draw_estimate(ax: Axes, run: Run) -> None:
 
 
 def draw_regret(ax: Axes, run: Run) -> None:
-    """What learning cost, round by round."""
+    """Draw what learning cost, round by round."""
     f, horizon = run.scenario.f, run.scenario.problem.horizon
     rounds, regret = regret_curve(run.plans, run.best, horizon, f)
     ax.plot(rounds, regret, color=BLUE, linewidth=2, label=run.policy.name)
@@ -83,12 +83,12 @@ def draw_regret(ax: Axes, run: Run) -> None:
     ax.set_ylim(0, max(2.5 * regret[-1], 1e-12))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    ax.set(title="Lost against knowing the best from the start", xlabel="round", ylabel="cumulative regret")
+    ax.set(title="Loss compared with knowing the best from the start", xlabel="round", ylabel="cumulative regret")
     ax.legend(loc="upper left", fontsize=8)
 
 
 def draw_numbers(ax: Axes, run: Run) -> None:
-    """What was sent in each phase, and in all."""
+    """Draw what was sent in each phase, and in all."""
     phases = [plan.phase for plan in run.plans]
     sent = [plan.numbers for plan in run.plans]
     ax.bar(phases, sent, color=BLUE, label="in this phase")
@@ -107,7 +107,7 @@ DRAWINGS: dict[str, Callable[[Axes, Run], None]] = {
 
 
 def figure(run: Run, name: str) -> Figure:
-    """One picture."""
+    """Draw one picture."""
     made = sheet(6.4, 4.0)
     with styled():
         DRAWINGS[name](made.subplots(), run)
@@ -115,7 +115,7 @@ def figure(run: Run, name: str) -> Figure:
 
 
 def overview(run: Run) -> Figure:
-    """The four pictures on one sheet."""
+    """Draw the four pictures on one sheet."""
     made = sheet(11, 7)
     with styled():
         for ax, draw in zip(made.subplots(2, 2).flat, DRAWINGS.values(), strict=True):

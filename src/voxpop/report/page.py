@@ -13,7 +13,7 @@ from voxpop.report.summary import describe, number, summarise
 
 
 def fill(template: str, **values: Any) -> str:
-    """A template of this folder with its values; the page loads nothing from outside."""
+    """Fill in a template of this folder; the page loads nothing from outside."""
     try:
         import jinja2
     except ImportError:
@@ -25,7 +25,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def render(run: Run) -> str:
-    """The page about a run."""
+    """Render the page about a run."""
     problem, calibration = run.scenario.problem, run.scenario.calibration
     constants = [
         ("per-round noise of a person, σ", "noise_std"),

@@ -19,7 +19,7 @@ class Line:
 
 
 def describe(decision: Any) -> str:
-    """A decision as people say it.
+    """Write a decision as people would.
 
     >>> describe({"price": 4.7, "colour": "red"})
     'price = 4.7, colour = red'
@@ -32,7 +32,7 @@ def describe(decision: Any) -> str:
 
 
 def summarise(run: Run) -> list[Line]:
-    """What to do, how sure, and what it cost."""
+    """Say what to do, how sure that is, and what it cost."""
     scenario, state, metrics = run.scenario, run.state, run.metrics
     problem, f, best = scenario.problem, scenario.f, run.best
     low, high = state.lower[best], state.upper[best]
@@ -40,7 +40,7 @@ def summarise(run: Run) -> list[Line]:
     chance = 2 * problem.size * max(1, len(run.phases)) * problem.beta
     lines = [
         Line("Do this", describe(problem.decisions[best])),
-        Line("Expect", f"a {scenario.reward} of {number(low)} to {number(high)}", f"in truth {number(f[best])}"),
+        Line("Expect", f"a {scenario.reward} of {number(low)} to {number(high)}", f"the truth is {number(f[best])}"),
         Line(
             "How sure",
             "nothing else can be best"
@@ -57,7 +57,7 @@ def summarise(run: Run) -> list[Line]:
         Line(
             "Lost while learning",
             f"{metrics.regret:,.0f} over {problem.horizon:,} rounds",
-            f"against knowing the best action from the start{_share(metrics.regret, problem.horizon * f.max())}",
+            f"compared with knowing the best action from the start{_share(metrics.regret, problem.horizon * f.max())}",
         ),
     ]
     trust = run.privacy.describe()
@@ -76,14 +76,14 @@ def summarise(run: Run) -> list[Line]:
             Line(
                 "Note",
                 f"the norm bound {number(problem.norm_bound)} was too small for the answers",
-                f"it was raised to {number(state.norm_bound)} on the way",
+                f"it was raised to {number(state.norm_bound)} during the study",
             )
         )
     return lines
 
 
 def number(value: float) -> str:
-    """A reward with as many digits as make sense."""
+    """Write a reward with a sensible number of digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -92,4 +92,4 @@ def _short(value: Any) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f": {part / whole:.1%} of what was to be had" if whole > 0 else ""
+    return f": {part / whole:.1%} of the best possible total" if whole > 0 else ""

@@ -1,7 +1,7 @@
 """Machine code for the loops of large problems, made by numba where it is installed (the extra `fast`).
 
-Importing numba takes half a second, more than a small study does. So nothing here imports it before it is asked for,
-and only what belongs to a large problem asks. Compiled code is kept on disk for the next process.
+Importing numba takes half a second, more than a small study does. So numba is imported only on demand, by code for
+large problems. Compiled code is kept on disk for the next process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def numba_installed() -> bool:
-    """Say whether numba is there, and import it if it is."""
+    """Return True if numba is installed; this imports it."""
     try:
         import numba  # noqa: F401
     except ImportError:

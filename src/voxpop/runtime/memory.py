@@ -1,4 +1,4 @@
-"""How much memory a computation may take: what does not fit is refused, with the size that would."""
+"""How much memory a computation may take: one that does not fit is refused, and told what size would fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SETTING = "VOXPOP_MEMORY"  # gigabytes, instead of the machine's own
 
 @cache
 def memory_limit() -> int:
-    """The bytes that one computation may take."""
+    """Return the number of bytes that one computation may take."""
     given = os.environ.get(SETTING)
     if given is not None:
         try:
@@ -27,7 +27,7 @@ def memory_limit() -> int:
 
 
 def require_room(needed: float, actions: int, purpose: str, power: int = 1) -> None:
-    """Refuse what does not fit; the memory grows with this power of the number of actions."""
+    """Refuse a computation that does not fit; its memory grows with this power of the number of actions."""
     limit = memory_limit()
     if needed > limit:
         fits = int(actions * (limit / needed) ** (1 / power))
@@ -38,9 +38,9 @@ def require_room(needed: float, actions: int, purpose: str, power: int = 1) -> N
 
 
 def statement(actions: int) -> str:
-    """What selecting among so many actions takes, before it is done."""
+    """Say how much memory a selection among `actions` actions takes, before it is made."""
     each, limit = 8 * actions, memory_limit()
     return (
         f"{actions:,} actions: at most {each / 1e6:.3g} MB of memory for each batch of a phase; "
-        f"the limit of {limit / 1e9:.3g} GB holds at least {limit // each:,} of them"
+        f"the limit of {limit / 1e9:.3g} GB holds at least {limit // each:,} batches"
     )

@@ -1,4 +1,4 @@
-"""Random streams of a simulation: one for each role and phase, independent of what the others drew."""
+"""Random streams of a simulation: one for each role and phase, independent of what the others draw."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ WORD = 2**32
 
 
 def stream(seed: int, role: str, phase: int = 0) -> np.random.Generator:
-    """The generator of one role in one phase."""
+    """Return the random generator of one role in one phase."""
     require_integer("seed", seed, least=0)
     key = ROLES[role]
     if seed < WORD and 0 <= phase < WORD:
-        # What NumPy assembles from a seed and a spawn key; given as words, it takes less time.
+        # These are the words that NumPy assembles from a seed and a spawn key; passing them directly is faster.
         words = np.array((seed, 0, 0, 0, key, phase), dtype=np.uint32)
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, phase))))

@@ -26,13 +26,13 @@ def one_thread() -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers that do independent pieces of work side by side; NumPy lets go of the interpreter meanwhile."""
+    """Workers that do independent pieces of work side by side; NumPy releases the interpreter lock meanwhile."""
 
     workers: int
     executor: ThreadPoolExecutor | None
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Do the work; give the results in the order of the items."""
+        """Do the work on every item, and return the results in the order of the items."""
         if self.executor is None:
             return [work(item) for item in items]
         return list(self.executor.map(work, items))

@@ -1,4 +1,4 @@
-"""The batches of a phase as they are played: rounds by action, and what they told."""
+"""The batches of a phase as they are played: the rounds of each action, and the information gained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from voxpop.core.problem import Indices, Problem
 
 
 class Batches:
-    """The batches that were played, merged by action, and what they told."""
+    """The batches played so far, merged by action, and the information they gained."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
         self.problem, self.candidates = problem, candidates
@@ -22,13 +22,13 @@ class Batches:
         self.information_gain = 0.0  # 1/2 log det(I + W^1/2 K W^1/2 / lambda)
 
     def record(self, position: int, rounds: int, variance: float) -> None:
-        """Count a batch of an action that had this variance."""
+        """Count a batch of the action at this position; `variance` is its variance before the batch."""
         self.pulls[position] = self.pulls.get(position, 0) + rounds
         self.batches += 1
         self.information_gain += 0.5 * math.log1p(variance * rounds / self.problem.ridge)
 
     def merged(self, rows: int) -> tuple[Indices, Array] | None:
-        """Give the distinct arms and the factor L of their pulls, if L has at most half as many rows as `rows`."""
+        """Return the distinct arms and the factor L of their pulls; None if L has more than half of `rows` rows."""
         if 2 * len(self.pulls) > rows:
             return None
         arms = self.candidates[np.fromiter(self.pulls, dtype=np.intp)]

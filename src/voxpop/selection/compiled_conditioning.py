@@ -15,7 +15,7 @@ STRIP = 512  # actions that are conditioned together
 
 @compiled
 def narrow(wide: Numbers, out: Numbers, flush: float) -> None:
-    """Round to the precision of out, and what is smaller than flush to zero."""
+    """Round to the precision of `out`; numbers smaller than `flush` become zero."""
     for i in range(len(wide)):
         for j in range(wide.shape[1]):
             value = wide[i, j]
@@ -24,9 +24,9 @@ def narrow(wide: Numbers, out: Numbers, flush: float) -> None:
 
 @compiled
 def condition(root: Numbers, columns: Numbers, variance: Array, flush: float) -> None:
-    """Solve root V' = columns in place, (batches, actions), and take the squares of V from the variances.
+    """Solve root V' = columns in place, (batches, actions), and subtract the squares of V from the variances.
 
-    A few hundred actions at a time, whose numbers stay in the fastest cache.
+    It takes a few hundred actions at a time, so that their numbers stay in the fastest cache.
     """
     batches, actions = columns.shape
     number = root.dtype.type  # mixed precision would not run on vector registers

@@ -1,4 +1,4 @@
-"""The posterior variance of some candidate actions while batches are being played, all of it kept up to date.
+"""The posterior variance of some candidate actions while batches are being played, updated after every batch.
 
 A batch of `t` rounds of one action is one Gaussian observation of variance lambda/t, so conditioning on it changes
 the posterior covariance by one rank:
@@ -42,21 +42,21 @@ class DensePosterior(Batches):
         return self._factor[: self._used]
 
     def row_of(self, position: int) -> Array:
-        """Give the row of V of the candidate at this position."""
+        """Return the row of V of the candidate at this position."""
         return self.factor[:, position]
 
     def resume(self, variance: Array, factor: Array) -> DensePosterior:
-        """Go on where others stopped; what they played is not known here, so that it cannot be merged."""
+        """Continue from given variances and V'; the batches behind them are not known here and cannot be merged."""
         self.variance, self._used, self._complete = variance, len(factor), False
         self._factor = factor
         return self
 
     def most_uncertain(self) -> int:
-        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; variances within `TIE` tie, so that rounding does not decide."""
         return int((self.variance >= (1 - TIE) * self.variance.max()).argmax())
 
     def variance_of(self, position: int) -> float:
-        """Give the variance of the candidate at this position."""
+        """Return the variance of the candidate at this position."""
         return float(self.variance[position])
 
     def observe(self, position: int, rounds: int) -> None:

@@ -1,12 +1,13 @@
-"""The factor V of many actions, with cov = K - V V': kept in tiles, extended by matrix products, halved where safe.
+"""The factor V of many actions, with cov = K - V V': kept in tiles, extended by matrix products, and in single
+precision where that is safe.
 
 With L the factor of the arms' regularised kernel matrix, the columns of the batches d..h are
 
     V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
 
-In single precision this takes half the memory and half the time, and the variances that come of it are wrong by at most
-`rounding.Slack`, which docs/mathematics.md derives. Code that uses them as bounds must add it, and decide whether that
-is sharp enough.
+In single precision this takes half the memory and half the time, and the resulting variances are off by at most
+`rounding.Slack`, which docs/mathematics.md derives. Code that uses them as bounds must add the slack, and decide
+whether the result is sharp enough.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from voxpop.selection.conditioning import PLAIN_CONDITIONING, Conditioning
 from voxpop.selection.rounding import FLUSH
 
 CACHED = 2**16  # numbers that stay in a core's cache while a kernel is evaluated
-TILE = 4096  # actions that are brought up to date together
+TILE = 4096  # actions that are updated together
 PANEL = 64  # columns of the factor that are allocated together
 
 
@@ -41,7 +42,7 @@ class Factor:
         self.problem, self.size = problem, len(candidates)
         self._tile = min(TILE, self.size)
         self._tiles = -(-self.size // self._tile)
-        # The last tile is filled up with its last action, so that all tiles are whole.
+        # The last tile is padded with its last action, so that all tiles have the same size.
         filled = np.minimum(np.arange(self._tiles * self._tile), self.size - 1)
         points = problem.decisions.points[candidates[filled]].reshape(self._tiles, self._tile, -1)
         self._points = np.ascontiguousarray(points.transpose(0, 2, 1))  # (tiles, dimensions, actions of a tile)
@@ -50,23 +51,23 @@ class Factor:
         self.clear()
 
     def clear(self) -> None:
-        """Condition on nothing, in double precision."""
+        """Forget all batches, and return to double precision."""
         self.columns, self.single = 0, False
         self._panels.clear()
         self._variance = self._prior.copy()
 
     @property
     def variance(self) -> Array:
-        """The variance of every candidate; in single precision within the slack."""
+        """The variance of every candidate; in single precision it is off by at most the slack."""
         return self._variance[: self.size]
 
     @property
     def bytes(self) -> int:
-        """The memory that V takes."""
+        """The memory that V takes, in bytes."""
         return sum(panel.nbytes for panel in self._panels)
 
     def extend(self, root: Array, arms: list[int]) -> None:
-        """Condition on the batches that are missing, given all arms and L."""
+        """Condition on the batches that are still missing, given all arms and L."""
         while self.columns < len(arms):
             low, start = self.columns, self.columns % PANEL
             if start == 0:
@@ -79,7 +80,7 @@ class Factor:
             self.columns = high
 
     def of(self, positions: Indices) -> Array:
-        """Give the columns of V' of some positions, in order, (batches, positions)."""
+        """Return the columns of V' of some positions, given in order, (batches, positions)."""
         found = np.empty((self.columns, len(positions)))
         edges = np.searchsorted(positions, self._tile * np.arange(self._tiles + 1))
         for tile, (low, high) in enumerate(pairwise(edges)):
@@ -89,7 +90,7 @@ class Factor:
         return found
 
     def adopt(self, columns: Array, variance: Array) -> None:
-        """Take over V', (batches, candidates), and the variances that come of it."""
+        """Take over V', (batches, candidates), and the variances that belong to it."""
         self.columns, self._variance[: self.size] = len(columns), variance
         padded = np.pad(columns, ((0, 0), (0, len(self._variance) - self.size)), mode="edge")
         for start in range(0, len(columns), PANEL):
@@ -98,7 +99,7 @@ class Factor:
             self._panels[-1][:, : len(part)] = part.transpose(1, 0, 2)
 
     def narrow(self) -> None:
-        """Go on in single precision."""
+        """Continue in single precision."""
         self.single = True
         for number, panel in enumerate(self._panels):
             used, narrow = min(PANEL, self.columns - number * PANEL), np.empty(panel.shape, np.float32)
@@ -114,7 +115,7 @@ class Factor:
         self._kernel(new, arms, self._points[tile].T)
         for first, panel in zip(range(0, low, PANEL), self._panels, strict=False):
             last = min(first + PANEL, low)
-            # In place: BLAS counts by columns, so to it these are the transposes.
+            # In place: BLAS stores matrices by columns, so it sees these as transposes.
             multiply(-1.0, panel[tile, : last - first].T, rows[:, first:last].T, 1.0, new.T, overwrite_c=1)
         self._code.condition(rows[:, low:], new, variance, FLUSH if self.single else 0.0)
 
@@ -140,12 +141,12 @@ class Factor:
     def _panel(self) -> Numbers:
         shape, kind = (self._tiles, PANEL, self._tile), np.float32 if self.single else np.float64
         needed = self.bytes + math.prod(shape) * np.dtype(kind).itemsize
-        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches a phase")
+        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches per phase")
         return np.empty(shape, kind)
 
 
 def fastest_conditioning() -> Conditioning:
-    """Give the compiled code if numba is installed; this imports it, which only a large problem is worth."""
+    """Return the compiled code if numba is installed. This imports numba, which pays off for large problems only."""
     if not numba_installed():
         return PLAIN_CONDITIONING
     from voxpop.selection import compiled_conditioning

@@ -16,7 +16,7 @@ from voxpop.selection.lazy import LazyPosterior
 
 BatchRule = Literal["corrected", "printed", "single"]
 
-MOST_BATCHES = 1_000_000  # of a phase, unless every batch is meant to be one round
+MOST_BATCHES = 1_000_000  # per phase, unless every batch is meant to be one round
 REMEDY = "use the corrected batch rule, a larger ratio, a smaller ridge or a shorter horizon"
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
@@ -49,10 +49,10 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
 
 
 def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) -> float:
-    """Bound the number of batches of a phase from below, whatever the kernel.
+    """Bound the number of batches of a phase from below, for any kernel.
 
-    After t rounds the action of largest prior variance k still has at least lambda k / (lambda + t k): playing it
-    alone tells most about it. So no batch at time t is longer than max(1, scale (lambda + t k) / (lambda k)).
+    After t rounds the action of largest prior variance k still has at least lambda k / (lambda + t k), since playing
+    it alone tells most about it. So no batch at time t is longer than max(1, scale (lambda + t k) / (lambda k)).
     """
     prior, ridge = float(problem.prior_variance[active].max()), problem.ridge
     if scale == 0:
@@ -62,7 +62,7 @@ def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) 
 
 
 def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) -> None:
-    """Refuse batches so short that a phase of these rounds would not end in reasonable time."""
+    """Refuse batches so short that a phase of `rounds` rounds would not end in reasonable time."""
     scale = batch_scale(problem, ratio, rule)
     least = least_batches(problem, np.arange(problem.size), rounds, scale)
     if scale > 0 and least > MOST_BATCHES:
@@ -70,7 +70,7 @@ def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) ->
 
 
 def batch_scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
-    """Give the length of a batch times the variance of its action."""
+    """Return the length of a batch times the variance of its action."""
     return (ratio**2 - 1) * {"corrected": problem.ridge, "printed": 1.0, "single": 0.0}[rule]
 
 

@@ -1,4 +1,4 @@
-"""Selection among many actions, without touching every action at every batch, and with the same arms.
+"""Selection among many actions that does not touch every action at every batch, and still finds the same arms.
 
 The posterior variance of an action only falls, so a stale value is an upper bound (Minoux, 1978). A frontier, the few
 actions of largest variance, is kept up to date batch by batch like a small problem. As long as its largest variance
@@ -34,7 +34,7 @@ class Root:
         self.matrix = np.zeros((PANEL, PANEL))  # with room for more batches
 
     def append(self, arm: int, row: Array, total: float) -> None:
-        """Add a batch: the arm's own row of V, and the variance of what was observed."""
+        """Add a batch: the arm's own row of V, and the variance of the observation."""
         used = len(self.arms)
         if used == len(self.matrix):
             self.matrix = np.pad(self.matrix, (0, used))
@@ -43,7 +43,7 @@ class Root:
         self.arms.append(arm)
 
     def replace(self, arms: list[int], matrix: Array) -> None:
-        """Take another L of the same posterior."""
+        """Replace L by another factor of the same posterior."""
         self.arms = arms
         self.matrix[: len(arms), : len(arms)] = matrix
 
@@ -58,7 +58,7 @@ class Layer:
         self._draw_frontier()
 
     def most_uncertain(self) -> int:
-        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; variances within `TIE` tie, so that rounding does not decide."""
         while True:
             place = self._front.most_uncertain()
             decided = (1 - TIE) * self._front.variance_of(place) > self._outside  # and no tie with the rest
@@ -66,11 +66,11 @@ class Layer:
                 return int(self._frontier[place])
 
     def variance_of(self, position: int) -> float:
-        """Give the variance of the candidate that was just found most uncertain."""
+        """Return the variance of the candidate that was just found most uncertain."""
         return self._front.variance_of(self._place(position))
 
     def row_of(self, position: int) -> Array:
-        """Give the row of V of the candidate that was just found most uncertain."""
+        """Return the row of V of the candidate that was just found most uncertain."""
         return self._front.row_of(self._place(position))
 
     def observe(self, position: int, rounds: int) -> None:
@@ -78,15 +78,15 @@ class Layer:
         self._front.observe(self._place(position), rounds)
 
     def _place(self, position: int) -> int:
-        """Find a position in the frontier."""
+        """Find the place of a position in the frontier."""
         return int(np.searchsorted(self._frontier, position))
 
     def _seen(self) -> Array:
-        """Give L of the batches that all actions are conditioned on."""
+        """Return L of the batches that all actions are conditioned on."""
         return self._root.matrix[: self._factor.columns, : self._factor.columns]
 
     def _sharpen(self) -> bool:
-        """Make the bounds sharper; False if all are exact, and the frontier has the first of the largest."""
+        """Sharpen the bounds; return False if all are exact, so that the first of the largest is in the frontier."""
         if self._factor.columns < len(self._root.arms):
             self._catch_up()
         elif self._factor.single:
@@ -96,7 +96,7 @@ class Layer:
         return True
 
     def _catch_up(self) -> None:
-        """Bring every action up to date, draw a new frontier, and choose the precision to go on with."""
+        """Bring every action up to date, draw a new frontier, and choose the precision to continue with."""
         self._factor.extend(self._root.matrix, self._root.arms)
         self._draw_frontier()
         gap = self._front.variance_of(self._front.most_uncertain()) - self._outside
@@ -109,7 +109,7 @@ class Layer:
             self._factor.narrow()
 
     def _worth_narrowing(self, most: float) -> bool:
-        """Say whether the slack of single precision is less than this; seldom tried, as finding out takes time."""
+        """Return True if single precision has a slack below `most`; tried only now and then, because it takes time."""
         size = self._factor.columns
         if size < self._next_try or self._slack.at_least(size) >= most:
             return False
@@ -117,13 +117,13 @@ class Layer:
         return self._slack.of(self._seen()) < most
 
     def _widen(self) -> None:
-        """Begin again, in double precision for good."""
+        """Start over in double precision, and stay there."""
         self._next_try = math.inf
         self._factor.clear()
         self._catch_up()
 
     def _draw_frontier(self) -> None:
-        """Take the actions of largest variance, with the first of the largest; keep the largest variance left out."""
+        """Take the actions of largest variance, and the first of the largest; remember the largest variance outside."""
         variance = self._factor.variance
         first = int((variance >= (1 - TIE) * variance.max()).argmax())
         size = min(max(len(variance) // FRONTIER, LEAST_FRONTIER), len(variance) - 1)
@@ -133,7 +133,7 @@ class Layer:
         self._front = self._exactly(self._frontier)
 
     def _exactly(self, positions: Indices) -> Layer | DensePosterior:
-        """Bring some positions up to date, in double precision."""
+        """Return the exact posterior of some positions, in double precision."""
         chosen = self.candidates[positions]
         factor = Factor(self.problem, chosen)
         if self._factor.single:
@@ -146,7 +146,7 @@ class Layer:
 
 
 class LazyPosterior(Batches):
-    """The posterior variance of many candidate actions, as far as it must be known."""
+    """The posterior variance of many candidate actions, computed only as far as needed."""
 
     def __init__(self, problem: Problem, candidates: Indices) -> None:
         super().__init__(problem, candidates)
@@ -154,13 +154,13 @@ class LazyPosterior(Batches):
         self._layer = self._begin()
 
     def most_uncertain(self) -> int:
-        """Find the first position of largest variance; rounding, which differs between machines, does not decide."""
+        """Find the first position of largest variance; variances within `TIE` tie, so that rounding does not decide."""
         if len(self._root.arms) >= self._limit:
             self._merge()
         return self._layer.most_uncertain()
 
     def variance_of(self, position: int) -> float:
-        """Give the variance of the candidate that was just found most uncertain."""
+        """Return the variance of the candidate that was just found most uncertain."""
         return self._layer.variance_of(position)
 
     def observe(self, position: int, rounds: int) -> None:
@@ -177,7 +177,7 @@ class LazyPosterior(Batches):
         return Layer(self.problem, self.candidates, self._root, factor, may_narrow=True)
 
     def _merge(self) -> None:
-        """Begin again with the factor of the merged arms, if that is at most half as wide."""
+        """Start over with the factor of the merged arms, if it has at most half as many rows."""
         self._limit *= 2
         merged = self.merged(len(self._root.arms))
         if merged is None:

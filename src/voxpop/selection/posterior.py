@@ -1,4 +1,4 @@
-"""The weighted posterior of a phase that was played (eq:sigma_update, eq:mu_update), and what it gained."""
+"""The weighted posterior of a phase that was played (eq:sigma_update, eq:mu_update), and its information gain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
 
 
 def in_blocks(estimate: Callable[[Indices], tuple[Array, ...]], at: Indices) -> tuple[Array, ...]:
-    """Compute an estimate for every action, (actions,) each; many actions are taken a block at a time."""
+    """Compute estimates for every action, (actions,) each; many actions are taken one block at a time."""
     parts = [estimate(at[start : start + GRAM_LIMIT]) for start in range(0, len(at), GRAM_LIMIT)]
     return parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
@@ -20,7 +20,7 @@ def in_blocks(estimate: Callable[[Indices], tuple[Array, ...]], at: Indices) -> 
 def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tuple[Array, Array]:
     """Compute the weighted posterior at some actions: weights (at, arms), with mean = weights @ y, and variance.
 
-    The weights take as much memory as the factor of the selection: `in_blocks` takes many actions a block at a time.
+    The weights take as much memory as the factor of the selection: use `in_blocks` for many actions.
     """
     factor = cho_factor(problem.regularised(arms, pulls), lower=True)
     cross = problem.covariance(arms, at)  # (arms, at)

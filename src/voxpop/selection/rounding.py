@@ -10,8 +10,8 @@ from scipy.linalg import solve_triangular
 from voxpop.core.errors import Array
 
 UNIT = 2.0**-24  # the relative rounding of single precision
-FLUSH = 1e-16  # what is smaller is zero in single precision, or products would be denormal, which is very slow
-ROOM = (1e-4, 1e4)  # prior variances for which single precision has room
+FLUSH = 1e-16  # smaller numbers become zero in single precision: denormal products are very slow
+ROOM = (1e-4, 1e4)  # prior variances that suit the range of single precision
 
 
 class Slack:
@@ -22,11 +22,11 @@ class Slack:
         self._inverse = np.zeros((0, 0))  # of L, as far as it was needed
 
     def at_least(self, size: int) -> float:
-        """Give a value that the bound is not smaller than, whatever L is."""
+        """Return a value that the bound exceeds for any L of this size."""
         return 2 * self._roundings(size) * UNIT * self.prior
 
     def of(self, root: Array) -> float:
-        """Compute the bound for L, whose first rows are those of before; infinite where single precision is no use."""
+        """Compute the bound for L, which extends the last L given; infinite where single precision is useless."""
         size, scale = len(root), math.sqrt(self.prior)
         largest = max(float(np.abs(root).max()), scale)
         if not ROOM[0] <= self.prior <= ROOM[1] or largest > ROOM[1]:
@@ -41,11 +41,11 @@ class Slack:
         return error * (2 * scale + error)
 
     def _roundings(self, size: int) -> int:
-        """Count the most roundings that one number of V suffers."""
+        """Count the roundings that a number of V undergoes at most."""
         return self.panel + -(-size // self.panel) + 4
 
     def _invert(self, root: Array) -> Array:
-        """Invert L; the rows that are known already are kept."""
+        """Invert L, reusing the rows that are known already."""
         known, size = len(self._inverse), len(root)
         inverse = np.zeros((size, size))
         inverse[:known, :known] = self._inverse
@@ -57,7 +57,7 @@ class Slack:
 
 
 def norm_bound(*factors: Array) -> float:
-    """Bound the spectral norm of a product of matrices whose numbers are not negative.
+    """Bound the spectral norm of a product of matrices without negative entries.
 
     For M of this kind and any positive x, |M|^2 is at most the largest (M'M x)_i / x_i (Collatz, Wielandt), and a few
     steps of x <- M'M x make that sharp.

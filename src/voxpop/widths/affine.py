@@ -18,7 +18,7 @@ from voxpop.widths.search import EPS, Path
 
 
 def root_form(weights: Array, matrix: Array) -> Array:
-    """Compute sqrt(a'M a) for weights a, (functions, arms), with what rounding can have hidden added."""
+    """Compute sqrt(a'M a) for weights a, (functions, arms), and add what rounding can have hidden."""
     size = np.abs(weights).sum(axis=1)
     rounding = (len(matrix) + 4) * EPS * float(matrix.diagonal().max()) * size * size
     return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", weights @ matrix, weights), 0.0) + rounding))
@@ -75,13 +75,13 @@ class AffineEstimator:
         return self.fit(cross, self.problem.prior_variance[at], norm_bound)
 
     def values_and_gaps(self, at: Indices, reference: int, norm_bound: float) -> tuple[Affine, Affine]:
-        """Estimate f(x) and f(x) - f(reference), in which what people have in common cancels."""
+        """Estimate f(x) and f(x) - f(reference), in which biases common to both cancel."""
         problem, other = self.problem, np.array([reference])
         cross, prior = problem.covariance(at, self.arms), problem.prior_variance[at]
         gap_cross = cross - problem.covariance(other, self.arms)
         gap_square = prior + problem.prior_variance[reference] - 2 * problem.covariance(at, other)[:, 0]
         functions, squares = np.vstack([cross, gap_cross]), np.concatenate([prior, np.maximum(gap_square, 0.0)])
-        both = self.fit(functions, squares, norm_bound)  # in one go: for small problems the calls are what costs
+        both = self.fit(functions, squares, norm_bound)  # in one go: for small problems most time goes into calls
         n = len(at)
         return Affine(both.width[:n], both.weights[:n]), Affine(both.width[n:], both.weights[n:])
 

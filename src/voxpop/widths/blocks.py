@@ -1,4 +1,4 @@
-"""The affine widths of many actions, block by block: as `AffineEstimator`, in bounded memory and fewer products.
+"""The affine widths of many actions, block by block: like `AffineEstimator`, with less memory and fewer products.
 
 The weights of n actions are as large as the factor that selected the arms, and evaluating them directly takes three
 more matrix products of that size. In the eigenbasis Z of (K, N), where weights are a = Z'u with u = g / (theta + c),
@@ -6,8 +6,8 @@ more matrix products of that size. In the eigenbasis Z of (K, N), where weights 
     a'h = u'g,     a'K a = u'(diag theta + E_K) u,     a'N a = u'(I + E_N) u,
 
 so that sums over u are enough. E_K and E_N are what rounding left of Z K Z' - diag theta and Z N Z' - I: they are
-measured once a phase, with a bound on the rounding of the measurement itself, and their norms are added to the width.
-Like the other one, it is never too small.
+measured once per phase, with a bound on the rounding of the measurement itself, and their norms are added to the width.
+Like the direct width, this one is never too small.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from voxpop.runtime.threads import pool
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.search import EPS, PLAIN_SEARCH, Search
 
-CACHED = 2**18  # numbers a block: few calls, and not much more than a core keeps in its cache
-SHARP = 1e-6  # a width may be larger by this share for fear of rounding
+CACHED = 2**18  # numbers per block: few calls, and not much more than a core keeps in its cache
+SHARP = 1e-6  # a width may be larger by this share to allow for rounding
 
 Bounds = tuple[Array, Array]  # estimates and widths
 
@@ -41,7 +41,7 @@ def affine_values(estimator: AffineEstimator, at: Indices, norm_bound: float, y:
 def affine_values_and_gaps(
     estimator: AffineEstimator, at: Indices, reference: int, norm_bound: float, y: Array
 ) -> tuple[Bounds, Bounds]:
-    """Estimate f(x) and f(x) - f(reference), in which what people have in common cancels, with widths."""
+    """Estimate f(x) and f(x) - f(reference), in which biases common to both cancel, with widths."""
     if len(at) > GRAM_LIMIT:
         return Streamed(estimator, y).values_and_gaps(at, reference, norm_bound)
     values, gaps = estimator.values_and_gaps(at, reference, norm_bound)
@@ -49,7 +49,7 @@ def affine_values_and_gaps(
 
 
 class Streamed:
-    """What an estimator and the averages y, less their prior mean, say about many actions."""
+    """Estimates and widths of many actions, from an estimator and averages y less their prior mean."""
 
     def __init__(self, estimator: AffineEstimator, y: Array) -> None:
         self.estimator, self.problem, self.arms = estimator, estimator.problem, estimator.arms
@@ -120,7 +120,7 @@ class Streamed:
 
 
 def fastest_search() -> Search:
-    """Give the compiled search if numba is installed; this imports it, which only a large problem is worth."""
+    """Return the compiled search if numba is installed. This imports numba, which pays off for large problems only."""
     if not numba_installed():
         return PLAIN_SEARCH
     from voxpop.widths import compiled_search

@@ -1,4 +1,4 @@
-"""The search for the affine width in machine code, with its sums fused: each number is read once a step.
+"""The search for the affine width in machine code, with its sums fused: each number is read once per step.
 
 Unlike the readable search it stops for each function by itself. Import this only where numba is installed: see
 `blocks.fastest_search`.
@@ -14,7 +14,7 @@ from voxpop.core.errors import Array
 from voxpop.runtime.compiling import compiled
 from voxpop.widths.search import CLOSE, EPS, SPAN, STEPS, TINY
 
-SHORT = 0.1  # steps of log c that Newton's method can be trusted with
+SHORT = 0.1  # the longest step of log c for which Newton's method is trusted
 
 
 @compiled
@@ -33,10 +33,10 @@ def _sums(theta: Array, g: Array, c: float) -> tuple[float, float, float]:
 
 @compiled
 def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
-    """Find the c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2.
+    """Find the c that minimises s + weight b for functions of coordinates g, (functions, arms), and |h|^2.
 
-    As in the readable search, but a short step of Newton's method, which gains half of slope times step, is taken on
-    trust when it gains too little to matter.
+    It works like the readable search, except that a short step of Newton's method, which gains half of slope times
+    step, is taken without a check when it gains too little to matter.
     """
     top = math.log(max(theta[-1], TINY))
     found = np.empty(len(g))

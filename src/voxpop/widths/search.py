@@ -1,6 +1,6 @@
 """The search for the affine width: where on the path of weights a_c = (K + c N)^-1 h(A) the width is least.
 
-The code here is readable, and reads each number some ten times a step; `compiled_search` does the same for large
+The code here is readable, and reads each number some ten times per step; `compiled_search` does the same for large
 problems and reads each number once.
 """
 
@@ -22,7 +22,7 @@ EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
 
 class Path:
-    """The path a_c of one estimator for many functions: where on it the width is least."""
+    """The path a_c of one estimator for many functions, and the place on it where the width is least."""
 
     def __init__(self, theta: Array, g2: Array, square: Array) -> None:
         self.theta, self.g2, self.square = theta, g2, square
@@ -43,9 +43,9 @@ class Path:
         return np.sqrt(s2), np.sqrt(b2), slope, fall
 
     def minimise(self, weight: float) -> Array:
-        """Find the c of least s + weight b, where weight c s(c) = b(c).
+        """Find the c that minimises s + weight b, where weight c s(c) = b(c).
 
-        Newton's method on the logarithms, kept inside a shrinking bracket, until neither the last step nor the next
+        Newton's method runs on the logarithms, inside a shrinking bracket, until neither the last step nor the next
         changes a width: a function that the arms determine has its minimum at c = 0 and is followed there only as far
         as matters. (The last step alone can be misleading, from one side of the minimum to the other.)
         """
@@ -72,7 +72,7 @@ class Path:
 
 
 def minimise(theta: Array, g: Array, square: Array, weight: float) -> Array:
-    """Find the c of least s + weight b for functions of coordinates g, (functions, arms), and |h|^2."""
+    """Find the c that minimises s + weight b for functions of coordinates g, (functions, arms), and |h|^2."""
     return Path(theta, g * g, square).minimise(weight)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from voxpop.core.errors import Array
 from voxpop.runtime.compiling import numba_installed
 
-WORTHWHILE = 4096  # numbers of a matrix from which on compiled code is faster
+WORTHWHILE = 4096  # entries of a matrix from which compiled code is faster
 
 
 class Distances(Protocol):
@@ -36,7 +36,7 @@ def _squared_steps(left: Array, right: Array, rate: float, out: Array) -> Array:
 
 
 def fast_distances(x: Array, y: Array, rates: Array, out: Array) -> None:
-    """Compute squared distances in machine code where that is faster, for problems that are worth importing numba."""
+    """Compute squared distances in machine code where that is faster; smaller matrices do not import numba."""
     if out.size < WORTHWHILE or not out.flags.c_contiguous or not numba_installed():
         plain_distances(x, y, rates, out)
         return

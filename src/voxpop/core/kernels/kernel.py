@@ -11,7 +11,7 @@ import numpy as np
 from voxpop.core.errors import Array, require_number
 from voxpop.core.kernels.distances import Distances
 
-BLOCK = 64  # points whose matrix is computed for the sake of its diagonal
+BLOCK = 64  # points per matrix when only the diagonal is needed
 
 
 class Kernel(ABC):
@@ -46,11 +46,11 @@ class Kernel(ABC):
         return values
 
     def fill(self, out: Array, x: Array, y: Array, distances: Distances) -> None:
-        """Put the matrix k(x_i, y_j) into `out`, (m, n), with the given code for distances where there are any."""
+        """Put the matrix k(x_i, y_j) into `out`, (m, n), and compute any distances with the given code."""
         out[:] = self(x, y)
 
     def check(self, points: Array) -> None:  # noqa: B027  most kernels take any points
-        """Refuse points that this kernel cannot take."""
+        """Refuse points for which this kernel is not defined."""
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other)

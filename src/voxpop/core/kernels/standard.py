@@ -14,7 +14,7 @@ from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.kernels.distances import Distances, plain_distances
 from voxpop.core.kernels.kernel import Kernel
 
-SHORTEST = 1e-150  # shorter length-scales act like it: their squares would overflow
+SHORTEST = 1e-150  # shorter length-scales count as this one: their inverse squares would overflow
 
 LengthScale = float | tuple[float, ...]
 
@@ -44,7 +44,7 @@ class LengthScaled(Kernel):
 class Stationary(LengthScaled):
     """A function of the scaled distance r = |(x - x') / length_scale|, with k(x, x) = 1.
 
-    A new one is a frozen dataclass with one method, `of_squared_distance`.
+    A new stationary kernel is a frozen dataclass with one method, `of_squared_distance`.
     """
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Stationary(LengthScaled):
             out[:] = found
 
     def _evaluate(self, room: Array, x: Array, y: Array, distances: Distances) -> Array:
-        """Compute the matrix, with room for it, (m, n), that may be used."""
+        """Compute the matrix; `room`, (m, n), may be used for it."""
         distances(x, y, np.full(x.shape[1], 1 / np.maximum(self.length_scale, SHORTEST)), room)
         return self.of_squared_distance(room)
 

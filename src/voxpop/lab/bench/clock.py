@@ -1,4 +1,4 @@
-"""Taking times: the least of a few, taken in turns, and how they grow."""
+"""Timing: the least of a few times, taken in turns, and how times grow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Work = Callable[[], object]
 
 
 def seconds(work: Work, repeats: int = 3) -> float:
-    """Take the least of a few times: what else the machine did only adds."""
+    """Return the least of a few times: other work of the machine can only add to it."""
     return together([work], repeats)[0]
 
 
 def together(works: Sequence[Work], repeats: int = 3) -> list[float]:
-    """Take the least time of each, in turns, so that a slow minute of the machine is shared by all."""
+    """Return the least time of each, taken in turns, so that a slow minute of the machine affects all alike."""
     best = [float("inf")] * len(works)
     for _ in range(repeats):
         for number, work in enumerate(works):

@@ -1,4 +1,4 @@
-"""What a selection computes, counted: it depends on the problem alone, where seconds depend on the machine's day."""
+"""What a selection computes, counted: it depends on the problem alone, while seconds depend on the machine."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from voxpop.lab.bench.studies import crowds, small_studies
 
 
 def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
-    """List everything there is to measure, piece by piece, by what it is about."""
+    """Return the measurements by name."""
     sizes, arms, horizons = [10_000, 30_000, 100_000], [50, 100, 200], [300, 1000, 3000]
     if not quick:
         sizes, arms, horizons = [*sizes, 300_000], [*arms, 400], [*horizons, 10_000]

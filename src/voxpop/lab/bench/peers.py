@@ -1,4 +1,4 @@
-"""What a user might take instead: other libraries round by round, and our own other policies."""
+"""What a user might use instead: other libraries round by round, and our own other policies."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PlainEstimator(AffineEstimator):
 
 
 def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nullcontext) -> tuple[float, Run]:
-    """Run the synthetic study; give the seconds that it took, and the run."""
+    """Run the synthetic study; return the seconds that it took, and the run."""
     scenario = make_scenario("synthetic", Options(seed=seed))
     policy = make_policy("dpbe", **scenario.settings)
     with plainly():
@@ -96,7 +96,7 @@ def plain_program() -> AbstractContextManager[object]:
 
 
 def same_plans(one: Run, other: Run) -> bool:
-    """Say whether two runs played the same arms for the same rounds."""
+    """Return True if two runs played the same arms for the same rounds."""
     return len(one.plans) == len(other.plans) and all(
         np.array_equal(a.arms, b.arms) and np.array_equal(a.pulls, b.pulls)
         for a, b in zip(one.plans, other.plans, strict=True)

@@ -18,7 +18,7 @@ FALL = 1.5  # a ratio that is worse than the baseline by this factor is a regres
 
 
 def baseline(quick: bool, path: Path | None = None) -> dict[str, float]:
-    """Read the ratios of an earlier run: of this file, or those shipped with the software."""
+    """Read the ratios of an earlier run from this file, or those shipped with the software."""
     shipped = files("voxpop.lab.bench").joinpath("baseline.json")
     if path is not None and not path.is_file():
         raise InputError(f"there is no baseline {str(path)!r}; write one with --keep {path}")
@@ -41,7 +41,7 @@ def _kind(quick: bool) -> str:
 
 
 def regressed(figure: Figure, before: dict[str, float]) -> bool:
-    """Say whether a figure with a target has fallen by a third since the baseline."""
+    """Return True if a figure with a target is worse than the baseline by the factor `FALL`."""
     old = before.get(figure.name)
     if old is None or not figure.targeted:
         return False
@@ -58,13 +58,13 @@ def verdict(figure: Figure, before: dict[str, float]) -> str:
 
 
 def machine(limits: dict[str, float]) -> str:
-    """Describe the machine's own limits in a line."""
+    """Describe the machine's own limits in one line."""
     double, single, copy = limits["gigaflops"], limits["gigaflops_single"], limits["gigabytes_per_second"]
     return f"one thread: matrix products {double:.0f} gigaflops, {single:.0f} in single precision; copy {copy:.0f} GB/s"
 
 
 def table(results: Results, before: dict[str, float]) -> Table:
-    """Show the figures to people."""
+    """Make a table of the figures."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     made.add_column("figure")
     for name in ("value", "target", "baseline"):
@@ -80,7 +80,7 @@ def table(results: Results, before: dict[str, float]) -> Table:
 
 
 def as_dict(results: Results, limits: dict[str, float], before: dict[str, float]) -> dict[str, Any]:
-    """Give everything as plain data."""
+    """Return everything as plain data."""
     return {
         "machine": limits,
         "figures": [{**asdict(figure), "verdict": verdict(figure, before)} for figure in results.figures],

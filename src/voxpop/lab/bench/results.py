@@ -20,12 +20,12 @@ class Figure:
 
     @property
     def targeted(self) -> bool:
-        """Whether it must be anything."""
+        """True if it has a target."""
         return self.at_least is not None or self.at_most is not None
 
     @property
     def reached(self) -> bool:
-        """Whether the target is met."""
+        """True if the target is met or there is none."""
         return (self.at_least is None or self.value >= self.at_least) and (
             self.at_most is None or self.value <= self.at_most
         )
@@ -40,7 +40,7 @@ class Curve:
     times: list[float]
     exponent: float
     limit: float | None = None
-    note: str = ""  # instead of the exponent, where the cost is no power
+    note: str = ""  # instead of the exponent, where the cost is not a power of the size
 
     @classmethod
     def of(
@@ -51,7 +51,7 @@ class Curve:
 
     @property
     def figure(self) -> Figure:
-        """Its exponent."""
+        """The exponent, as a figure."""
         return Figure(f"exponent of the cost in {self.axis}", self.exponent, at_most=self.limit)
 
 

@@ -66,7 +66,7 @@ def crowds() -> Results:
     policy = make_policy("dpbe", people=10**9)
     private = seconds(lambda: simulate(scenario, policy, 0, Private("central", 1.0)), 1)
     plain = seconds(lambda: simulate(scenario, policy, 0, NoPrivacy()), 1)
-    note = f"20 arms; a study of 10^9 people a phase: {private:.2f} s private, {plain:.3f} s not"
+    note = f"20 arms; a study of 10^9 people per phase: {private:.2f} s private, {plain:.3f} s not"
     figure = Figure("a billion people / one person, a phase", billion / one, at_most=10.0, note=note)
     curve = Curve.of("people U (central)", people, times, note=f"drawn at once beyond {CROWD:,}")
     return Results([figure], [curve])

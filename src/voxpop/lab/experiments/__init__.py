@@ -11,7 +11,7 @@ from voxpop.lab.experiments.exhibits import Exhibit, Scale
 
 
 def all_exhibits(scale: Scale) -> list[Exhibit]:
-    """Every exhibit that can be made."""
+    """List every exhibit that can be made."""
     found = []
     for module in iter_modules(__path__):
         make = getattr(import_module(f"{__name__}.{module.name}"), "exhibits", None)
@@ -21,7 +21,7 @@ def all_exhibits(scale: Scale) -> list[Exhibit]:
 
 
 def choose(names: Iterable[str], scale: Scale) -> list[Exhibit]:
-    """The exhibits of these names: `ablation`, `ablation/light`, or a label of the paper such as `fig:tradeoff`."""
+    """Find exhibits by name: `ablation`, `ablation/light`, or a label of the paper such as `fig:tradeoff`."""
     if not (names := list(names)):
         return all_exhibits(scale)
     groups = _groups(scale)
@@ -32,7 +32,7 @@ def choose(names: Iterable[str], scale: Scale) -> list[Exhibit]:
 
 
 def _groups(scale: Scale) -> dict[str, list[Exhibit]]:
-    """The exhibits by every name under which they can be asked for."""
+    """Group the exhibits by every name under which they can be asked for."""
     groups: dict[str, list[Exhibit]] = {}
     for exhibit in all_exhibits(scale):
         for name in {exhibit.name, exhibit.name.split("/")[0], *exhibit.labels}:

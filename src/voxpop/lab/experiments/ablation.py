@@ -1,4 +1,4 @@
-"""Regret against rounds of DPBE and its ablations, what they sent and how long they took.
+"""DPBE and its ablations: regret against rounds, numbers sent, and running time.
 
 fig:regret_compare, fig:regret_optimization_baselines, tab:runtime, tab:communication_time_baseline.
 """
@@ -27,7 +27,7 @@ POLICIES = {
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """One for each study."""
+    """Make one exhibit for each study."""
     return [
         Exhibit(
             name=f"ablation/{study}",
@@ -43,7 +43,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
 
 
 def present(study: str, note: str, cells: Cells) -> Shown:
-    """The figure, the table and the claims for one study."""
+    """Make the figure, the table and the findings for one study."""
     with panels(2, note) as (figure, (left, right)):
         draw_curves(left, cells, COLOURS, f"Regret: {study}")
         draw_costs(right, cells, COLOURS)
@@ -78,7 +78,7 @@ def _table(study: str, cells: Cells) -> Sheet:
         "seconds",
         "optimum kept",
     )
-    return Sheet(f"Communication and running time: {study}", FIGURES[study][-1], headings, rows)
+    return Sheet(f"Numbers sent and running time: {study}", FIGURES[study][-1], headings, rows)
 
 
 def _findings(study: str, cells: Cells) -> list[Finding]:

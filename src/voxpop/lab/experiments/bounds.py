@@ -29,7 +29,7 @@ POLICIES = {"DPBE": "dpbe-paper", "GP-UCB": "gp-ucb", "BBKB": "bbkb", "mini-GP-O
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """The bounds on the synthetic study, and the orders of growth evaluated there."""
+    """Make the exhibit of the bounds on the synthetic study, and of the orders of growth evaluated there."""
     settings = {"dpbe-paper": {"alpha": ALPHA, "ratio": RATIO}}
     return [
         Exhibit(
@@ -42,8 +42,8 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             present=partial(present, scale.note),
             text="First seed of the synthetic study. Dots: what the greedy selection over all actions does in each "
             "phase, with the batch length as printed (blue) and corrected (orange). Solid: our form of the lemma, "
-            "which follows from the information gain alone. Dotted: the lemma as printed. Right: gamma_T on a "
-            "line of 200 points (lambda = 1), certified to a per cent; dashed: the growth of tab:bounds, fitted at T.",
+            "which follows from the information gain alone. Dotted: the lemma as printed. Right: gamma_T on a line "
+            "of 200 points (lambda = 1), certified to one per cent; dashed: the growth of tab:bounds, fitted at T.",
         )
     ]
 
@@ -58,7 +58,7 @@ class Phases:
 
 
 def measure(problem: Problem, rule: BatchRule) -> Phases:
-    """The selections of every phase."""
+    """Measure the selection of every phase."""
     every = np.arange(problem.size)
     rounds = [2**phase for phase in range(int(math.log2(problem.horizon)) + 1)]
     chosen = [select(problem, every, length, RATIO, rule) for length in rounds]
@@ -67,7 +67,7 @@ def measure(problem: Problem, rule: BatchRule) -> Phases:
 
 
 def present(note: str, cells: Cells) -> Shown:
-    """Batches, variances and the information gain."""
+    """Draw batches, deviations and the information gain, and judge the lemmas."""
     problem = Trial("synthetic", horizon=cells["DPBE"].trials[0].horizon).scenario().problem
     measured = {rule: measure(problem, rule) for rule in RULES}
     rounds = measured["printed"].rounds
@@ -97,7 +97,7 @@ def present(note: str, cells: Cells) -> Shown:
 
 
 def _draw_gains(ax: Axes) -> None:
-    """gamma_T on the line, where a finite grid is as good as an interval, with the growth of tab:bounds."""
+    """Draw gamma_T on the line, where a finite grid is as good as an interval, with the growth of tab:bounds."""
     rounds, line = np.geomspace(10, 1e6, 11), np.linspace(0, 1, 200)
     log, power = np.log(rounds), 1 / 6  # d / (2 nu + d) for d = 1, nu = 5/2
     kinds: dict[str, tuple[Kernel, Array, str]] = {

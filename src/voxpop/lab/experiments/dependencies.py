@@ -21,7 +21,7 @@ class Module:
 
     @property
     def imported(self) -> set[str]:
-        """Everything that is imported anywhere in the module, but for type checkers: `from a import b` as `a.b`."""
+        """Everything imported anywhere in the module, except for type checkers only: `from a import b` as `a.b`."""
         package = self.name if self.is_package else self.name.rpartition(".")[0]
         return set(_imported(ast.parse(self.source), package))
 
@@ -53,7 +53,7 @@ def imported_modules(module: Module, modules: Mapping[str, Module]) -> set[str]:
 
 
 def dependencies(start: str, modules: Mapping[str, Module]) -> set[str]:
-    """Find the modules that a module depends on, itself among them."""
+    """Find the modules that a module depends on, including itself."""
     found, waiting = {start}, [start]
     while waiting:
         new = imported_modules(modules[waiting.pop()], modules) - found

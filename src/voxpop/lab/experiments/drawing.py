@@ -1,4 +1,4 @@
-"""Curves with their spread, and marks of cost: what the figures of the experiments share."""
+"""What the figures of the experiments share: curves with their spread, and marks of cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLOURS = {
 
 @contextmanager
 def panels(count: int, note: str, width: float = 5.4, height: float = 4.0) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """Make a figure with some panels side by side, and the note that a reduced run owes its readers."""
+    """Make a figure with some panels side by side, and a note that warns of a reduced run."""
     made = sheet(width * count, height)
     with styled():
         axes = made.subplots(1, count, squeeze=False)[0]
@@ -67,7 +67,7 @@ def short(value: float) -> str:
 
 
 def horizon_of(cell: Cell) -> int:
-    """Give T of the cell's runs."""
+    """Return T of the cell's runs."""
     return int(cell.trials[0].horizon or 0)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
-SURE = 2.0  # standard errors from which on a difference counts
+SURE = 2.0  # a difference counts beyond this many standard errors
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Cell:
     trials: tuple[Trial, ...]
 
     def __getitem__(self, name: str) -> Array:
-        """Give one number of every run."""
+        """Return one number of every run."""
         return np.array([getattr(run, name) for run in self.runs.values()], dtype=float)
 
     def mean(self, name: str = "regret") -> float:
@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def kept(self) -> str:
-        """In how many runs the best action was never dropped."""
+        """The number of runs in which the best action was never dropped, out of all."""
         return f"{sum(run.kept for run in self.runs.values())}/{len(self.runs)}"
 
 
@@ -83,16 +83,16 @@ class Finding:
     claim: str
     verdict: Verdict
     evidence: str
-    reason: str = ""  # why, where it does not reproduce or needs a word
+    reason: str = ""  # why, where it does not reproduce or needs an explanation
     target: bool = False  # a target of our own, not a claim of the paper
 
     def as_target(self) -> Finding:
-        """Make it a target of our own, which is reached or not: there is nothing to reproduce."""
+        """Turn it into a target of our own, which is reached or not rather than reproduced."""
         words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
         return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
 
     def because(self, reason: str) -> Finding:
-        """Add the reason, which is given only if the claim does not simply reproduce."""
+        """Add the reason, unless the claim simply reproduces."""
         return self if self.verdict in ("reproduced", "reached") else replace(self, reason=reason)
 
 
@@ -175,7 +175,7 @@ def _step(first: Cell, second: Cell, name: str, signs: float) -> Verdict:
 
 
 def _paired(one: Cell, other: Cell, name: str) -> tuple[Array, Array]:
-    """Give one number of the runs that both have, seed by seed."""
+    """Return one number of the runs that both have, seed by seed."""
     seeds = [seed for seed in one.runs if seed in other.runs]
     values = [[getattr(cell.runs[seed], name) for seed in seeds] for cell in (one, other)]
     return np.array(values[0], dtype=float), np.array(values[1], dtype=float)

@@ -19,7 +19,7 @@ from voxpop.lab.trials import Trial
 
 
 class Journal:
-    """Finished runs in a file, a line each: what was written stays, whatever happens next.
+    """Finished runs in a file, one per line; what was written survives any interruption.
 
     A run is found again by what it was and by the source code that computed it, so that results of different
     programs are never mixed. A line that was cut short, by a full disk for example, is ignored.
@@ -29,7 +29,7 @@ class Journal:
         self.path = path
 
     def read(self, trials: Iterable[Trial]) -> dict[Trial, RunSummary]:
-        """Find those of the trials that were run before."""
+        """Find the trials that were run before."""
         wanted = {key_of(trial): trial for trial in trials}
         found: dict[Trial, RunSummary] = {}
         if self.path.exists():
@@ -89,7 +89,7 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 
 
 def key_of(trial: Trial) -> str:
-    """Give what a trial is known by: its description, its data and the source code that runs it."""
+    """Compute the key of a trial from its description, its data and the source code that runs it."""
     data = "" if trial.data is None else _content(trial.data)
     text = json.dumps([{**trial.as_dict(), "data": data}, fingerprint()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -108,7 +108,7 @@ def _content(folder: str) -> str:
 def fingerprint() -> str:
     """Compute a digest of the source code that a run and its summary depend on, and of nothing else.
 
-    It is that of the module which runs a trial and sums it up, and of every module that this one needs.
+    It covers the module that runs a trial and summarises it, and every module that this one needs.
     """
     modules = modules_of("voxpop", files("voxpop"))
     digest = hashlib.sha256()

@@ -1,4 +1,6 @@
-"""What the norm bound does: the paper's B against the true norm. Ours, for the paper assumes B known or 1."""
+"""What the norm bound does: the paper's B against the true norm. The paper has no such figure: it assumes that B is
+known or 1.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ NORMS = {"B of the paper": False, "true norm": True}
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """All studies with both bounds; on `synthetic` they are the same."""
+    """Make the exhibit of all studies with both bounds; on `synthetic` they are the same."""
     series = {
         _key(study, name, norm): scale.trials(study, policy, true_norm=true)
         for study in STUDIES
@@ -41,7 +43,7 @@ def _key(study: str, name: str, norm: str) -> str:
 
 
 def present(note: str, cells: Cells) -> Shown:
-    """Bars of regret and numbers sent."""
+    """Draw bars of regret and numbers sent."""
     with panels(2, note) as (figure, axes):
         for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
             for place, (name, norm) in enumerate((n, m) for n in POLICIES for m in NORMS):

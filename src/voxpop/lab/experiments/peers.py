@@ -1,4 +1,4 @@
-"""DPBE for six values of alpha against policies that ask one person a round.
+"""DPBE for six values of alpha against policies that ask one person per round.
 
 fig:vs_gpucb_syn, fig:vs_gpucb_more, tab:wallclock, tab:wallclock_functions, with the appendix's settings.
 """
@@ -35,11 +35,11 @@ PEERS = {"GP-UCB": "gp-ucb", "BPE": "bpe", "mini-GP-Opt": "mini-gp-opt", "BBKB":
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """One for each study."""
+    """Make one exhibit for each study."""
     return [
         Exhibit(
             name=f"peers/{study}",
-            title=f"Against policies that ask one person a round: {study}",
+            title=f"Against policies that ask one person per round: {study}",
             labels=FIGURES[study],
             series=_series(study, scale),
             present=partial(present, study, scale.note),
@@ -69,7 +69,7 @@ def _key(name: str, alpha: float) -> str:
 
 
 def present(study: str, note: str, cells: Cells) -> Shown:
-    """Regret curves, costs and the table of times."""
+    """Draw regret curves and costs, and make the tables and findings."""
     colours = {name: COLOURS[name] for name in PEERS}
     for name in OURS:
         colours |= dict(zip((_key(name, a) for a in ALPHAS), shades(COLOURS[name], len(ALPHAS)), strict=True))
@@ -108,7 +108,7 @@ def _costs(study: str, cells: Cells) -> Sheet:
         )
         for name, cell in cells.items()
     ]
-    return Sheet(f"Regret and communication: {study}", "", headings, rows)
+    return Sheet(f"Regret and numbers sent: {study}", "", headings, rows)
 
 
 def _findings(study: str, cells: Cells) -> list[Finding]:
@@ -128,7 +128,7 @@ def _findings(study: str, cells: Cells) -> list[Finding]:
 
 REASONS = {
     "ucb": "The printed width charges B Sigma in full and the people's bias twice, so actions fall late. With voxpop's "
-    "width and batch length the same phases lose less than GP-UCB, but on michalewicz, where B = 1 is thousands of "
+    "width and batch length the same phases lose less than GP-UCB, except on michalewicz, where B = 1 is thousands of "
     "times too small (see norms).",
     "bpe": "B = 1 is far too small for this function (see norms), and DPBE drops the best action in some runs.",
     "cost": "At alpha = 0.9 the last phase asks 21,619 people. The paper's runs, which sent 12 thousand numbers on the "

@@ -40,19 +40,19 @@ FIGURES = {
 APPENDIX = ("fig:dp_functions_epsilon", "fig:dp_functions_delta_106")
 MODES: dict[str, tuple[str, dict[str, Any]]] = {
     "DP-DPBE": ("dpbe-paper", {"calibration": "paper"}),
-    "DP-DPBE, errata mended": ("dpbe-paper", {"floor": 0}),
+    "DP-DPBE, errata corrected": ("dpbe-paper", {"floor": 0}),
     "voxpop, private": ("dpbe", {}),
 }
-PRINTED = ("DP-DPBE", "DP-DPBE, errata mended")
+PRINTED = ("DP-DPBE", "DP-DPBE, errata corrected")
 HONEST = "voxpop, private, true norm"
 FEW_EPSILONS = (5.0, 15.0, 30.0)
 OPEN = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 TRUE = "voxpop, true norm"
-PALETTE = {**COLOURS, "DP-DPBE": ORANGE, "DP-DPBE, errata mended": GREEN, "voxpop, private": TEAL, HONEST: PINK}
+PALETTE = {**COLOURS, "DP-DPBE": ORANGE, "DP-DPBE, errata corrected": GREEN, "voxpop, private": TEAL, HONEST: PINK}
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """One for each study."""
+    """Make one exhibit for each study."""
     return [
         Exhibit(
             name=f"privacy/{study}",
@@ -60,7 +60,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             labels=FIGURES[study] + (APPENDIX if study != "synthetic" else ()),
             series=_series(study, scale),
             present=partial(present, study, scale.note),
-            text="DP-DPBE is the paper's, to the letter. 'Errata mended' keeps its schedule and width, but clips, "
+            text="DP-DPBE is the paper's, to the letter. 'Errata corrected' keeps its schedule and width, but clips, "
             "calibrates exactly and accounts for the noise it really added. 'True norm' has a valid norm bound. "
             "Dotted: without privacy. "
             + ("Grey: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
@@ -86,7 +86,7 @@ def _key(name: str, epsilon: float) -> str:
 
 
 def present(study: str, note: str, cells: Cells) -> Shown:
-    """Final regret against eps, and regret per round against rounds."""
+    """Draw final regret against eps, and regret per round against rounds."""
     by_epsilon: dict[str, Mapping[float, Cell]] = {
         name: {epsilon: cells[_key(name, epsilon)] for epsilon in EPSILONS} for name in MODES
     }
@@ -122,7 +122,7 @@ def _table(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], cells: Ce
     headings = (
         "eps",
         "DP-DPBE",
-        "errata mended",
+        "errata corrected",
         "voxpop",
         "voxpop, true norm",
         "numbers, DP-DPBE",
@@ -142,7 +142,7 @@ def _claims(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], examples
 
 
 def _targets(study: str, cells: Cells) -> list[Finding]:
-    """With a valid norm bound, privacy must cost little."""
+    """Judge whether privacy costs little with a valid norm bound."""
     found = []
     for epsilon in FEW_EPSILONS:
         claim = (
@@ -153,21 +153,21 @@ def _targets(study: str, cells: Cells) -> list[Finding]:
 
 
 def _fades(claim: str, cell: Cell) -> Finding:
-    """Whether the regret of a round in the last tenth of the horizon is below a tenth of that in the first tenth."""
+    """Judge whether regret per round in the last tenth of the horizon is below a tenth of that in the first tenth."""
     rounds, curves = grid(horizon_of(cell)), cell.curves
     at = [int(np.searchsorted(rounds, share * rounds[-1])) for share in (0.1, 0.9)]
     early = curves[:, at[0]] / rounds[at[0]]
     late = (curves[:, -1] - curves[:, at[1]]) / (rounds[-1] - rounds[at[1]])
     before, after = quantity(float(early.mean())), quantity(float(late.mean()))
-    evidence = f"{before} a round in the first tenth of T, {after} in the last"
+    evidence = f"{before} per round in the first tenth of T, {after} in the last"
     return Finding(claim, sign(late - 0.1 * early), evidence)
 
 
 REASONS = {
     "DP-DPBE": "The printed noise is calibrated to kappa where people differ by v kappa, and the printed width counts "
     "2 C^2 gamma_T, in the thousands, for a factor that is about 1: actions fall very late, or not at all within T. "
-    "With these errata mended the regret is hundreds of times smaller.",
-    "DP-DPBE, errata mended": "Where privacy costs little, the runs differ more by chance than by eps; on michalewicz, "
-    "where B = 1 is thousands of times too small, answers are clipped to a ball that does not hold the function, and "
-    "that, not eps, decides.",
+    "With these errata corrected the regret is hundreds of times smaller.",
+    "DP-DPBE, errata corrected": "Where privacy costs little, the runs differ more by chance than by eps; on "
+    "michalewicz, where B = 1 is thousands of times too small, answers are clipped to a ball that does not hold the "
+    "function, and that, not eps, decides.",
 }

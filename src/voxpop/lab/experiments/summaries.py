@@ -1,4 +1,4 @@
-"""What is kept of a run for tables and pictures."""
+"""Summaries of runs: what is kept for tables and pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunSummary:
 
 
 def grid(horizon: int) -> Array:
-    """Give the rounds at which curves are kept: evenly spaced, and evenly spaced on a logarithmic axis."""
+    """Return the rounds at which curves are kept: evenly spaced, and evenly spaced on a logarithmic axis."""
     even, logarithmic = np.linspace(0, horizon, 161), np.geomspace(1, horizon, 81)
     return np.unique(np.round(np.concatenate([even, logarithmic])))
 
@@ -39,7 +39,7 @@ def perform(trial: Trial) -> RunSummary:
 
 
 def summarise(run: Run) -> RunSummary:
-    """Put a run in numbers."""
+    """Summarise a run in numbers."""
     horizon, f = run.scenario.problem.horizon, run.scenario.f
     rounds, regret = regret_curve(run.plans, run.best, horizon, f)
     return RunSummary(

@@ -1,4 +1,4 @@
-"""Regret and communication of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
+"""Regret and numbers sent of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPER = {0.7: COST["synthetic"]["DPBE"][0], 0.9: COST_AT_LARGEST_ALPHA}
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """The trade-off on the synthetic function."""
+    """Make the exhibit of the trade-off on the synthetic function."""
     series = {
         f"{name}, alpha = {alpha}": scale.trials("synthetic", policy, alpha=alpha)
         for name, policy in POLICIES.items()
@@ -38,7 +38,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
 
 
 def present(note: str, cells: Cells) -> Shown:
-    """Regret and numbers sent against alpha."""
+    """Draw regret and numbers sent against alpha."""
     by_alpha: dict[str, Mapping[float, Cell]] = {
         name: {alpha: cells[f"{name}, alpha = {alpha}"] for alpha in TRADEOFF_ALPHAS} for name in POLICIES
     }
@@ -65,7 +65,7 @@ def present(note: str, cells: Cells) -> Shown:
         for alpha in TRADEOFF_ALPHAS
     ]
     headings = ("alpha", "regret, DPBE", "regret, voxpop", "numbers, paper", "numbers, DPBE", "numbers, voxpop")
-    table = Sheet("Regret and communication by alpha", "fig:tradeoff", headings, rows)
+    table = Sheet("Regret and numbers sent by alpha", "fig:tradeoff", headings, rows)
     return Shown(figure, [table], _claims(by_alpha))
 
 
@@ -79,5 +79,5 @@ def _claims(by_alpha: Mapping[str, Mapping[float, Cell]]) -> list[Finding]:
 
 REASONS = {
     "regret": "From some alpha on, what is lost before the first action falls depends on B Sigma, not on the people.",
-    "cost": "The paper, too, saw a dip: with few people a phase, more phases are needed.",
+    "cost": "The paper, too, saw a dip: with few people per phase, more phases are needed.",
 }

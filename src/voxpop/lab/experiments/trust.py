@@ -24,7 +24,7 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """The synthetic study under each trust model."""
+    """Make the exhibit of the synthetic study under each trust model."""
     horizon = scale.private_horizon
     series = {
         f"{model}, {mode}": scale.trials(
@@ -42,14 +42,14 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             labels=("tab:private_regret",),
             series=series,
             present=partial(present, scale.note),
-            text=f"Synthetic study, eps = {EPSILON:g}, delta = {DELTA:g}. voxpop asks as many people as it takes to "
-            "hide in; the printed protocols keep to the schedule.",
+            text=f"Synthetic study, eps = {EPSILON:g}, delta = {DELTA:g}. voxpop asks enough people for each to hide "
+            "among the others; the printed protocols keep to the schedule.",
         )
     ]
 
 
 def present(note: str, cells: Cells) -> Shown:
-    """Bars of regret and numbers sent."""
+    """Draw bars of regret and numbers sent."""
     names = ("none", *MODELS)
     with panels(2, note) as (figure, axes):
         for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
@@ -84,7 +84,7 @@ def _table(cells: Cells) -> Sheet:
 
 
 def _orders(problem: Problem) -> dict[str, float]:
-    """tab:private_regret without constants."""
+    """Evaluate tab:private_regret without constants."""
     T, log, gain = (
         problem.horizon,
         math.log(problem.size * problem.horizon),

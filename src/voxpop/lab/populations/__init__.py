@@ -1,4 +1,4 @@
-"""Populations: who answers. The truth they carry is for `metrics` alone."""
+"""Simulated populations that answer. The truth they carry is for `metrics` alone."""
 
 from voxpop.drivers.simulate import GaussianPopulation, Population
 

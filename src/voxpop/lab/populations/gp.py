@@ -24,23 +24,23 @@ class GPPeople:
         object.__setattr__(self, "f", require_array("f", self.f))
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """The averages of new people, of shape (people, arms)."""
+        """Draw the averages of new people, of shape (people, arms)."""
         mean, root = self.law(plan)
         return np.asarray(mean + rng.standard_normal((people, len(plan.arms))) @ root.T)
 
     def law(self, plan: Plan) -> tuple[Array, Array]:
-        """The mean of a person's averages, and a root of their covariance."""
+        """Return the mean of a person's averages, and a root of their covariance."""
         return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """The average over rounds that are answered by another person each, of shape (arms,)."""
+        """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
         problem = self.problem
         variance = problem.bias_std**2 * problem.prior_variance[plan.arms] + problem.noise_std**2
         return np.asarray(self.f[plan.arms] + rng.standard_normal(len(plan.arms)) * np.sqrt(variance / plan.pulls))
 
 
 def square_root(covariance: Array) -> Array:
-    """A matrix R with R R' = covariance, for any positive semi-definite one."""
+    """Compute a matrix R with R R' = covariance, for any positive semi-definite covariance."""
     try:
         return np.asarray(np.linalg.cholesky(covariance), dtype=float)
     except np.linalg.LinAlgError:  # nearly singular

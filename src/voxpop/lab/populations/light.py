@@ -1,8 +1,8 @@
 """The light-sensor study of the paper (sec:real_world_data): 41 sensors as actions, their readings as rewards.
 
-The readings are not ours to pass on, but what the study needs of them is shipped in light.csv: each sensor's position,
-its mean reading and its correlation with every sensor. `python benchmarks/light_figures.py FOLDER` writes that file
-from a folder of the readings.
+The readings are not ours to redistribute, but what the study needs of them is shipped in light.csv: each sensor's
+position, its mean reading and its correlation with every sensor. `python benchmarks/light_figures.py FOLDER` writes
+that file from a folder of the readings.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def write(sensors: Sensors, path: Path) -> None:
 
 
 def _moments(folder: Path) -> tuple[Array, Array]:
-    """Means and correlations of the training samples."""
+    """Compute the means and correlations of the training samples."""
     path = _find(folder, "light_train_601x41.csv")
     train = _numbers(path)
     if len(train) < 2:

@@ -51,7 +51,7 @@ class Customers:
         return np.asarray((self.prices - self.unit_cost) * self.demand)
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Each customer's mean profit at each price, over the occasions on which it was in force."""
+        """Draw each customer's mean profit at each price, over the occasions on which it was in force."""
         kinds = rng.choice(len(self.segments), size=people, p=[segment.share for segment in self.segments])
         medians = np.array([segment.median for segment in self.segments])[kinds]
         spreads = np.array([segment.spread for segment in self.segments])[kinds]
@@ -62,6 +62,6 @@ class Customers:
         return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """The mean profit over occasions with another customer each, of shape (arms,)."""
+        """Draw the mean profits over occasions that each have a new customer, of shape (arms,)."""
         bought = rng.binomial(plan.pulls, self.demand[plan.arms])
         return np.asarray((self.prices[plan.arms] - self.unit_cost) * bought / plan.pulls)
