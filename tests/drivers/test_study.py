@@ -1,4 +1,4 @@
-"""Ask/tell: the same phases whoever drives them, and nothing lost when the program dies."""
+"""Ask/tell: the same phases as any other driver, and nothing lost when the program dies."""
 
 import os
 import signal

@@ -143,7 +143,7 @@ class Broken:
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
         mean = trials * chance
-        up = np.arange(rows) < round((mean % 1) * rows)  # so many people one more than the others
+        up = np.arange(rows) < round((mean % 1) * rows)  # this share of people has one more than the others
         return np.tile((math.floor(mean) + up)[:, None], (1, columns))
 
     def bernoulli(self, chances: Array) -> Integers:

@@ -187,7 +187,7 @@ class Crowd:
             time.sleep(0.05)
 
     def through(self, key: str, killings: dict[int, Victim]) -> None:
-        """The whole study; a process is killed each time that so many people were told that they counted."""
+        """The whole study; a process is killed after every given number of acknowledged reports."""
         running = [self.guarded(self.live, number) for number in range(self.threads)]
         running.append(self.guarded(self.play, key))
         for many, victim in sorted(killings.items()):

@@ -24,7 +24,7 @@ PHASES = 5
 
 
 def study(database: str, model: str, floor: int) -> Coordinator:
-    """A study whose phases ask so many people; the test looks at it from outside."""
+    """A study whose phases ask the given number of people; the test looks at it from outside."""
     link = HttpShuffler("http://127.0.0.1:1", b"", "http://127.0.0.1:1") if model == "shuffle" else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)

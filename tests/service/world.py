@@ -105,7 +105,7 @@ class World:
         for _ in range(100):
             if not self.coordinator.step(STUDY):
                 return
-        raise AssertionError("the study moves for ever")
+        raise AssertionError("the study never settles")
 
     def play_all(self) -> None:
         """Play the whole phase."""

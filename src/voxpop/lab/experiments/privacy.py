@@ -112,8 +112,8 @@ def _table(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], cells: Ce
     open_runs = [quantity(cells[name].mean()) for name in ("DPBE", "voxpop", TRUE)]
     rows: list[Sequence[str]] = [("none", open_runs[0], "", *open_runs[1:], "", "", "")]
     for epsilon in EPSILONS:
-        printed, mended, ours = (by_epsilon[name][epsilon] for name in MODES)
-        means = (printed.mean(), mended.mean(), ours.mean())
+        printed, corrected, ours = (by_epsilon[name][epsilon] for name in MODES)
+        means = (printed.mean(), corrected.mean(), ours.mean())
         honest = by_epsilon[HONEST].get(epsilon)
         last = (
             ("", "", "") if honest is None else (quantity(honest.mean()), quantity(honest.mean("numbers")), honest.kept)
