@@ -13,12 +13,12 @@ from psycopg import sql
 from tests.service.postgres import server, with_name
 from voxpop.service import logs
 
-# The machine may be shared and slow, and a failure must be the same one tomorrow: no deadlines, no random seeds.
+# Machines may be shared and slow, and failures must be repeatable: no deadlines, no random seeds.
 settings.register_profile("voxpop", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("voxpop")
 
 KINDS = ("sqlite", "postgresql")
-POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of one of our own
+POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of starting one
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture
 def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
-    """Makes an empty database and gives its address."""
+    """Return a function that makes an empty database and returns its address."""
     made: list[str] = []
     with closing(psycopg.connect(postgres, autocommit=True)) as connection:
 

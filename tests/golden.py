@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 
 def simulated(**settings: Any) -> Result:
-    """What a simulated run did in each phase, and what it knew at the end."""
+    """Run a simulation; return what it did in each phase, and what it knew at the end."""
     run = Trial(**SMALL, **settings).run()
     told = run.as_dict()
     return {
@@ -54,7 +54,7 @@ def simulated(**settings: Any) -> Result:
 
 
 def asked(policy: str) -> Result:
-    """What a study asked about prices, and what it found, when people's tastes differ."""
+    """Conduct a study of prices with people whose tastes differ; return what it asked and found."""
     decisions = Space(price=Float(1.0, 9.0)).grid(41)
     problem = Problem(decisions, SquaredExponential(0.2), noise_std=0.3, bias_std=0.5, norm_bound=3.0, horizon=600)
     study, rng, questions = Study(problem, policy), np.random.default_rng(1), []
@@ -90,7 +90,7 @@ RUNS: dict[str, Callable[[], Result]] = {
 
 
 def differences(kept: Any, now: Any, tolerance: float = TOLERANCE, place: str = "") -> Iterator[str]:
-    """Where two results differ: integers at all, floats by more than the tolerance, absolute and relative."""
+    """List where two results differ: integers at all, floats by more than the absolute and relative tolerance."""
     if isinstance(kept, dict) and isinstance(now, dict) and kept.keys() == now.keys():
         for name in kept:
             yield from differences(kept[name], now[name], tolerance, f"{place}/{name}")
@@ -105,7 +105,7 @@ def differences(kept: Any, now: Any, tolerance: float = TOLERANCE, place: str = 
 
 
 def _short(value: Any) -> Any:
-    """The same with floats of ten digits, which is all that is compared."""
+    """Round floats to ten digits, which is all that is compared."""
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items()}
     if isinstance(value, list):

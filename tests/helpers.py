@@ -1,4 +1,4 @@
-"""Small random problems and slow, obvious formulas to compare with."""
+"""Small random problems, and slow but obvious formulas to compare with."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def everything(problem: Problem) -> Indices:
 
 
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles, several panels and a small frontier, with one of its own, even for small problems."""
+    """Make even small problems use several tiles, several panels, a small frontier, and a frontier of that frontier."""
     monkeypatch.setattr(lazy, "FRONTIER", 16)
     monkeypatch.setattr(lazy, "LEAST_FRONTIER", 3)
     monkeypatch.setattr(lazy, "NESTED", 8)
@@ -50,13 +50,13 @@ def standard_posterior(problem: Problem, played: Indices, y: Array) -> tuple[Arr
 
 
 def function_of_norm(problem: Problem, norm: float, rng: np.random.Generator) -> Array:
-    """The values at the actions of a random function of exactly this RKHS norm."""
+    """Return the values at the actions of a random function of exactly this RKHS norm."""
     K, weights = gram(problem), rng.standard_normal(problem.size)
     return np.asarray(norm * K @ weights / np.sqrt(weights @ K @ weights))
 
 
 def worst_function(problem: Problem, arms: Indices, weights: Array, x: int) -> Array:
-    """The function of norm B whose value at x is farthest from what `weights` make of its values at the arms."""
+    """Return the function of norm B whose value at x is farthest from the weighted sum of its values at the arms."""
     K = gram(problem)
     direction = np.zeros(problem.size)
     direction[x] += 1.0
@@ -67,7 +67,7 @@ def worst_function(problem: Problem, arms: Indices, weights: Array, x: int) -> A
 def drive(
     policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback]
 ) -> Iterator[tuple[State, Plan, Feedback, State, Info]]:
-    """Run a policy on given feedback: before, plan, feedback, after, info."""
+    """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each phase."""
     state = policy.init(problem)
     while (plan := policy.plan(problem, state)) is not None:
         feedback = answer(plan)

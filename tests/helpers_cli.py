@@ -21,12 +21,12 @@ from voxpop.core.spaces import Decisions
 
 ROOT = Path(__file__).resolve().parent.parent
 VOXPOP = Path(sys.executable).parent / "voxpop"
-# Threads of small matrix products get in each other's way on a shared machine; a fixed width keeps lines whole.
+# Threads of small matrix products slow each other down on a shared machine; a fixed width keeps lines from wrapping.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
 
 
 def draw(covariance: Array, rng: np.random.Generator, people: int | None = None) -> Array:
-    """Gaussian vectors with mean zero, by NumPy's own sampler."""
+    """Draw Gaussian vectors with mean zero, by NumPy's own sampler."""
     return rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=people, method="eigh")
 
 
@@ -41,7 +41,7 @@ def pilot_of_model(
     noise: float = 1.0,
     mean: float = 2.0,
 ) -> Pilot:
-    """People who behave as the model says, around f or around a draw from GP(mean, k)."""
+    """Draw a pilot of people who follow the model, around f or around a draw from GP(mean, k)."""
     rng = np.random.default_rng(seed)
     K = (kernel or SquaredExponential(0.3))(points, points)
     f = mean + draw(K, rng) if f is None else f
@@ -52,7 +52,7 @@ def pilot_of_model(
 
 
 def pilot_csv(path: Path, people: int = 12, prices: int = 6, rounds: int = 10, seed: int = 0) -> Path:
-    """A pilot in which a price has a best value in the middle of 1 to 3."""
+    """Write a pilot in which the best price is in the middle of 1 to 3."""
     rng = np.random.default_rng(seed)
     lines = ["person,price,reward,rounds"]
     for person in range(people):
@@ -65,7 +65,7 @@ def pilot_csv(path: Path, people: int = 12, prices: int = 6, rounds: int = 10, s
 
 
 def light_readings(folder: Path, seed: int = 0) -> Path:
-    """A folder of made-up readings in the form of the light-sensor data: 601 samples and the places of 41 sensors."""
+    """Write a folder of made-up readings in the form of the light-sensor data: 601 samples, positions of 41 sensors."""
     rng = np.random.default_rng(seed)
     weather = rng.normal(size=(601, 3)) @ rng.uniform(size=(3, 41))
     readings = rng.uniform(200, 400, size=41) + 40 * weather + 15 * rng.normal(size=(601, 41))
@@ -111,7 +111,7 @@ def study_file(path: Path, text: str = STUDY) -> Path:
 
 
 def refusal(call: pytest.ExceptionInfo[InputError]) -> str:
-    """The message of a refusal, which is one sentence on one line."""
+    """Return the message of a refusal; it must be one sentence on one line."""
     message = str(call.value)
     assert "\n" not in message
     assert message
@@ -119,7 +119,7 @@ def refusal(call: pytest.ExceptionInfo[InputError]) -> str:
 
 
 def voxpop(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The installed command, in a process of its own."""
+    """Run the installed command in a process of its own."""
     command = [str(VOXPOP), *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
@@ -144,7 +144,7 @@ class Outcome:
 
 
 def main_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """The command in this process, which is quicker than a new one."""
+    """Return a function that runs the command in this process, which is quicker than a new one."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
 

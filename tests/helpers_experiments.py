@@ -1,4 +1,4 @@
-"""Hand-made runs, the paper's own words, and pages taken apart, for the tests of the experiments."""
+"""Hand-made runs, the paper's facts, and a parser of pages, for the tests of the experiments."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ NAMES = {"sphere": "Sphere", "camel": "Six-Hump Camel", "michalewicz": "Michalew
 
 
 def summary(horizon: int = 100, **changes: Any) -> RunSummary:
-    """A run of some kind; the curve rises evenly unless another is given."""
+    """Make the summary of a run; its curve rises evenly unless another is given."""
     curve = tuple(float(value) for value in np.asarray(grid(horizon)) / horizon)
     usual = RunSummary(
         regret=1.0, numbers=10, merged=10, people=5, seconds=0.5, kept=True, left=1, norm_bound=1.0, curve=curve
@@ -34,7 +34,7 @@ def summary(horizon: int = 100, **changes: Any) -> RunSummary:
 
 
 def cell(values: Mapping[int, Any] | Iterable[Any], field: str = "regret") -> Cell:
-    """Runs with these values of one number, by seed."""
+    """Make a cell of runs with these values of one number, by seed."""
     by_seed: dict[int, Any] = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
     trials = tuple(Trial("sphere", seed=seed, horizon=100) for seed in by_seed)
     return Cell({seed: replace(summary(), **{field: value}) for seed, value in by_seed.items()}, trials)
@@ -46,12 +46,12 @@ def catalogue() -> list[Exhibit]:
 
 
 def of_group(group: str) -> list[tuple[str, Exhibit]]:
-    """The exhibits of a group with their studies."""
+    """Return the exhibits of a group, by study."""
     return [(e.name.split("/")[1], e) for e in catalogue() if e.name.startswith(f"{group}/")]
 
 
 def exact_regret(arms: Iterable[int], f: Array) -> Array:
-    """Cumulative regret after 0, 1, 2, ... rounds, round by round."""
+    """Compute the cumulative regret after 0, 1, 2, ... rounds, round by round."""
     lost, total = [0.0], 0.0
     for arm in arms:
         total += float(f.max()) - float(f[arm])
@@ -60,7 +60,7 @@ def exact_regret(arms: Iterable[int], f: Array) -> Array:
 
 
 class Page(HTMLParser):
-    """A page taken apart: words outside of pictures, rows of tables, and every address."""
+    """The parts of a page: words outside of pictures, rows of tables, and every address."""
 
     def __init__(self, source: str) -> None:
         super().__init__()

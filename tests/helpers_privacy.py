@@ -1,4 +1,4 @@
-"""Noise that is not there, small problems, and slow, obvious computations for the tests of privacy."""
+"""A source without noise, small problems, and slow but obvious computations, for the tests of privacy."""
 
 import math
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Silent:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A phase to be released, and the truth behind it."""
+    """A phase to release, and the truth behind it."""
 
     problem: Problem
     state: State
@@ -55,7 +55,7 @@ class Case:
     f: Array
 
     def answers(self, people: int, seed: int = 0) -> Array:
-        """What model-like people answer, (people, arms)."""
+        """Draw the answers of people who follow the model, (people, arms)."""
         return GPPeople(self.problem, self.f).observe(self.plan, people, np.random.default_rng(seed))
 
     def release(self, privacy: Private) -> AnyRelease:
@@ -65,7 +65,7 @@ class Case:
 
 
 def first_phase(people: int = 40, **changes: Any) -> Case:
-    """A phase of which nothing is known but the prior; f has the norm of its bound."""
+    """Make a phase before which only the prior is known; f has the norm of its bound."""
     problem = random_problem(4, n=7, beta=0.01, **{"bias_std": 0.2, "prior_mean": 0.5, **changes})
     plan = Plan(3, np.array([1, 4, 0, 6]), np.array([2, 1, 5, 3]), people)
     f = 0.5 + function_of_norm(problem, problem.norm_bound, np.random.default_rng(8))
@@ -73,7 +73,7 @@ def first_phase(people: int = 40, **changes: Any) -> Case:
 
 
 def later_phase(seed: int, privacy: Private | None = None, people: int = 40) -> Case:
-    """A phase that has a released one before it."""
+    """Make a phase with a released phase before it."""
     problem = random_problem(seed, n=7, beta=0.05, horizon=1000)
     f = function_of_norm(problem, problem.norm_bound, np.random.default_rng(seed))
     steps = simulate_phases(problem, DPBE(), GPPeople(problem, f), seed, privacy)
@@ -86,7 +86,7 @@ def released(release: AnyRelease, answers: Array, source: Any) -> Feedback:
 
 
 def hockey_stick(trials: int, chance: float, shift: Sequence[int], epsilon: float) -> float:
-    """sum (P - e^eps Q)+ over the whole support, P and Q products of binomials, Q moved by `shift`."""
+    """Sum (P - e^eps Q)+ over the whole support; P and Q are products of binomials, Q moved by `shift`."""
     P = Q = np.ones(())
     for move in shift:
         x = np.arange(-abs(move), trials + abs(move) + 1)

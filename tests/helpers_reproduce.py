@@ -1,4 +1,4 @@
-"""The figure that the tests of `voxpop reproduce` make, and what they read of it."""
+"""The figure that the tests of `voxpop reproduce` make, and functions to read it."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def entries(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the journal that are whole."""
+    """Return the complete lines of the journal."""
     found = []
     for line in (folder / "runs.jsonl").read_text().splitlines():
         try:
@@ -51,7 +51,7 @@ def entries(folder: Path) -> list[dict[str, Any]]:
 
 
 def of_policy(folder: Path, policy: str) -> list[dict[str, Any]]:
-    """The summaries of a policy's runs, in the order of seeds."""
+    """Return the summaries of a policy's runs, in the order of seeds."""
     found = [entry for entry in entries(folder) if entry["trial"]["policy"] == policy]
     return [entry["summary"] for entry in sorted(found, key=lambda entry: int(entry["trial"]["seed"]))]
 
@@ -61,7 +61,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def one_line(text: str) -> str:
-    """What is said on standard error: one sentence, and no traceback."""
+    """Return the text on standard error; it must be one sentence, without a traceback."""
     lines = text.splitlines()
     assert len(lines) == 1, text
     assert "Traceback" not in text
@@ -69,7 +69,7 @@ def one_line(text: str) -> str:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
-    """The trials that will have been performed."""
+    """Return a list to which every performed trial is added."""
     performed: list[Trial] = []
 
     def count(trial: Trial) -> RunSummary:
@@ -81,7 +81,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
 
 
 def python(code: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command after some preparation, in a process of its own."""
+    """Run the command after some preparation, in a process of its own."""
     command = [sys.executable, "-B", "-c", f"{code}\nfrom voxpop.cli import main\nmain()", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False

@@ -1,4 +1,4 @@
-"""Trials to sweep, what to compare of them, and sweeps in a process of their own."""
+"""Trials to sweep, the facts by which they are compared, and sweeps in a process of their own."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from voxpop.lab.runs import Run
 from voxpop.lab.sweep import Backend, SweepResult
 from voxpop.lab.trials import Trial
 
-# Workers know nothing of this file, so the functions are Python's own and voxpop's: eval stands for any of them.
+# Workers cannot import this file, so only functions of Python and voxpop can be swept: eval stands for any of them.
 DIE = "__import__('os')._exit(3)"
 PID = "__import__('os').getpid()"
 REFUSE = "exec('from voxpop.core.errors import InputError; raise InputError(\"too much\")')"
@@ -23,7 +23,7 @@ TRIALS = [Trial("sphere", policy, seed, size=10, horizon=150) for policy in ("dp
 
 
 def after(flag: Path, expression: str) -> str:
-    """The expression, evaluated when the flag is there."""
+    """Return an expression that is evaluated once the flag exists."""
     turns = f"zip(range({HANGING * 100:.0f}), iter(__import__('pathlib').Path({str(flag)!r}).exists, True))"
     return f"all(__import__('time').sleep(0.01) is None for _ in {turns}) and {expression}"
 
@@ -52,6 +52,6 @@ module.PATIENCE = {HANGING}
 
 
 def alone(script: str) -> subprocess.CompletedProcess[str]:
-    """Sweeps in a process of their own, which cannot hold up this one, nor leave anything to it."""
+    """Run sweeps in a process of their own, which cannot block this one or leave anything behind in it."""
     command = [sys.executable, "-c", BEGIN + script]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=HANGING, check=False)

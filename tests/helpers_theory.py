@@ -1,4 +1,4 @@
-"""Random problems, and slow, obvious formulas, for the tests of the theorems."""
+"""Random problems, and slow but obvious formulas, for the tests of the theorems."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def gain_of(problem: Problem, rounds: Sequence[int] | Indices) -> float:
 
 
 def best_gain(problem: Problem, rounds: int) -> float:
-    """gamma_T by trying every multiset of actions."""
+    """Compute gamma_T by trying every multiset of actions."""
     n = problem.size
     choices = combinations_with_replacement(range(n), rounds)
     return max(gain_of(problem, np.bincount(choice, minlength=n)) for choice in choices)
@@ -53,7 +53,7 @@ def first_gain(problem: Problem) -> float:
 
 
 def left_variance(problem: Problem, chosen: Selection, active: Indices) -> float:
-    """The largest variance of an active action after the rounds of a selection, played one by one."""
+    """Compute the largest variance of an active action after the rounds of a selection, played one by one."""
     played = np.repeat(chosen.arms, chosen.pulls)
     return float(standard_posterior(problem, played, np.zeros(len(played)))[1][active].max())
 

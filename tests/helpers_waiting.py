@@ -1,9 +1,9 @@
-"""Waiting for what is bound to happen: how long it takes is the machine's business, and no test is about it."""
+"""Waiting for events that must happen; how long they take depends on the machine, and no test is about that."""
 
 import time
 from collections.abc import Callable
 
-HANGING = 900.0  # seconds after which what has not happened never will; only a fault makes a test wait that long
+HANGING = 900.0  # seconds after which an event will not happen any more; only a fault makes a test wait this long
 
 
 def until(happened: Callable[[], object], what: str, pause: float = 0.01) -> None:

@@ -1,4 +1,4 @@
-"""What imports what: no module depends on itself in a roundabout way, and the mathematics stays pure."""
+"""Imports: no module depends on itself, directly or through others, and the mathematics stays pure."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter

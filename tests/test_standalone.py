@@ -26,7 +26,7 @@ GENERATED = re.compile(r"\.git|\.venv|\..*_cache|\.hypothesis|__pycache__|.*\.eg
 
 
 def files_of(root: Path) -> list[Path]:
-    """What belongs to the project: what git tracks or would add, or without git all that is not generated."""
+    """List the project's files: those that git tracks or would add, or without git all that are not generated."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
@@ -41,7 +41,7 @@ def files_of(root: Path) -> list[Path]:
 
 
 def mentions(paths: Iterable[Path]) -> list[str]:
-    """Every line that reads or names the folder or a document in it."""
+    """List every line that reads or names the folder or a document in it."""
     return [
         f"{path}:{number}: {line.strip()}"
         for path in paths

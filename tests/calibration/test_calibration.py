@@ -1,4 +1,4 @@
-"""The model's constants from a pilot: the likelihood against scipy's, and the constants against known ones."""
+"""Calibration from a pilot: the likelihood is scipy's, and known constants are recovered."""
 
 import math
 from functools import cache
@@ -90,7 +90,7 @@ def test_the_posterior_of_f_is_that_of_all_answers_together(name: str) -> None:
     np.testing.assert_allclose(posterior.covariance, prior - gain @ cross.T, atol=1e-10)
 
 
-def test_users_who_tried_the_same_equally_often_form_one_group() -> None:
+def test_people_who_tried_the_same_actions_equally_often_form_one_group() -> None:
     assert sorted(group.people for group in uneven_pilot().groups()) == [1, 1, 1, 1, 2]
     assert [group.people for group in common_pilot().groups()] == [6]
 
@@ -123,7 +123,7 @@ def estimates(name: str) -> list[Estimate]:
 @pytest.mark.parametrize("name", TRUTH)
 def test_the_intervals_cover_the_truth(name: str) -> None:
     covered = sum(estimate.low <= TRUTH[name] <= estimate.high for estimate in estimates(name))
-    assert covered >= 16  # of 20; below that with probability 0.003 if they cover 95 %
+    assert covered >= 16  # of 20; fewer have a probability of 0.003 if the intervals cover 95 %
 
 
 @pytest.mark.parametrize(("name", "factor"), [("length", 1.3), ("bias_std", 1.3), ("noise_std", 1.1)])
@@ -133,7 +133,7 @@ def test_the_estimates_are_within_a_factor_of_the_truth(name: str, factor: float
     assert min(ratios) > 1 / factor
 
 
-def test_more_users_make_the_intervals_narrower() -> None:
+def test_more_people_make_the_intervals_narrower() -> None:
     few, many = (calibrate(pilot_of_model(5, LINE, people=u), kernel="squared-exponential") for u in (15, 240))
     for name in ("bias_std", "noise_std"):
         wide, narrow = getattr(few, name), getattr(many, name)
@@ -205,11 +205,11 @@ def test_the_rewards_at_the_pilot_s_actions_come_with_intervals() -> None:
         f = 2 + draw(SquaredExponential(0.3)(LINE, LINE), rng)
         found = calibrate(pilot_of_model(seed, LINE, f), kernel="squared-exponential")
         covered += sum(reward.low <= value <= reward.high for reward, value in zip(found.rewards, f, strict=True))
-    assert covered >= 45  # of 60, which hang together within a pilot
+    assert covered >= 45  # of 60, which are correlated within a pilot
 
 
 def flat_noise() -> Pilot:
-    """Every person answers by one number for all actions: no noise at all."""
+    """Every person gives the same answer for all actions: no noise at all."""
     rng = np.random.default_rng(0)
     return Pilot.of_matrix(Decisions(LINE), np.repeat(rng.normal(size=(20, 1)), 12, axis=1) + LINE[:, 0], 5)
 
@@ -219,12 +219,12 @@ def two_by_two() -> Pilot:
 
 
 def clones() -> Pilot:
-    """All people say the same: no bias, no noise."""
+    """All people give the same answers: no bias, no noise."""
     return Pilot.of_matrix(Decisions(LINE), np.tile(np.sin(4 * LINE[:, 0]), (8, 1)), 5)
 
 
 def far_apart() -> Pilot:
-    """Actions so far apart for the kernel that bias and noise are one and the same."""
+    """Actions so far apart for the kernel that bias and noise cannot be told apart."""
     answers = np.random.default_rng(2).normal(size=(10, 3))
     return Pilot.of_matrix(Decisions([[0.0], [100.0], [200.0]]), answers, 1)
 
@@ -274,7 +274,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_pilot_to_learn_nothing_from_is_refused(case: str) -> None:
+def test_a_pilot_from_which_nothing_can_be_learned_is_refused(case: str) -> None:
     make, said = REFUSED[case]
     with pytest.raises(InputError, match=said) as caught:
         make()

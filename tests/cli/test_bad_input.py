@@ -30,7 +30,7 @@ EXTREMES: dict[str, tuple[Any, Kernel]] = {
     "length-scale of a million": (LINE, SquaredExponential(1e6)),
 }
 SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 5}}
-PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # they do not think about every round
+PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # these policies do not decide every round
 
 
 def scenario(name: str, horizon: int, **changes: Any) -> Scenario:
@@ -50,7 +50,7 @@ def test_extremes_give_finite_bounds_and_a_good_action(name: str, policy: str) -
     assert np.isfinite(run.state.lower).all()
     assert np.isfinite(run.state.upper).all()
     assert run.optimum_kept
-    # What cannot be told apart (equal actions, a flat kernel) costs nothing to confuse.
+    # Actions that cannot be told apart (equal ones, a flat kernel) have nearly the same reward.
     assert study.f[run.best] >= study.f.max() - 0.3
 
 
@@ -61,7 +61,7 @@ def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> N
     run = simulate(study, make_policy(policy, **SETTINGS.get(policy, {})), 0)
     assert np.isfinite(run.metrics.regret)
     assert run.optimum_kept
-    if policy != "dpbe-fixed":  # five people a phase never tell enough
+    if policy != "dpbe-fixed":  # five people per phase never give enough information
         assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
 
 
@@ -98,11 +98,11 @@ def test_printed_batches_that_would_never_end_are_refused_at_once() -> None:
     with pytest.raises(InputError, match=r"batches by the printed rule; use the corrected") as caught:
         simulate(study, make_policy("dpbe-paper"), 0)
     refusal(caught)
-    run = simulate(study, make_policy("dpbe"), 0)  # the corrected rule does not mind
+    run = simulate(study, make_policy("dpbe"), 0)  # the corrected rule ends
     assert np.isfinite(run.metrics.regret)
 
 
-def test_batches_that_go_on_and_on_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_batches_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(greedy, "MOST_BATCHES", 200)
     problem = random_problem(0, n=12, kernel=SquaredExponential(1e-6), ridge=20.0)
     assert least_batches(problem, everything(problem), 5000, 1.56) <= 200

@@ -207,7 +207,7 @@ def test_a_study_name_cannot_lead_out_of_the_report_folder(main: Main, tmp_path:
 
 
 def answers_csv(path: Path, question: dict[str, Any]) -> Path:
-    """What people say about the decisions of a question, best near 2."""
+    """Write people's answers to a question; the best price is near 2."""
     rng = np.random.default_rng(question["phase"])
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -241,7 +241,7 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
 
 
 def test_answers_may_name_decisions_as_ask_prints_them(main: Main, tmp_path: Path) -> None:
-    """People type what they were shown, not the seventeen digits behind it."""
+    """People type the digits that they were shown, not all seventeen."""
     study_file(tmp_path / "tea.toml", STUDY.replace("points = 5", "points = 8"))
     seen: list[str] = []
     for _ in range(4):

@@ -114,7 +114,7 @@ def test_floors_on_the_command_line(main: Main) -> None:
     assert chosen[0] > none[0]
 
 
-def test_the_summary_for_people_names_the_promise(main: Main) -> None:
+def test_the_summary_on_the_terminal_names_the_promise(main: Main) -> None:
     done = main(*SHORT.split(), "--privacy", "central", "--epsilon", 5)
     assert done.code == 0
     assert "(5, 1e-06)-differential privacy" in done.out
@@ -129,7 +129,7 @@ def test_the_summary_of_the_printed_calibration_does_not_promise_it_to_everyone(
 
 
 def test_privacy_costs_little_regret_with_its_own_floor() -> None:
-    """Section 5: a floor buys the regret back for some communication."""
+    """A floor makes up for the regret, at the price of more numbers sent."""
     seeds = range(3)
     plain = [run(seed, None, 100_000, None) for seed in seeds]
     private = [run(seed, Private("central", 5.0), 100_000, None) for seed in seeds]
@@ -214,9 +214,7 @@ def test_an_audit_of_half_the_noise_exits_1(main: Main, monkeypatch: pytest.Monk
     assert "VIOLATED" in done.out
 
 
-def test_run_does_not_forget_a_trust_model_that_lacks_its_epsilon(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_run_refuses_a_trust_model_without_an_epsilon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = main_of(monkeypatch)("run", "--privacy", "local", "--out", tmp_path / "report")
     assert done.code == 2
     assert "add --epsilon" in done.err

@@ -130,7 +130,7 @@ def test_the_other_commands_refuse(main: Main, folder: Path, arguments: str) -> 
 
 
 def asked(main: Main) -> dict[str, Any]:
-    """The first question of the study asked.toml, which has one decision."""
+    """Ask the first question of the study asked.toml, which has one decision."""
     question = json.loads(main("ask", "asked.toml", "--json").out)
     assert isinstance(question, dict)
     return question
@@ -166,7 +166,7 @@ def test_tell_names_a_missing_file(main: Main, folder: Path) -> None:
     assert_refused(main, folder, ["tell", "asked.toml", "none.csv"], ["none.csv", "No such file"])
 
 
-def test_an_unfinished_person_is_named(main: Main, folder: Path) -> None:
+def test_a_person_with_missing_answers_is_named(main: Main, folder: Path) -> None:
     question = asked(main)
     while len(question["decisions"]) < 2:
         rows = "".join(f"u{u},{question['decisions'][0]['price']},0.5\n" for u in range(question["people"]))

@@ -1,4 +1,4 @@
-"""What a device makes of answers, among them those of proxies, portals and dead addresses."""
+"""How a device treats replies, among them those of proxies, portals and dead addresses."""
 
 import time
 from email.utils import formatdate
@@ -41,7 +41,7 @@ def waiting(status: str = "waiting") -> httpx.Response:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 507, 511, 520, 524, 599])
-def test_not_now_is_tried_again_and_nothing_is_forgotten(status: int) -> None:
+def test_requests_answered_not_now_are_repeated_and_nothing_is_forgotten(status: int) -> None:
     for body in (b"", b"<html>", b'{"error": "busy"}'):
         server = Scripted(upload=httpx.Response(status, content=body))
         device = server.device(CENTRAL, attempts=3)
@@ -75,7 +75,7 @@ def test_not_now_is_tried_again_and_nothing_is_forgotten(status: int) -> None:
     ],
     ids=lambda answer: f"{answer.status_code} {answer.text[:20]}",
 )
-def test_what_is_not_voxpop_s_own_word_is_not_believed(answer: httpx.Response) -> None:
+def test_replies_that_voxpop_cannot_have_sent_are_not_believed(answer: httpx.Response) -> None:
     server = Scripted(upload=answer)
     device = server.device(CENTRAL)
     assert device.check_in() is Outcome.OFFLINE
@@ -94,7 +94,7 @@ def test_what_is_not_voxpop_s_own_word_is_not_believed(answer: httpx.Response) -
         assert server.got == []
 
 
-def test_a_decision_is_not_a_portal_s_page() -> None:
+def test_a_portal_s_page_is_not_taken_for_a_decision() -> None:
     with pytest.raises(httpx.TransportError, match="not as a voxpop coordinator"):
         Scripted(decision=PORTAL).device(CENTRAL).decision()
 
@@ -144,7 +144,7 @@ def test_a_pause_is_as_long_as_asked_within_reason(header: str, least: float, mo
     assert all(least <= pause <= max(most, 1.0) for pause in slept)
 
 
-def test_a_date_is_so_many_seconds_from_now() -> None:
+def test_a_date_in_retry_after_is_converted_to_seconds_from_now() -> None:
     assert 10 <= seconds_of(formatdate(time.time() + 30, usegmt=True)) <= 30
 
 
@@ -205,7 +205,7 @@ def test_after_a_dead_address_comes_the_next_phase() -> None:
     ],
     ids=str,
 )
-def test_invitations_that_say_nothing(change: dict[str, Any]) -> None:
+def test_invitations_without_content_are_refused(change: dict[str, Any]) -> None:
     server = Server({**told(release("central")), **change})
     if change == {"upload": None}:
         server.invitation.pop("upload")

@@ -43,7 +43,7 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
     site.close()
 
 
-def test_memory_lasts_and_averages(tmp_path: Path) -> None:
+def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     memory = Memory(path)
     key = memory.key
@@ -69,7 +69,7 @@ def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
 
 
 class Server:
-    """A coordinator that says what the test wants, and fails when the test wants."""
+    """A coordinator that replies, or fails, as the test demands."""
 
     def __init__(self, invitation: dict[str, Any], failures: int = 0) -> None:
         self.invitation, self.failures, self.got = invitation, failures, list[bytes]()
@@ -164,7 +164,7 @@ def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only(
         assert server.got == []
 
 
-def test_who_did_not_live_through_a_decision_says_nothing() -> None:
+def test_a_device_without_rewards_of_a_decision_sends_nothing() -> None:
     server = Server(told(release("central")))
     device = server.device(Promise("central", 5.0))
     device.memory.forget(1)

@@ -37,13 +37,13 @@ def test_asking_for_the_same_phase_again_is_asking_again() -> None:
     assert len(server.got) == 1
 
 
-def test_a_report_that_came_too_late_was_seen_all_the_same(tmp_path: Path) -> None:
+def test_a_report_that_came_too_late_counts_as_made(tmp_path: Path) -> None:
     server = Server(told(release("local")))
     server.verdict = httpx.Response(410, json={"error": "too late"})
     device = server.device(Promise("local", 5.0), path=tmp_path / "d.db")
     assert ask(server, device, 1) is Outcome.TOO_LATE
     device.close()
-    again = server.device(Promise("local", 5.0), path=tmp_path / "d.db")  # it lasts
+    again = server.device(Promise("local", 5.0), path=tmp_path / "d.db")  # also after the device restarts
     assert ask(server, again, 2) is Outcome.SPENT
     assert len(server.got) == 1
     again.close()
@@ -56,7 +56,7 @@ def test_counting_and_keeping_are_one_transaction(tmp_path: Path) -> None:
         file.execute("CREATE TRIGGER full BEFORE INSERT ON made BEGIN SELECT RAISE(ABORT, 'disk full'); END")
     with pytest.raises(sqlite3.DatabaseError, match="disk full"):
         memory.keep_within(first, 1)
-    assert (memory.reports, memory.outgoing()) == (0, None)  # what is not counted is not there to be sent
+    assert (memory.reports, memory.outgoing()) == (0, None)  # a report that was not counted is not stored either
     file.execute("DROP TRIGGER full")
     file.close()
     assert memory.keep_within(first, 1) == first
@@ -88,7 +88,7 @@ def test_two_processes_of_one_device_send_one_report(tmp_path: Path) -> None:
         memory.close()
 
 
-def test_participations_are_a_count() -> None:
+def test_participations_must_be_a_positive_whole_number() -> None:
     for value in (0, -1, 1.5, True, None):
         with pytest.raises(InputError, match="participations must be a whole number"):
             Promise("local", 5.0, participations=value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The promise: whatever a coordinator proposes, what passes has the noise it takes, the rest is one sentence."""
+"""The promise: a proposal that a device accepts has enough noise; any other is refused in one sentence."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ Proposal = dict[str, Any]
 
 
 def proposed(model: str, changes: dict[str, Any]) -> Proposal:
-    """The honest release with other values at dotted places."""
+    """Return the honest release with other values at dotted paths."""
     data = copy.deepcopy(HONEST[model])
     for place, value in changes.items():
         *path, last = place.split(".")
@@ -40,7 +40,7 @@ def proposed(model: str, changes: dict[str, Any]) -> Proposal:
 
 
 def accepted(model: str, data: Any) -> Any:
-    """The release if a device would answer it, else None; anything but an `InputError` is a failure."""
+    """Return the release if a device would answer it, else None; anything but an `InputError` is a failure."""
     try:
         release = release_from_dict(data)
         Promise(model, EPSILON, DELTA).check(release)
@@ -59,7 +59,7 @@ NOISELESS = [
     ("local", {"std": "9"}),
     ("local", {"std": 10**400}),
     ("local", {"step": 0}),
-    ("local", {"step": 1e300, "std": 30.0}),  # so coarse that a discrete Gaussian is another thing
+    ("local", {"step": 1e300, "std": 30.0}),  # so coarse that a discrete Gaussian differs from a continuous one
     ("local", {"step": 1e-300, "std": 1e308}),
     ("local", {"ball.radius": -5.0, "step": 1e-6, "std": 1e-9}),
     ("local", {"ball.radius": NAN}),
@@ -107,7 +107,7 @@ def test_nonsense_is_refused_in_one_sentence(model: str, changes: dict[str, Any]
 
 
 @pytest.mark.parametrize("data", [None, [], 3, "local", {}, {"model": "local"}, {"model": None}], ids=str)
-def test_what_is_no_release_at_all(data: Any) -> None:
+def test_what_is_not_a_release_is_refused(data: Any) -> None:
     with pytest.raises(InputError, match="not a release"):
         release_from_dict(data)
 
@@ -118,13 +118,13 @@ def test_an_honest_proposal_passes(model: str) -> None:
 
 
 def gaussian_delta(shift: float, std: float) -> float:
-    """Of Gaussians `shift` apart: the chance above the point where the ratio is e^eps, less e^eps times the other's."""
+    """Compute the delta at eps of two Gaussians `shift` apart, from their tails beyond the point of ratio e^eps."""
     point = EPSILON * std / shift - shift / (2 * std)
     return float(norm.sf(point) - math.exp(EPSILON) * norm.sf(point + shift / std))
 
 
 def binomial_delta(trials: int, chance: float, shift: int) -> float:
-    """The worse of both directions, summed over a support that is cut where nothing is left."""
+    """Compute the larger delta of both directions, summed over the support without its negligible tails."""
     low, high = (float(binom.ppf(level, trials, chance)) for level in (1e-18, 1 - 1e-16))
     x = np.arange(max(0, low - 2 * shift - 50), min(trials, high + 2 * shift + 50) + 1)
     p, up, down = (binom.pmf(x - move, trials, chance) for move in (0, shift, -shift))

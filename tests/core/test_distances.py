@@ -42,7 +42,7 @@ def test_compiled_distances_are_the_same_to_the_bit(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_filling_is_calling(kernel: str) -> None:
+def test_fill_gives_the_same_values_as_calling_the_kernel(kernel: str) -> None:
     np.testing.assert_array_equal(filled(KERNELS[kernel], plain_distances), KERNELS[kernel](X, Y))
 
 

@@ -35,7 +35,7 @@ def on_a_line(kernel: Kernel, distances: list[float]) -> Array:
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.7])
-def test_squared_exponential_has_the_square_that_the_paper_lost(scale: float) -> None:
+def test_squared_exponential_has_the_square_that_the_paper_omits(scale: float) -> None:
     for distance in (0.3, 2.0):
         exponent = (distance / scale) ** 2 / 2  # three roundings, by which exp multiplies; and those of exp itself
         found = on_a_line(SquaredExponential(scale), [distance])[0]

@@ -38,7 +38,7 @@ def test_the_average_is_exact_up_to_half_a_step(answers: list[tuple[float, float
 
 
 @given(multiples=st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=12))
-def test_of_answers_on_the_grid_the_average_is_the_nearest_float(multiples: list[int]) -> None:
+def test_the_average_of_answers_on_the_grid_is_the_nearest_float(multiples: list[int]) -> None:
     feedback = Tally.of([[m * STEP] for m in multiples], STEP).feedback()
     assert feedback.mean[0] == float(Fraction(sum(multiples), len(multiples)) * Fraction(STEP))
 
@@ -50,7 +50,7 @@ def test_very_large_answers_are_added_without_overflow(multiples: list[int]) -> 
     assert Tally.of(answers, STEP).feedback().mean[0] == float(exact)
 
 
-def test_what_plain_addition_loses_is_kept() -> None:
+def test_bits_that_floating_point_addition_loses_are_kept() -> None:
     big = 2.0**30
     answers = [[big], [STEP], [-big]] * 1000
     assert Tally.of(answers, STEP).feedback().mean[0] == pytest.approx(STEP / 3, rel=1e-15, abs=0)

@@ -1,4 +1,4 @@
-"""The simulation: reproducible, independent of how it is computed, and as good as the issue asks."""
+"""The simulation: reproducible, independent of how it is computed, and as good as required."""
 
 import json
 from dataclasses import replace
@@ -98,7 +98,7 @@ PHASE_KEYS = {
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_a_run_as_json_has_what_the_issue_asks(study: str) -> None:
+def test_a_run_as_json_has_all_its_keys(study: str) -> None:
     data = json.loads(json.dumps(run_of(study, 2, **STUDIES[study]).as_dict(), allow_nan=False))
     assert data.keys() >= KEYS
     assert data["best"].keys() >= {"index", "action"}
@@ -180,13 +180,13 @@ def test_the_acceptance_runs_use_the_paper_s_settings() -> None:
             assert (run["settings"]["alpha"], run["settings"]["ratio"]) == (0.7, 1.6)
 
 
-def test_dpbe_reaches_the_accepted_regret_and_communication() -> None:
+def test_dpbe_reaches_the_accepted_regret_and_numbers_sent() -> None:
     assert mean("dpbe", "regret") <= 400
     assert mean("dpbe", "numbers") <= 6500
     assert sum(run["optimum_kept"] for run in acceptance("dpbe")) == 20
 
 
-def test_dpbe_to_the_letter_is_where_the_paper_s_algorithm_is() -> None:
+def test_dpbe_paper_has_the_regret_and_numbers_sent_of_the_paper_s_algorithm() -> None:
     assert 1000 <= mean("dpbe-paper", "regret") <= 2500
     assert 5000 <= mean("dpbe-paper", "numbers") <= 20_000
 

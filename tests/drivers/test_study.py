@@ -1,4 +1,4 @@
-"""Ask/tell: the same phases as any other driver, and nothing lost when the program dies."""
+"""Ask/tell: the same phases for every driver, and nothing is lost when the program dies."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def small_problem(horizon: int = 300) -> Problem:
 
 
 def answers(question: Question, people: int | None = None) -> Array:
-    """What people say; it depends on the question alone, so that every driver gets the same."""
+    """Return people's answers; they depend on the question alone, so that every driver gets the same."""
     rng = np.random.default_rng(question.phase)
     rewards = [1 - (d["price"] - 2.2) ** 2 + 0.2 * (d["tea"] == "green") for d in question.decisions]
     return np.array(rewards) + rng.normal(0, 0.15, size=(people or question.people, len(rewards)))

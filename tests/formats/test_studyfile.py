@@ -1,4 +1,4 @@
-"""Study files: what calibrate writes is what run reads, and what is wrong in one is named."""
+"""Study files: `run` reads what `calibrate` writes, and errors name what is wrong in a file."""
 
 import tomllib
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_parameters_combine(study: Any) -> None:
 
 
 def test_a_range_may_have_ends_of_seventeen_digits(study: Any) -> None:
-    """As a pilot has that was exported by a program."""
+    """Pilots that a program exported have such values."""
     text = STUDY.replace("low = 1.0\nhigh = 3.0", f"low = {1 / 3!r}\nhigh = {2 / 3!r}")
     problem, _, _ = read_study(study(text))
     prices = [label["price"] for label in problem.decisions]

@@ -70,7 +70,7 @@ WRITTEN_DIFFERENTLY = {
 
 
 @pytest.mark.parametrize("way", WRITTEN_DIFFERENTLY)
-def test_a_file_may_be_written_in_another_way(file: Any, way: str) -> None:
+def test_other_ways_to_write_the_same_file_are_understood(file: Any, way: str) -> None:
     assert records(file(WRITTEN_DIFFERENTLY[way])) == records(file(PILOT))
 
 

@@ -1,4 +1,4 @@
-"""JSON and back: what is written down is what is read."""
+"""JSON and back: what is written is what is read."""
 
 import json
 from typing import Any
@@ -134,7 +134,7 @@ def test_a_seal_keeps_the_content() -> None:
     assert wire.unpack("thing", wire.pack("thing", content), "file", lambda data: data) == content
 
 
-def test_a_seal_does_not_hang_on_the_order_of_keys() -> None:
+def test_a_seal_does_not_depend_on_the_order_of_keys() -> None:
     document = json.loads(wire.pack("thing", {"a": 1, "b": 2}))
     document["content"] = {"b": 2, "a": 1}
     assert wire.unpack("thing", json.dumps(document), "file", lambda data: data) == {"a": 1, "b": 2}

@@ -42,5 +42,5 @@ def page(folder: Path) -> Page:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that is there answers in the end, however busy the machine is."""
+    """Give a running cluster enough time to answer, however busy the machine is."""
     monkeypatch.setattr(sweep, "PATIENCE", HANGING)

@@ -51,7 +51,7 @@ def test_exponents_are_those_of_power_laws() -> None:
     assert all(limit > 0 for limit in machine_limits().values())
 
 
-def test_works_are_timed_in_turns() -> None:
+def test_functions_are_timed_in_turns() -> None:
     order: list[str] = []
     found = together([lambda: order.append("a"), lambda: order.append("b")], 3)
     assert order == ["a", "b"] * 3
@@ -104,7 +104,7 @@ def test_a_kept_baseline_shows_a_regression(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize("text", [None, "[1]", "no json", '{"quick": 3}', '{"quick": {"a": "b"}}'])
-def test_what_is_no_baseline_is_refused(tmp_path: Path, text: str | None) -> None:
+def test_a_file_that_is_not_a_baseline_is_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "kept.json"
     if text is not None:
         path.write_text(text)
@@ -121,7 +121,7 @@ def test_what_is_not_installed_is_named_and_not_measured(monkeypatch: pytest.Mon
 
 
 def test_effort_is_counted_exactly() -> None:
-    """In a problem that is caught up with at every batch, all actions have every column computed."""
+    """Where all actions are brought up to date at every batch, every column is computed for all of them."""
     problem = problem_of(3000)
     with counted() as one:
         chosen = selection(problem, 40)
@@ -133,7 +133,7 @@ def test_effort_is_counted_exactly() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ("sklearn", "botorch") if find_spec(name)])
-def test_peers_bound_what_they_should(name: str) -> None:
+def test_the_upper_bounds_of_peers_follow_from_the_equations(name: str) -> None:
     """The upper bounds of a Gaussian process, from the equations."""
     rng = np.random.default_rng(0)
     played, answers, points = rng.random((12, 3)), rng.standard_normal(12), rng.random((30, 3))

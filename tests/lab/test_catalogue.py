@@ -100,7 +100,7 @@ def test_an_unknown_name_is_refused_with_a_near_one(name: str, near: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "Ablation", "ablation/", "ablation/pricing", "fig:schedule", "../ablation"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_a_name_that_no_exhibit_has_is_refused(name: str) -> None:
     with pytest.raises(InputError) as call:
         choose([name], SMALL)
     assert f"unknown figure {name!r}" in refusal(call)

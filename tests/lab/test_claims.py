@@ -1,4 +1,4 @@
-"""What the exhibits claim, in worlds made up so that the answer is known."""
+"""The claims of the exhibits, in made-up worlds in which the answer is known."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -72,7 +72,7 @@ GOOD, BAD = {"reproduced", "reached"}, {"not reproduced", "not reached"}
 
 
 def show(exhibit: Exhibit, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Shown:
-    """The exhibit of a made-up world; every seed scales all its numbers, so that only pairs can tell."""
+    """Show the exhibit of a made-up world; every seed scales all its numbers, so that only comparing pairs works."""
     world, cells = WORLDS[exhibit.name.split("/")[0]], {}
     for name, trials in exhibit.series.items():
         runs: dict[int, RunSummary] = {}
@@ -104,7 +104,7 @@ def test_claims_hold_in_a_world_where_they_are_true(name: str) -> None:
         assert finding.target == (finding.verdict == "reached") == ("voxpop" in finding.claim)
 
 
-# A claim of the paper or a target of ours, its exhibit, and what makes it false: its verdict then changes.
+# A claim of the paper or a target of ours: its exhibit, and a change to the world that makes it false.
 TWISTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "DPBE loses less than DPBE-Fixed": ("ablation/camel", {"DPBE-Fixed": {"regret": 95.0}}),
     "NoBatching loses a little less": ("ablation/camel", {"DPBE-NoBatching": {"regret": 105.0}}),
@@ -167,7 +167,7 @@ def test_tables_are_whole_and_labelled(name: str) -> None:
 
 
 def columns(shown: Shown, number: int = 0) -> dict[str, dict[str, str]]:
-    """A table by the name of the row and the heading of the column."""
+    """Index a table by the name of the row and the heading of the column."""
     sheet = shown.tables[number]
     return {row[0]: dict(zip(sheet.headings, row, strict=True)) for row in sheet.rows}
 

@@ -169,7 +169,7 @@ def test_a_reason_is_given_where_a_claim_does_not_simply_reproduce() -> None:
         *((9_999_999, "9,999,999"), (1e7, "1e+07"), (0.07, "0.07"), (5.2, "5.2"), (27.49, "27.5")),
     ],
 )
-def test_quantities(value: float, text: str) -> None:
+def test_quantities_are_formatted_for_tables(value: float, text: str) -> None:
     assert quantity(value) == text
 
 
@@ -180,7 +180,7 @@ def test_quantities(value: float, text: str) -> None:
         *((1e5, "100k"), (1e6, "1M"), (2.5e6, "2.5M"), (1e9, "1000M"), (1e12, "1e+12")),
     ],
 )
-def test_short_numbers(value: float, text: str) -> None:
+def test_short_numbers_are_formatted_for_axes(value: float, text: str) -> None:
     assert short(value) == text
 
 

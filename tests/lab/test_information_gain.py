@@ -1,4 +1,4 @@
-"""The bound on the information gain: above everything that was found, and close to it."""
+"""The bound on the information gain: above every gain that was found, and close to it."""
 
 import math
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_the_information_gain_is_an_upper_bound_on_what_was_found(
 
 
 def clustered(kernel: Kernel) -> Problem:
-    """Most actions close together, so that equal shares are far from the best."""
+    """Put most actions close together, so that equal shares are far from the best."""
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.normal(0.5, 0.01, size=(90, 2)), rng.uniform(size=(10, 2))])
     return Problem(points, kernel, 0.01, 0.1, norm_bound=1.0, horizon=40_000)
@@ -82,7 +82,7 @@ def alike(name: str, ridge: float) -> Problem:
 @pytest.mark.parametrize("ridge", [1e-3, 0.3, 10.0])
 @pytest.mark.parametrize("rounds", [1, 7, 10**6])
 @pytest.mark.parametrize("name", ALIKE)
-def test_without_a_second_dimension_the_information_gain_is_known(name: str, rounds: int, ridge: float) -> None:
+def test_the_information_gain_of_a_kernel_of_rank_one_is_known(name: str, rounds: int, ridge: float) -> None:
     problem = alike(name, ridge)
     exact = math.log1p(rounds / ridge) / 2
     found = theory.information_gain_bound(problem, rounds)

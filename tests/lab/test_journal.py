@@ -1,4 +1,4 @@
-"""The journal of a sweep: nothing that was written is lost, or taken for another run."""
+"""The journal of a sweep: no written entry is lost, or taken for another run."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_a_line_that_was_cut_short_is_ignored_and_the_next_is_not(journal: Journ
     write(journal, TRIALS[1])
     os.truncate(journal.path, len(journal.path.read_bytes()) - lost)
     assert len(journal.path.read_bytes()) > whole
-    # With only the newline lost the entry is whole.
+    # If only the newline is lost, the entry is complete.
     assert set(journal.read(TRIALS)) == set(TRIALS[: 2 if lost == 1 else 1])
     write(journal, TRIALS[2])
     assert set(journal.read(TRIALS)) == {*TRIALS[: 2 if lost == 1 else 1], TRIALS[2]}
@@ -182,7 +182,7 @@ def test_a_journal_that_cannot_be_opened_is_one_sentence(tmp_path: Path, kind: s
 
 
 def test_the_journal_is_not_blamed_for_the_trouble_of_others(journal: Journal) -> None:
-    """A cluster that goes away raises an OSError too; then the disk is not what to look at."""
+    """A cluster that goes away raises an OSError too, and then the disk is not the cause."""
     with pytest.raises(Exception, match="scheduler is gone") as call, journal.writing():
         raise ConnectionError("the scheduler is gone")
     assert "cannot write" not in str(call.value)

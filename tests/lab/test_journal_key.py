@@ -1,4 +1,4 @@
-"""What a finished run is known by: every choice of its trial, its data, and the source code that it depends on."""
+"""How a finished run is recognised: by every choice of its trial, its data, and the source code it depends on."""
 
 import shutil
 import subprocess
@@ -42,7 +42,7 @@ def test_a_key_is_the_same_in_another_process() -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the source code, of which the fingerprint is taken."""
+    """A copy of the source code, to take the fingerprint of."""
     copy = tmp_path / "voxpop"
     shutil.copytree(ROOT / "src/voxpop", copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(journal, "files", lambda _: copy)
@@ -112,8 +112,8 @@ def test_code_that_makes_a_summary_is_part_of_the_fingerprint(package: Path, nam
         "privacy/audit.py",
     ],
 )
-def test_code_that_no_run_needs_is_not(package: Path, name: str) -> None:
-    """Nobody wants to run for an hour because of a colour."""
+def test_code_that_no_run_needs_is_not_part_of_the_fingerprint(package: Path, name: str) -> None:
+    """Nobody wants to repeat an hour of runs because a colour has changed."""
     before = fingerprint()
     change(package / name)
     assert fingerprint() == before

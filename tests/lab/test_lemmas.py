@@ -1,4 +1,4 @@
-"""The lemmas put to the test: no selection has more batches, or leaves more variance, than they allow."""
+"""The lemmas: no selection has more batches, or leaves more variance, than they allow."""
 
 import math
 
@@ -61,7 +61,7 @@ def test_the_printed_bound_on_batches_is_false(rule: BatchRule) -> None:
     assert chosen.batches <= theory.batches(problem, 1.6, gain, rule)
 
 
-def test_the_printed_bound_on_communication_is_false() -> None:
+def test_the_printed_bound_on_numbers_sent_is_false() -> None:
     problem = synthetic().problem
     phases = [phase for phase in theory.phase_bounds(problem, 0.7, 1.6) if phase.rounds <= 2**6]
     printed = sum(theory.printed_batches(problem, 1.6, phase.gain) * (2 ** (0.7 * phase.phase) + 1) for phase in phases)

@@ -1,4 +1,4 @@
-"""The light-sensor study: from the shipped figures, from a folder of readings, and that both are the same."""
+"""The light-sensor study, from the shipped figures and from a folder of readings, with the same results."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def same(one: Sensors, other: Sensors) -> bool:
-    """Whether all figures are the same to the last bit."""
+    """Return True if all figures are the same to the last bit."""
     names = ("positions", "means", "correlation")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
@@ -42,7 +42,7 @@ def test_the_shipped_figures_are_those_of_41_sensors() -> None:
 
 
 def test_the_shipped_means_are_those_of_601_whole_readings() -> None:
-    """The sensors count in whole numbers: a mean that is not such a number of 601sts is not a mean of readings."""
+    """Sensors count in whole numbers, so a mean of 601 readings is a whole number of 601sts."""
     sums = shipped().means * 601
     np.testing.assert_allclose(sums, np.rint(sums), atol=1e-8)
     assert (sums > 0).all()

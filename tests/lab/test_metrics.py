@@ -25,11 +25,11 @@ def test_the_rounds_that_are_left_are_charged_to_the_final_action() -> None:
     assert measure(PLANS, final=1, horizon=17, f=F).regret == pytest.approx(6.5)
 
 
-def test_communication_is_people_times_arms_summed_over_phases() -> None:
+def test_numbers_sent_are_people_times_arms_summed_over_phases() -> None:
     assert measure(PLANS, final=1, horizon=10**6, f=F).numbers == 2 * 1 + 3 * 2 + 5 * 2
 
 
-def test_participants_are_summed_over_phases() -> None:
+def test_people_are_summed_over_phases() -> None:
     assert measure(PLANS, final=1, horizon=7, f=F).people == 10
 
 
@@ -63,7 +63,7 @@ def test_the_regret_curve_goes_through_hand_computed_points() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_of_a_whole_run_the_curve_ends_at_the_regret_and_equals_the_sum_over_rounds(seed: int) -> None:
+def test_the_curve_of_a_whole_run_ends_at_the_regret_and_equals_the_sum_over_rounds(seed: int) -> None:
     problem = random_problem(seed, horizon=500)
     f = function_of_norm(problem, 1.0, np.random.default_rng(seed))
     policy = make_policy("dpbe")

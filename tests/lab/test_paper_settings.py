@@ -59,12 +59,12 @@ def test_the_cost_of_the_largest_alpha_is_that_of_the_text() -> None:
 
 
 def specified(study: str) -> dict[str, float]:
-    """The settings of a study; what a caption says goes before what the text says."""
+    """Return the settings of a study; a caption takes precedence over the text."""
     return {**PAPER["text"][study], **PAPER["caption"].get(study, {})}
 
 
 def bias(row: Mapping[str, float]) -> float:
-    """v, which the paper gives as it is or squared."""
+    """Return v, which the paper gives either plainly or squared."""
     return row["v"] if "v" in row else math.sqrt(row["v_squared"])
 
 

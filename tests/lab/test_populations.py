@@ -1,4 +1,4 @@
-"""Who answers: their moments against the model's formulas, and the known optima."""
+"""The populations: moments as the model's formulas say, and the known optima."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def plan_of(arms: list[int], pulls: list[int], people: int = 1) -> Plan:
 
 
 def covariance_errors(sample: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """How many standard errors the sample's mean and covariance are off, for a Gaussian sample."""
+    """Compute the errors of a Gaussian sample's mean and covariance, in standard errors."""
     people, spread = len(sample), np.sqrt(covariance.diagonal())
     mean_error = (sample.mean(axis=0) - mean) / (spread / np.sqrt(people))
     error_of_product = np.sqrt((np.outer(spread, spread) ** 2 + covariance**2) / people)
@@ -27,7 +27,7 @@ def covariance_errors(sample: Array, mean: Array, covariance: Array) -> tuple[Ar
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.3), Matern(0.2, nu=0.5)])
-def test_gp_users_have_the_model_s_mean_and_covariance(kernel: SquaredExponential | Matern) -> None:
+def test_gp_people_have_the_model_s_mean_and_covariance(kernel: SquaredExponential | Matern) -> None:
     points = np.random.default_rng(3).uniform(size=(9, 2))
     problem = Problem(points, kernel, noise_std=0.8, bias_std=0.5, norm_bound=1.0, horizon=10)
     f = np.sin(np.arange(9.0))
@@ -40,13 +40,13 @@ def test_gp_users_have_the_model_s_mean_and_covariance(kernel: SquaredExponentia
     assert np.abs(covariance_error).max() < 4
 
 
-def test_the_square_root_of_a_singular_covariance_is_one() -> None:
+def test_a_singular_covariance_has_a_square_root() -> None:
     covariance = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
     root = square_root(covariance)
     np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
 
 
-def test_users_of_an_almost_certain_world_say_f() -> None:
+def test_people_with_almost_no_bias_and_noise_answer_f() -> None:
     problem = Problem([0.0, 1.0], SquaredExponential(), noise_std=1e-9, bias_std=1e-9, norm_bound=1.0, horizon=10)
     answers = GPPeople(problem, np.array([0.25, -0.5])).observe(plan_of([1, 0], [1, 1]), 5, np.random.default_rng(0))
     np.testing.assert_allclose(answers, [[-0.5, 0.25]] * 5, atol=1e-7)
@@ -88,7 +88,7 @@ def test_a_customer_keeps_the_reservation_price_from_price_to_price() -> None:
     customers = Customers(PRICES, mood=1e-6)
     answers = customers.observe(plan_of([0, 1, 2, 3, 4], [10] * 5), 1000, np.random.default_rng(3))
     share = answers / (PRICES - 1.5)
-    assert (np.diff(share, axis=1) <= 1e-9).all()  # who buys at a price buys at every lower one
+    assert (np.diff(share, axis=1) <= 1e-9).all()  # a customer who buys at a price buys at every lower one
     assert set(np.round(share, 6).ravel()) == {0.0, 1.0}
 
 

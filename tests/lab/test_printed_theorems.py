@@ -119,7 +119,7 @@ def test_printed_bounds_grow_with_the_horizon() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_more_people_mean_less_regret_and_more_communication(rule: BatchRule) -> None:
+def test_more_people_mean_less_regret_and_more_numbers_sent(rule: BatchRule) -> None:
     problem, alphas = plain(100_000), [0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0]
     regrets = [theory.regret(problem, alpha, 1.6, rule) for alpha in alphas]
     assert increasing(regrets[::-1])

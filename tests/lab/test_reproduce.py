@@ -50,7 +50,7 @@ def test_it_says_where_and_what_it_found(made: tuple[subprocess.CompletedProcess
 
 
 def exhibit_findings(folder: Path) -> dict[str, str]:
-    """Claims with their verdicts, from the journal by hand."""
+    """Derive the claims with their verdicts from the journal, by hand."""
     exhibit = exhibit_of(replace(QUICK, seeds=2))
     summaries = Journal(folder / "runs.jsonl").read(exhibit.trials)
     assert len(summaries) == 8
@@ -144,7 +144,7 @@ def test_a_quick_run_says_so_on_the_figure_and_the_page(folder: Path, page: Page
     assert note in page.text
 
 
-def test_a_full_run_does_not(main: Main, tmp_path: Path) -> None:
+def test_a_full_run_does_not_call_itself_quick(main: Main, tmp_path: Path) -> None:
     done = main("reproduce", NAME, "--jobs", 1, "--out", "full")
     assert (done.code, done.err) == (0, "")
     assert "quick" not in (tmp_path / f"full/{STEM}.svg").read_text()
@@ -171,7 +171,7 @@ def test_everything_goes_into_one_report(main: Main, monkeypatch: pytest.MonkeyP
 
 
 def test_names_that_overlap_are_run_and_drawn_once(main: Main, tmp_path: Path) -> None:
-    """However often: the name of the page must still be one the disk can hold."""
+    """However often a name is repeated, the name of the page stays short enough for the disk."""
     names = [NAME, "fig:sphere", NAME] * 12
     done = main("reproduce", *names, "--jobs", 1, "--seeds", 1, "--out", "out")
     assert (done.code, done.err) == (0, "")
@@ -204,11 +204,11 @@ def test_every_exhibit_is_listed_with_and_without_a_folder(main: Main, tmp_path:
 
 
 def listed(text: str) -> dict[str, str]:
-    """The names in a list, with how many runs they need."""
+    """Read the names in a list, with the number of runs that each needs."""
     return {line.split()[0]: line.split()[1] for line in text.splitlines()[1:]}
 
 
-def test_a_list_of_some(main: Main) -> None:
+def test_only_the_named_exhibits_are_listed(main: Main) -> None:
     found = listed(main("reproduce", "peers", "fig:tradeoff", "--list").out)
     assert found.keys() == {*(f"peers/{study}" for study in STUDIES), "tradeoff"}
     assert found["tradeoff"] == str(len(exhibit_of(TINY, "tradeoff").trials))

@@ -1,4 +1,4 @@
-"""`voxpop reproduce` when runs fail, and when it is asked for what cannot be done."""
+"""`voxpop reproduce` when runs fail, and when it is asked for something impossible."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_a_series_without_a_run_does_not_lose_the_other_figures(
 
 @pytest.fixture
 def bad(tmp_path: Path) -> Path:
-    """Folders and files that are of no use."""
+    """Folders and files that cannot be used."""
     (tmp_path / "file").write_text("a file")
     for name, text in {
         "words": "light,sensor\n1,2\n",

@@ -1,4 +1,4 @@
-"""`voxpop reproduce` computes nothing twice, and goes on where it was interrupted."""
+"""`voxpop reproduce` computes nothing twice, and resumes where it was interrupted."""
 
 import os
 import shutil
@@ -89,7 +89,7 @@ main()
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Processes in a session of their own, which heed Ctrl-C whatever ignores it here, and do not outlive the test."""
+    """Start processes in a session of their own, which obey Ctrl-C even if this one does not, and end with the test."""
     running: list[subprocess.Popen[str]] = []
 
     def run(*command: object) -> subprocess.Popen[str]:

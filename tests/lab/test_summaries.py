@@ -1,4 +1,4 @@
-"""What is kept of a run: the numbers are right."""
+"""The summary of a run: its numbers are right."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_the_grid_is_fine_on_both_axes(horizon: int) -> None:
 
 
 def every_round(run: Run) -> list[int]:
-    """The action of every round, the slow way."""
+    """List the action of every round, the slow way."""
     arms: list[int] = []
     for plan in run.plans:
         for arm, pulls in zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Sweeps on this machine: complete, the same as one run after the other, and plain about what goes wrong."""
+"""Sweeps on this machine: complete, equal to one run after the other, and clear about what goes wrong."""
 
 import os
 from collections import Counter
@@ -20,7 +20,7 @@ def test_every_item_arrives_once(jobs: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_nothing_to_do_is_nothing_done(jobs: int) -> None:
+def test_a_sweep_of_nothing_gives_nothing(jobs: int) -> None:
     assert list(sweep(abs, [], Backend(jobs=jobs))) == []
 
 
@@ -100,7 +100,7 @@ print(sorted(done.result for done in sweep(eval, ["1", "2", "3"], Backend(jobs=2
 def test_stopping_early_is_silent_and_does_no_harm() -> None:
     ended = alone(EARLY)
     assert (ended.returncode, ended.stdout) == (0, "1\n[1, 2, 3]\n")
-    assert "tasks" not in ended.stderr  # joblib's advice is not for our people
+    assert "tasks" not in ended.stderr  # joblib's advice means nothing to our users
 
 
 BLOCKED = """

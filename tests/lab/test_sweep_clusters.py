@@ -1,4 +1,4 @@
-"""Sweeps on a cluster: the same as on this machine, and plain about backends that are not there."""
+"""Sweeps on a cluster: the same as on this machine, and clear about backends that are missing."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from voxpop.lab import sweep as sweep_module
 from voxpop.lab.sweep import Backend, sweep
 from voxpop.lab.trials import Trial
 
-# Backends that cannot be
+# Unusable backends
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -42,7 +42,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_backend_that_cannot_be_is_refused(name: str) -> None:
+def test_an_unusable_backend_is_refused(name: str) -> None:
     chosen, said = BAD[name]
     with pytest.raises(InputError) as refused:
         Backend(**chosen)
@@ -59,7 +59,7 @@ def test_a_cluster_s_library_that_is_missing_is_named(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port at which nobody listens."""
+    """Return a port at which nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield int(taken.getsockname()[1])
@@ -67,7 +67,7 @@ def free_port() -> Iterator[int]:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[..., None]], None]]:
-    """A stand-in for Ray, with threads for its cluster: what is tested is how it is asked."""
+    """A stand-in for Ray, with threads for its cluster: the test is about how Ray is called."""
 
     def install(init: Callable[..., None]) -> None:
         module, joblib = ModuleType("ray"), ModuleType("ray.util.joblib")
@@ -220,7 +220,7 @@ def test_without_workers_a_scheduler_is_refused_and_with_one_thread_it_does_the_
 ) -> None:
     address, wait = scheduler(start, tmp_path), distributed.Client.wait_for_workers
     with monkeypatch.context() as patched:
-        # There are none: so a moment is enough.
+        # There are no workers, so there is no need to wait long for one.
         patched.setattr(distributed.Client, "wait_for_workers", lambda self, count, timeout: wait(self, count, 0.1))
         with pytest.raises(InputError, match="has no workers; start one: dask worker tcp://") as refused:
             list(sweep(abs, [1], Backend("dask", address)))
@@ -240,7 +240,7 @@ except InputError as error:
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1", "nonsense://127.0.0.1:{}", "tls://127.0.0.1:{}"])
-def test_an_address_that_cannot_be_is_one_sentence_and_leaves_nothing_behind(cluster: Backend, address: str) -> None:
+def test_an_unusable_address_is_one_sentence_and_leaves_nothing_behind(cluster: Backend, address: str) -> None:
     address = address.format(str(cluster.address).rpartition(":")[2])  # somebody listens, but does not speak this
     ended = alone(CLUSTER.format(function="abs", address=address))
     assert repr(address) in ended.stdout

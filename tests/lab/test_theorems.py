@@ -1,4 +1,4 @@
-"""The theorems put to the test: no phase and no run costs more than they allow."""
+"""The theorems: no phase and no run costs more than they allow."""
 
 import math
 from collections.abc import Callable
@@ -45,9 +45,9 @@ def test_one_action_for_three_rounds_by_hand() -> None:
     for phase in (first, second):
         assert phase.batches == min(phase.rounds, 1 + 2 * phase.gain / math.log(1 + product / 2))
         assert phase.numbers == phase.people
-        whole = 4 / ridge  # a single round's share of information at most
+        whole = 4 / ridge  # at most the information of a single round
         left = 2 * ridge * phase.gain / phase.rounds * whole / math.log(1 + whole)
-        apart = phase.rounds - 2 * phase.gain / math.log(1 + product)  # negative: too few rounds to set any apart
+        apart = phase.rounds - 2 * phase.gain / math.log(1 + product)  # negative: too few rounds to tell actions apart
         assert apart < 0
         spread = 0.5 * math.sqrt(2 * math.log(1 / beta) / phase.people)
         assert phase.width == pytest.approx(spread * kappa + min(kappa, math.sqrt(left)) * (spread + 3.0), rel=1e-12)
@@ -59,7 +59,7 @@ def test_one_action_for_three_rounds_by_hand() -> None:
 
 
 def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
-    """Every phase of a run, in which no bound failed, against the phase's bound; then the totals."""
+    """Compare every phase of a run in which no bound failed with the phase's bound, and then the totals."""
     problem, f = run.scenario.problem, run.scenario.f
     bounds = theory.phase_bounds(problem, alpha, ratio, rule)
     assert len(run.phases) <= len(bounds)
@@ -204,6 +204,6 @@ def test_the_scale_of_the_kernel_is_a_matter_of_convention(name: str, scale: flo
 @pytest.mark.parametrize("unit", [0.01, 30.0])
 @pytest.mark.parametrize("scale", [0.1, 7.0])
 @pytest.mark.parametrize("rule", ["corrected", "single"])
-def test_communication_does_not_depend_on_units(rule: BatchRule, unit: float, scale: float) -> None:
+def test_numbers_sent_do_not_depend_on_units(rule: BatchRule, unit: float, scale: float) -> None:
     expected = theory.numbers_sent(rescaled(1.0, 1.0), 0.7, 1.6, rule)
     assert theory.numbers_sent(rescaled(unit, scale), 0.7, 1.6, rule) == pytest.approx(expected, rel=1e-6)

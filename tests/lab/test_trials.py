@@ -191,7 +191,7 @@ def test_the_people_have_the_noise_and_the_bias_that_were_chosen() -> None:
 
 
 def is_norm_bound(matrix: Array, f: Array, bound: float) -> bool:
-    """Whether some function of norm at most this has these values: [[K, f], [f', B^2]] has no negative eigenvalue."""
+    """Return True if a function of norm at most B has these values: [[K, f], [f', B^2]] has no negative eigenvalue."""
     whole = np.block([[matrix, f[:, None]], [f[None, :], np.array([[bound**2]])]])
     return float(np.linalg.eigvalsh(whole)[0]) >= 0
 
@@ -276,7 +276,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a setting of others": ({"policy": "gp-ucb", "alpha": 0.5}, "'alpha'"),
     "no such data": ({"study": "light", "size": None, "data": "/nowhere"}, "/nowhere"),
     "size of light": ({"study": "light"}, "leave out the size of 12"),
-    # dropped in silence they would be a run that is not what was asked for
+    # silently dropped, they would give a run other than the one asked for
     "trust model without its epsilon": ({"privacy": "central"}, "epsilon"),
     "unknown trust model without epsilon": ({"privacy": "centrl"}, "central"),
     "epsilon without a trust model": ({"epsilon": 5.0}, "epsilon"),
@@ -287,7 +287,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_meant_is_refused_in_one_sentence(name: str) -> None:
+def test_unusable_trials_are_refused_in_one_sentence(name: str) -> None:
     chosen, said = BAD[name]
     values: dict[str, Any] = {"study": "sphere", "size": 12, "horizon": 20, **chosen}
     with pytest.raises(InputError) as refused:

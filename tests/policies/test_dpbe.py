@@ -197,7 +197,7 @@ def paper_weights(problem: Problem, plan: Plan) -> Array:
 
 
 def worst_case(problem: Problem, policy: DPBE, phase: int, x: int) -> Array:
-    """The function of norm B that is hardest on action x in this phase if nothing was eliminated before."""
+    """Return the function of norm B that is hardest on action x in this phase if nothing was eliminated before."""
     chosen = select(problem, everything(problem), 2 ** (phase - 1), policy.ratio, policy.batches)
     plan = Plan(phase, chosen.arms, chosen.pulls, people_of_phase(policy.alpha, phase))
     if policy.width == "printed":
@@ -207,7 +207,7 @@ def worst_case(problem: Problem, policy: DPBE, phase: int, x: int) -> Array:
 
 
 def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
-    """|truth - centre| / width over (active action, phase) of many runs: of f, of gaps; and whether refuted."""
+    """Collect |truth - centre| / width over active actions, phases and runs, of f and of gaps; and if B was refuted."""
     problem = random_problem(3, n=8, noise_std=0.1, bias_std=0.2, horizon=127, beta=0.05)
     of_values, of_gaps, refuted = list[Array](), list[Array](), list[bool]()
     bare = replace(policy, intersect=False, compare=False)

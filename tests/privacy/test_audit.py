@@ -27,7 +27,7 @@ def honest(model: str, epsilon: float = 5.0, people: int = USERS) -> AnyRelease:
 
 
 def found(release: AnyRelease, trials: int) -> AuditResult:
-    """What an attack finds; the closer to the promise a release is, the more trials it takes."""
+    """Run an attack; the closer a release is to its promise, the more trials it takes."""
     return attack(release, simulated(1), USERS, trials)
 
 
@@ -39,7 +39,7 @@ class Unclipped(Ball):
 
 
 class Timid(Shuffled):
-    """Devices that add half of the binomial noise's variance, and the analyzer knows nothing of it."""
+    """Devices that add half of the binomial noise's variance without the analyzer knowing."""
 
     def randomize(self, y: Array, source: Source) -> Array:
         half = replace(self.encoding, trials=self.encoding.trials // 2)
@@ -53,7 +53,7 @@ def test_honest_releases_pass_and_the_attack_is_near_the_claim(model: str, epsil
     trials = 1000
     finding = found(honest(model, epsilon), trials)
     assert not finding.violated
-    # The attack is the best there is, but for rounding and the discrete ties of the shuffle model.
+    # No attack is better, except for rounding and the discrete ties of the shuffle model.
     error = 2.5 * math.sqrt(2 / trials) * math.exp(finding.claimed_mu**2 / 8)
     rounding = 0.2 if model == "shuffle" else 0.02
     assert (1 - rounding) * finding.claimed_mu - error < finding.measured_mu < finding.claimed_mu + error
@@ -122,7 +122,7 @@ def test_an_encoding_made_for_more_people_is_caught() -> None:
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
-def test_the_printed_mechanism_protects_nobody_far_from_the_model(model: str) -> None:
+def test_the_printed_calibration_protects_nobody_far_from_the_model(model: str) -> None:
     finding = audit(Private(model, 5.0, calibration="paper"), simulated(2), trials=400)
     assert finding.violated
     assert finding.certain_epsilon > 5.0
@@ -136,14 +136,14 @@ def test_the_bound_on_a_rate_is_clopper_and_pearson_s(misses: int, alpha: float)
 
 
 class Broken:
-    """A source that forgets the noise, but for what keeps the average right."""
+    """A source without noise, except for what keeps the average right."""
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
         return np.zeros((rows, columns), dtype=np.int64)
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
         mean = trials * chance
-        up = np.arange(rows) < round((mean % 1) * rows)  # this share of people has one more than the others
+        up = np.arange(rows) < round((mean % 1) * rows)  # this many people get one more than the others
         return np.tile((math.floor(mean) + up)[:, None], (1, columns))
 
     def bernoulli(self, chances: Array) -> Integers:

@@ -16,7 +16,7 @@ from voxpop.core.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 
-QUANTILE = 0.999  # the share of model-like people whom a ball must hold
+QUANTILE = 0.999  # the share of people following the model whom a ball must hold
 PRIVATE = Private("central", 5.0, floor=60)
 LATER = later_phase(3, PRIVATE)
 
@@ -71,7 +71,7 @@ def test_the_kernel_ball_holds_the_worst_function_and_deviation_and_little_more(
 
 
 def farthest(case: Case, ball: Ball, seed: int) -> float:
-    """The largest whitened length of f(A) + deviation over what the previous release and the norm bound allow."""
+    """Find the largest whitened length of f(A) + deviation that the previous release and the norm bound allow."""
     problem, (before, feedback) = case.problem, case.state.history[-1]
     K, n, arms = gram(problem), problem.size, case.plan.arms
     N = problem.bias_std**2 * K[np.ix_(before.arms, before.arms)] + np.diag(problem.noise_std**2 / before.pulls)
@@ -180,7 +180,7 @@ def moment(ball: Ball, power: int) -> float:
 
 
 def test_the_excess_of_people_around_nothing_is_that_of_a_chi_variable_from_above() -> None:
-    case = first_phase(norm_bound=1e-6)  # f is nothing, so whitened answers are chi / q long
+    case = first_phase(norm_bound=1e-6)  # f is zero, so the whitened length of answers is chi / q
     [ball], q = balls(case)["kernel"], float(chi.ppf(QUANTILE, 4))
     for power in (1, 2):
         exact = chi_excess(4, power) / q**power

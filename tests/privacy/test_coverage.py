@@ -25,7 +25,7 @@ EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0}
 
 
 def hardest(problem: Problem, privacy: Private, phase: int, x: int) -> Array:
-    """The function of norm B whose value at x is farthest from its estimate in this phase."""
+    """Return the function of norm B whose value at x is farthest from its estimate in this phase."""
     chosen = select(problem, everything(problem), 2 ** (phase - 1), DPBE().ratio, "corrected")
     plan = Plan(phase, chosen.arms, chosen.pulls, 20)
     state = DPBE().init(problem)
@@ -37,7 +37,7 @@ def hardest(problem: Problem, privacy: Private, phase: int, x: int) -> Array:
 
 
 def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
-    """|truth - centre| / width over (active action, phase) of many runs: of f, of gaps."""
+    """Collect |truth - centre| / width over active actions, phases and runs, of f and of gaps."""
     problem, policy = random_problem(3, n=8, bias_std=0.2, horizon=63, beta=BETA), DPBE()
     of_values, of_gaps = list[Array](), list[Array]()
     for seed in range(40):

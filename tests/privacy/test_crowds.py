@@ -38,7 +38,7 @@ def central(radius: float) -> Central:
 
 
 def means(release: Release, at_once: bool, runs: int = 800) -> Array:
-    """The mean of the reports of PLAN's people, of many studies, (runs, arms)."""
+    """Return the mean report of PLAN's people in each of many studies, (runs, arms)."""
     rng, found = np.random.default_rng(int(at_once)), []
     for _ in range(runs):
         if at_once:
@@ -72,7 +72,7 @@ def test_the_sum_of_a_crowd_has_the_law_of_the_sum_of_its_people(name: str) -> N
         assert stats.ks_2samp(one_by_one[:, arm], at_once[:, arm]).pvalue > 1e-4
 
 
-def test_clipping_is_not_forgotten() -> None:
+def test_clipping_moves_the_mean_of_a_crowd() -> None:
     """Guards the test above: without clipping, it would fail."""
     assert np.abs(means(central(1.5), True).mean(axis=0) - means(central(math.inf), True).mean(axis=0)).max() > 0.02
 
@@ -87,7 +87,7 @@ def test_below_the_threshold_everyone_is_drawn(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(crowd.feedback().mean, alone.feedback().mean, atol=6 * 0.6 / math.sqrt(400))
 
 
-def test_customers_are_individuals() -> None:
+def test_customers_are_not_a_gaussian_crowd() -> None:
     assert isinstance(PEOPLE, GaussianPopulation)
     assert not isinstance(Customers(np.array([2.0, 3.0])), GaussianPopulation)
 

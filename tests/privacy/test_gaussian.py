@@ -42,7 +42,7 @@ def test_the_multiplier_undoes_epsilon_of(multiplier: float) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(15.0, 2.1e-5), (30.0, 4.5e-3)])
-def test_classical_noise_falls_short_by_as_much_as_the_errata_say(epsilon: float, delta: float) -> None:
+def test_classical_noise_misses_its_delta_by_as_much_as_documented(epsilon: float, delta: float) -> None:
     actual = float(exact_delta(classical_multiplier(epsilon, 1e-6), epsilon))
     assert actual == pytest.approx(delta, rel=0.03)
     assert delta_of(classical_multiplier(epsilon, 1e-6), epsilon) == pytest.approx(actual, rel=1e-9)

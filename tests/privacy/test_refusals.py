@@ -1,4 +1,4 @@
-"""What a release does not take, and that a refusal is one sentence and counts nothing."""
+"""What a release refuses: a refusal is one sentence, and nothing is counted."""
 
 import math
 from typing import Any
@@ -54,7 +54,7 @@ def test_randomised_reports_that_no_device_sends_are_refused(model: str, bad: fl
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_answer_that_is_not_a_number_counts_as_the_centre(model: str) -> None:
-    """Refusing it would stop the release, and that would tell everyone about it."""
+    """Refusing it would stop the release, and everyone would notice."""
     release = release_of(model)
     centre = np.tile(release.ball.centre, (40, 1))
     broken = centre.copy()
@@ -82,7 +82,7 @@ def test_a_device_refuses_averages_of_another_length(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_nobody_is_not_a_tally(model: str) -> None:
+def test_a_tally_of_nobody_is_refused(model: str) -> None:
     with pytest.raises(InputError) as error:
         release_of(model).tally(np.zeros((0, 4)))
     refusal(error)
@@ -127,7 +127,7 @@ def test_shuffled_noise_made_for_more_people_is_never_released(short: int, calib
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("answer", [[1e200] * 4, [1.7e308, -1.7e308, 1.7e308, -1.7e308]])
 def test_one_enormous_answer_is_clipped_and_does_not_stop_the_phase(model: str, answer: list[float]) -> None:
-    """Errata 8: privacy must hold for every input, so every finite answer is clipped and counted."""
+    """Privacy must hold for every input, so every finite answer is clipped and counted."""
     release = release_of(model)
     answers = CASE.answers(40)
     answers[0] = answer

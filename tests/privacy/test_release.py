@@ -25,7 +25,7 @@ RELEASES: list[AnyRelease] = [
 
 
 def inside(release: AnyRelease, people: int, seed: int = 0) -> Array:
-    """Answers that no release clips, within half of the radius, (people, arms)."""
+    """Draw answers that no release clips, within half of the radius, (people, arms)."""
     z = np.random.default_rng(seed).standard_normal((people, len(release.ball.centre)))
     reach = min(release.ball.radius, 10.0)
     z *= reach / 2 / np.linalg.norm(z, axis=1, keepdims=True)
@@ -98,7 +98,7 @@ def test_replacing_one_person_moves_the_sum_by_the_sensitivity_at_most(
     arms = len(release.ball.centre)
     people = arrays(float, (2, arms), elements=st.floats(-1e3, 1e3) | st.sampled_from([0.0, 1e30, -1e30]))
     one, other = data.draw(people)
-    # The same seed rounds and adds alike in both worlds: what is left is the person's doing.
+    # The same seed rounds and adds alike in both worlds, so that only the person makes a difference.
     here, there = (
         np.array(release.tally(release.randomize(y[None, :], simulated(3))).total, dtype=float) for y in (one, other)
     )

@@ -29,7 +29,7 @@ def release_of(calibration: str, epsilon: float = 8.0) -> Shuffled:
 @pytest.mark.parametrize(("people", "arms"), [(40, 4), (40, 400), (10**9, 4), (3, 1), (2500, 30)])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 30.0])
 def test_printed_parameters_are_the_printed_equation(epsilon: float, people: int, arms: int) -> None:
-    """eq:gbp_set; g is rounded up (errata 10), b and p follow from the rounded g."""
+    """eq:gbp_set; g is rounded up to a whole number, and b and p follow from the rounded g."""
     eps_hat = epsilon / (18 * math.sqrt(math.log(2 / DELTA)))
     ln = math.log(4 * arms / DELTA)
     g = math.ceil(max(eps_hat * math.sqrt(people) / (6 * math.sqrt(5 * ln)), math.sqrt(arms), 10))
@@ -49,7 +49,7 @@ def test_each_term_of_the_printed_levels_can_be_the_largest() -> None:
 
 @pytest.mark.parametrize("calibration", ["exact", "paper"])
 def test_the_protocol_bit_for_bit(calibration: str) -> None:
-    """alg:shuffler, the shuffler and the analyzer, on bits that are really written out."""
+    """alg:shuffler, the shuffler and the analyzer, on actual bits."""
     release, rng = release_of(calibration), np.random.default_rng(3)
     code, ball = release.encoding, release.ball
     g, b, p, U, Delta = code.levels, code.trials, code.chance, 40, ball.radius
@@ -178,7 +178,7 @@ def test_calibrated_parameters_take_far_fewer_bits_and_less_noise_than_printed(p
 
 
 def test_the_printed_shuffle_is_noisier_than_local_privacy_for_ten_thousand_people() -> None:
-    """Errata 10: until |U| is in the 100,000s."""
+    """It stays noisier until |U| is in the 100,000s."""
     people, spread = 10_000, math.sqrt(math.log(1.25 / DELTA) * 2) / 5.0
     assert noise_of(printed_encoding(5.0, DELTA, people, 5)) > 2 * spread / math.sqrt(people)
 

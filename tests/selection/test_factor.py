@@ -35,7 +35,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(problem: Problem, arms: int, seed: int) -> tuple[list[int], Array]:
-    """Some arms that were played, with L."""
+    """Return some arms that were played, and L."""
     rng = np.random.default_rng(seed)
     chosen = rng.choice(problem.size, arms, replace=False)
     root = np.linalg.cholesky(problem.regularised(chosen, rng.integers(1, 20, size=arms)))
@@ -43,7 +43,7 @@ def played(problem: Problem, arms: int, seed: int) -> tuple[list[int], Array]:
 
 
 def variances(problem: Problem, arms: list[int], root: Array, narrow_at: int | None, step: int = 5) -> Factor:
-    """The factor after batches that come a few at a time, in single precision from one of them on."""
+    """Build the factor from a few batches at a time, in single precision from one of them on."""
     found = Factor(problem, everything(problem))
     for stop in [*range(step, len(arms), step), len(arms)]:
         if narrow_at is not None and stop > narrow_at:
@@ -82,8 +82,8 @@ def test_single_precision_is_within_its_slack(seed: int, kernel: str, ridge: flo
     assert np.abs(exact - single).max() <= slack
 
 
-def test_the_slack_is_not_idle() -> None:
-    """It is within a few hundred times of what rounding really does, and much smaller than the variances."""
+def test_the_slack_is_not_much_larger_than_the_error() -> None:
+    """It is at most a few hundred times the actual rounding error, and much smaller than the variances."""
     problem = random_problem(2, n=200, d=2, kernel=SquaredExponential(0.2), ridge=0.1)
     arms, root = played(problem, 40, 2)
     exact, single = (variances(problem, arms, root, at).variance for at in (None, 0))
@@ -142,7 +142,7 @@ def test_single_precision_takes_half_the_memory() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
-def test_scales_without_room_are_left_to_double_precision(scale: float) -> None:
+def test_kernels_of_extreme_scale_are_left_to_double_precision(scale: float) -> None:
     problem = random_problem(2, n=50, d=2, kernel=scale * SquaredExponential(0.2), ridge=0.1)
     _, root = played(problem, 10, 2)
     assert slack_of(problem, root) == np.inf
@@ -204,7 +204,7 @@ def test_the_norm_of_numbers_of_very_different_size() -> None:
 
 
 def rounding(root: Numbers, solution: Array, flush: float) -> Array:
-    """How far two solutions of root V = columns can be apart, each within the rounding of its substitutions.
+    """Bound the distance of two solutions of root V = columns, each within the rounding of its substitutions.
 
     Each solves (root + E) V = columns with |E| <= n u |root|, where u is half of eps (Higham, Theorem 8.5), and one
     rounding more for a reciprocal of the diagonal; what is smaller than flush may be zero in one and not in the other.
@@ -232,7 +232,7 @@ def test_compiled_code_does_what_the_plain_code_does(kind: type[np.floating[Any]
     (one, one_rest), (other, other_rest) = results
     apart = rounding(root, one, FLUSH)
     assert np.all(np.abs(one - other) <= apart)
-    # The variance is what is left of 50 after up to 50 was taken from it: its rounding is that of all that was summed.
+    # The variance is 50 minus a sum of up to 50, so its rounding error is that of the whole sum.
     summed = (batches + 1) * np.finfo(np.float64).eps * (variance + (one**2).sum(axis=0))
     assert np.all(np.abs(one_rest - other_rest) <= summed + ((2 * np.abs(one) + apart) * apart).sum(axis=0))
-    assert apart.max() < 1e3 * np.finfo(kind).eps  # and that is next to nothing
+    assert apart.max() < 1e3 * np.finfo(kind).eps  # which is next to nothing

@@ -168,7 +168,7 @@ def test_corrected_batches_keep_the_variance_within_the_promised_ratio(
     longer = np.array([change for length, change in changes if length > 1])
     assert longer.min() >= 1 - 1e-9
     assert longer.max() <= ratio**2 * (1 + 1e-6)
-    assert longer.max() >= 1 + (ratio**2 - 1) / 2  # long enough to be worth it: no batch could be twice as long
+    assert longer.max() >= 1 + (ratio**2 - 1) / 2  # and batches are not needlessly short: none could be twice as long
 
 
 def test_printed_batches_break_the_promised_ratio(monkeypatch: pytest.MonkeyPatch) -> None:

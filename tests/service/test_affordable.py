@@ -1,4 +1,4 @@
-"""Participations that no budget can pay for are refused when the study is created, not waited for."""
+"""A study whose budget does not allow for its participations is refused when it is created."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from voxpop.stores.migrate import open_store
         ("none", {"participations": 5}, None),
     ],
 )
-def test_participations_are_paid_for(model: str, rules: dict[str, Any], sentence: str | None, tmp_path: Path) -> None:
+def test_participations_beyond_the_budget_are_refused_when_a_study_is_created(
+    model: str, rules: dict[str, Any], sentence: str | None, tmp_path: Path
+) -> None:
     made = definition(None if model == "none" else private(model), **rules)
     database = open_store(str(tmp_path / "c.db"), "coordinator")
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:

@@ -30,7 +30,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made.close()
 
 
-def test_a_database_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+def test_while_the_database_is_gone_requests_are_answered_503(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.collect()
     with site.coordinator.database.write() as connection:
@@ -66,7 +66,7 @@ def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
 
 
 def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The phase closes and the next one opens between the look at the study's row and the look at its log."""
+    """The phase closes and the next one opens between reading the study's row and reading its log."""
     site.collect()
     (one, *others) = site.invited()
     key = next(key for key in site.people if json.loads(site.coordinator.checkin(STUDY, key))["invited"])

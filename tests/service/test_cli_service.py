@@ -1,4 +1,4 @@
-"""The commands of the service: the demonstration ends well, and what cannot be is one sentence and exit code 2."""
+"""The commands of the service: the demonstration ends well, and errors are one sentence and exit code 2."""
 
 import re
 from pathlib import Path
@@ -43,7 +43,9 @@ def test_the_demo_says_when_there_are_too_few_devices() -> None:
         (["demo", "--epsilon", 0], "epsilon must be a number above 0"),
     ],
 )
-def test_refusals(arguments: list[object], sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unusable_commands_are_refused_in_one_sentence(
+    arguments: list[object], sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = main_of(monkeypatch)(*arguments)
     assert done.code == 2
@@ -52,7 +54,7 @@ def test_refusals(arguments: list[object], sentence: str, monkeypatch: pytest.Mo
     assert sentence in done.err
 
 
-def test_nobody_listens_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unreachable_coordinator_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VOXPOP_KEY", "k" * 40)
     done = main_of(monkeypatch)("study", "status", "tea", "--url", "http://127.0.0.1:1")
     assert done.code == 2
@@ -67,7 +69,7 @@ def test_nobody_listens_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         ("[service]\nbudget = 3\n", "needs a trust model"),
     ],
 )
-def test_study_files_that_cannot_be_served(
+def test_study_files_that_cannot_be_served_are_refused(
     table: str, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = study_file(tmp_path / "tea.toml", STUDY + table)

@@ -1,4 +1,4 @@
-"""The demonstration clears up after itself, however it ends, and does not take someone else's service for its own."""
+"""The demonstration cleans up after itself, however it ends, and does not mistake another service for its own."""
 
 import io
 import os
@@ -56,7 +56,7 @@ def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # whatever ignores it here (nohup)
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # even if this process ignores it (nohup)
     )
     # A coordinator, a shuffler and two fleets.
     until(lambda: process.poll() is not None or len(children(process.pid)) >= 4, "the start of the processes", 0.1)
@@ -82,7 +82,7 @@ def test_a_port_that_someone_else_has_is_one_sentence() -> None:
 
 @dataclass
 class Slow(Clock):
-    """A clock that moves while the demonstration sleeps, by far more than it meant to sleep."""
+    """A clock that moves while the demonstration sleeps, by far more than it asked for."""
 
     step: float = 0.0
 
@@ -91,7 +91,7 @@ class Slow(Clock):
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, Any]], sleep: Any, clock: Clock) -> Demo:
-    """A demonstration whose coordinator says one status after the other, and the last one from then on."""
+    """Make a demonstration whose coordinator reports these statuses in turn, and the last one from then on."""
     said = chain(statuses, repeat(statuses[-1]))
     monkeypatch.setattr(Demo, "get", lambda *_: {"status": next(said)})
     monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock, sleep=sleep))
@@ -117,7 +117,7 @@ def test_it_is_given_up_when_nothing_happens_any_more(monkeypatch: pytest.Monkey
 
 
 def test_it_ends_when_the_devices_have_said_all_that_they_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The study is over when the last report is counted; its device says what it sent a moment later."""
+    """The study is over when the last report is counted; its device tells what it sent a moment later."""
     said = iter(['{"phase": 1, "report": [0.5]}', '{"finished": true}'])
 
     def sleep(_: float) -> None:

@@ -25,8 +25,8 @@ from voxpop.stores.schema import invitations, people, studies
 
 ROOT = Path(__file__).parents[2]
 LEVEL = 1e-13  # of each chi-square test; at 150 draws the exact chance of failing is up to 100 times as large
-SETS = 150  # draws from which the law of small sets is tested
-SINGLES = 200  # draws of half a crowd from which everyone's share is tested
+SETS = 150  # draws by which the distribution of small sets is tested
+SINGLES = 200  # draws of half a crowd by which everyone's share is tested
 CROWD = 100
 KEYS = [f"key-{number:04}-{'x' * 32}" for number in range(CROWD)]  # in sorted order, and the same in every run
 NUMBERS = {hash_key(key): number for number, key in enumerate(KEYS)}
@@ -47,12 +47,12 @@ def play(it: World) -> None:
 
 
 def checked_in(it: World) -> Draw:
-    """The people who hear that they are invited when they check in."""
+    """Return the people who are told at a check-in that they are invited."""
     return frozenset(KEYS.index(key) for key, _ in it.invited())
 
 
 def stored(it: World) -> Draw:
-    """The people whose invitations to the phase have not ended, as the database has them: quicker than checking in."""
+    """Return the people with open invitations to the phase, from the database, which is quicker than checking in."""
     joined = people.join(invitations, invitations.c.person == people.c.id)
     joined = joined.join(studies, studies.c.phase == invitations.c.phase)
     wanted = sa.select(people.c.key_hash).select_from(joined).where(~invitations.c.expired)
@@ -83,14 +83,14 @@ def lots(it: World, times: int, look: Callable[[World], Draw] = stored) -> list[
 
 
 def sets_are_fair(draws: Sequence[Draw], among: Iterable[int], size: int) -> bool:
-    """Whether every set of this size is drawn as often as every other: so are all people, and all pairs."""
+    """Return True if every set of this size is drawn equally often; then so are all people, and all pairs."""
     counts, possible = Counter(draws), [frozenset(chosen) for chosen in combinations(sorted(among), size)]
     assert set(counts) <= set(possible)
     return bool(chisquare([counts[chosen] for chosen in possible]).pvalue > LEVEL)
 
 
 def singles_are_fair(draws: Sequence[Draw], count: int, size: int) -> bool:
-    """Whether all of `count` people are drawn equally often, `size` at a time: sharper than the law of small sets."""
+    """Return True if all of `count` people are drawn equally often, `size` at a time: sharper than testing sets."""
     assert {len(draw) for draw in draws} == {size}
     times = Counter(number for draw in draws for number in draw)
     share = size / count
@@ -141,7 +141,7 @@ def fair(count: int, size: int, rng: random.Random) -> Iterable[int]:
 
 @pytest.mark.parametrize("lottery", [fair, first, last, block, leaning])
 def test_unfair_lotteries_would_be_noticed(lottery: Callable[[int, int, random.Random], Iterable[int]]) -> None:
-    """Guards the tests above: with as many draws as they make, one of them notices."""
+    """Guards the tests above: with their number of draws, one of them notices."""
     rng = random.Random(1)
     pairs = [frozenset(lottery(5, 2, rng)) for _ in range(SETS)]
     halves = [frozenset(lottery(CROWD, CROWD // 2, rng)) for _ in range(SINGLES)]
@@ -211,7 +211,7 @@ def test_replacements_are_drawn_at_random_from_those_not_yet_asked(tmp_path: Pat
         it.clock.now += 101
         others = frozenset(range(7)) - asked
         assert sets_are_fair(lots(it, SETS), others, 2)
-        # Two rounds later one of the seven is left: it is asked, and someone whose time passed, but nobody twice.
+        # Two replacements later one of the seven is left: they are asked, with someone whose time passed; nobody twice.
         it.settle()
         asked |= checked_in(it)
         it.clock.now += 101

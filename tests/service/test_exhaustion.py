@@ -1,4 +1,4 @@
-"""What one caller can take from the others: not the memory, not the time, not the connections."""
+"""No caller can use up the memory, the time or the connections that others need."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def talk(site: Site, head: str, length: int) -> socket.socket:
-    """A request whose body is announced and does not come."""
+    """Send a request whose body is announced and never comes."""
     parts = urlsplit(str(site.client.base_url))
     there = socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING)
     there.sendall(f"{head} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode())
@@ -48,7 +48,7 @@ def test_a_stranger_to_the_shuffler_is_refused_before_the_body(site: Site, signa
         assert status_of(there) == status
 
 
-def test_without_a_shuffler_nobody_is_read(site: Site) -> None:
+def test_without_a_shuffler_a_total_is_refused_before_the_body(site: Site) -> None:
     site.service.shuffler_key = None
     with talk(site, f"PUT /v1/batches/{BATCH}/total", 30 * 2**20) as there:
         there.sendall(f"x-voxpop-signature: {sign(SHUFFLER_KEY, 'PUT', '/', b'')}\r\n\r\n".encode())
@@ -64,7 +64,7 @@ def test_a_report_longer_than_any_of_its_study_is_refused_before_the_body(site: 
 
 
 def test_a_report_of_a_phase_that_another_coordinator_opened_fits(site: Site) -> None:
-    """The record at hand is behind: it is brought up to date before anything is refused."""
+    """The snapshot at hand is out of date: it is brought up to date before anything is refused."""
     site.collect()
     site.coordinator.snapshots._snapshots.clear()
     token = site.invited()[0]["token"]
@@ -77,7 +77,7 @@ def _young(site: Site) -> Snapshot:
     return Snapshot.begin(site.coordinator.log(STUDY)[0])
 
 
-def test_a_body_has_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_limits, "BODY_SECONDS", 0.2)
     site.collect()
     with talk(site, f"PUT /v1/studies/{STUDY}/phases/1/report", 17) as there:
@@ -94,10 +94,10 @@ def test_bodies_in_flight_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatc
     assert full.status_code == 503
     assert full.headers["retry-after"] == "1"
     sentence(full)
-    assert site.put(token, {"report": [0.5]}).status_code == 201  # what was refused is held no longer
+    assert site.put(token, {"report": [0.5]}).status_code == 201  # what was refused is not held any longer
 
 
-def test_what_is_held_is_given_back() -> None:
+def test_held_bytes_are_given_back() -> None:
     held = HeldBytes()
     held.take("a", body_limits.MOST_HELD_OF_ONE)
     with pytest.raises(Refusal):
@@ -124,7 +124,7 @@ def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyP
 
 
 def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]:
-    """The server's side of the connections that are made from now on, with these settings of uvicorn's."""
+    """Collect the server's side of the connections that are made from now on, with these settings of uvicorn."""
     made: list[Any] = []
     really = head_timeout.HeadTimeoutProtocol.connection_made
 
@@ -151,7 +151,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
 
 def test_a_kept_connection_may_be_idle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While there is an answer and no further request, nothing that could end the connection is waiting."""
+    """After a reply and before the next request, no timer runs that could end the connection."""
     made = connections(monkeypatch)
     parts = urlsplit(str(site.client.base_url))
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING) as there:

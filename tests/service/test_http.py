@@ -94,7 +94,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def sentence(answer: httpx.Response) -> str:
-    """Every refusal is one sentence."""
+    """Return the sentence of a refusal."""
     body = answer.json()
     assert set(body) == {"error"}
     assert body["error"]
@@ -137,7 +137,7 @@ def test_a_report_is_counted_once(site: Site) -> None:
         (b'{"report": [' + b"0.5," * 2000 + b"0.5]}", 413),
     ],
 )
-def test_bad_reports(site: Site, body: bytes, status: int) -> None:
+def test_bad_reports_are_refused(site: Site, body: bytes, status: int) -> None:
     site.collect()
     token = site.invited()[0]["token"]
     answer = site.put(token, body)
@@ -147,7 +147,7 @@ def test_bad_reports(site: Site, body: bytes, status: int) -> None:
     assert site.put(token, {"report": [0.5]}).status_code == 201
 
 
-def test_wrong_tokens_studies_phases_and_types(site: Site) -> None:
+def test_wrong_tokens_studies_phases_and_types_are_refused(site: Site) -> None:
     site.collect()
     token, good = site.invited()[0]["token"], {"report": [0.5]}
     answers = {
@@ -165,7 +165,7 @@ def test_wrong_tokens_studies_phases_and_types(site: Site) -> None:
     assert site.answered == 0
 
 
-def test_too_late(site: Site) -> None:
+def test_a_report_that_comes_too_late_is_refused(site: Site) -> None:
     site.collect(deadline=10.0)
     token = site.invited()[0]["token"]
     site.clock.now += 11
@@ -242,7 +242,7 @@ def test_every_route_declares_a_role_and_refuses_the_others(site: Site, method: 
         assert site.client.request(method, address).status_code == (503 if path == "/readyz" else 200)
 
 
-def test_unknown_addresses_and_methods(site: Site) -> None:
+def test_unknown_addresses_and_methods_are_refused(site: Site) -> None:
     assert (site.client.get("/nothing").status_code, site.client.delete("/v1/studies").status_code) == (404, 405)
     sentence(site.client.get("/nothing"))
     sentence(site.client.delete("/v1/studies"))
@@ -347,7 +347,7 @@ def test_no_key_or_token_is_in_the_database(tmp_path: Path) -> None:
         assert np.float64(value).tobytes() not in stored
 
 
-def test_enrolment_codes(site: Site) -> None:
+def test_a_study_with_an_enrolment_code_registers_only_those_who_have_it(site: Site) -> None:
     body = {"definition": definition().as_dict(), "enrolment_code": "sesame-open"}
     assert site.client.put("/v1/studies/club", json=body, headers=as_(KEY)).status_code == 201
     key = new_key()
@@ -373,7 +373,7 @@ def test_enrolment_codes(site: Site) -> None:
         {"more": 1},
     ],
 )
-def test_studies_that_cannot_be(site: Site, change: dict[str, Any]) -> None:
+def test_unusable_studies_are_refused(site: Site, change: dict[str, Any]) -> None:
     body = {"definition": {**definition().as_dict(), **change}}
     answer = site.client.put("/v1/studies/bad", json=body, headers=as_(KEY))
     assert answer.status_code in (409, 422)
@@ -403,7 +403,7 @@ def test_the_dashboard_and_its_data(site: Site) -> None:
     assert declared["x-voxpop-role"] == "anyone"
 
 
-def test_a_refusal_of_many_does_not_hit_the_others(site: Site) -> None:
+def test_bad_uploads_of_a_group_do_not_affect_the_others(site: Site) -> None:
     from voxpop.service.study.inbox import Upload, store
 
     site.collect()

@@ -24,7 +24,7 @@ PHASES = 5
 
 
 def study(database: str, model: str, floor: int) -> Coordinator:
-    """A study whose phases ask the given number of people; the test looks at it from outside."""
+    """Create a study whose phases ask `floor` people; the test looks at it from outside."""
     link = HttpShuffler("http://127.0.0.1:1", b"", "http://127.0.0.1:1") if model == "shuffle" else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)
@@ -33,7 +33,7 @@ def study(database: str, model: str, floor: int) -> Coordinator:
 
 
 def check(coordinator: Coordinator, crowd: Crowd, floor: int) -> None:
-    """Acknowledged equals stored equals released, and everything once."""
+    """Check that every acknowledged report was stored and released, exactly once."""
     with coordinator.database.read() as connection:
         stored, left, most = (
             connection.execute(query).scalar_one()
@@ -57,7 +57,7 @@ def test_hundreds_of_devices_and_six_kills(tmp_path: Path) -> None:
     coordinator = study(database, "central", floor)
     with victims(partial(Victim, tmp_path, "serve", ["--database", database], free_port())) as (it,):
         crowd = Crowd([it.url], Promise("central", 5.0), 520)
-        # In the midst of phases, and when the last report of one was just acknowledged.
+        # In the middle of phases, and just after the last report of one was acknowledged.
         crowd.through(KEY, dict.fromkeys([30, floor, 150, 2 * floor, 290, 400], it))
     assert crowd.lossy.dropped > 50
     check(coordinator, crowd, floor)
@@ -87,10 +87,10 @@ def test_the_shuffler_is_killed(tmp_path: Path) -> None:
         lambda: Victim(tmp_path, "serve", serve, ports[0], **key),
     ) as (shuffler, it):
         crowd = Crowd([it.url], Promise("shuffle", 5.0), 150)
-        # Before a batch is whole, and when its last report was just acknowledged and its total is on its way.
+        # Before a batch is complete, and just after its last report was acknowledged, while its total is on its way.
         crowd.through(KEY, {10: shuffler, floor: shuffler, 2 * floor: shuffler, 2 * floor + 10: it, 100: shuffler})
     check(coordinator, crowd, floor)
-    assert disagreements(coordinator.log(STUDY), crowd.reports) == []  # these very reports, each of them once
+    assert disagreements(coordinator.log(STUDY), crowd.reports) == []  # exactly these reports, each of them once
     store = open_store(own, "shuffler")
     with store.read() as connection:
         states = connection.execute(sa.select(batches.c.state)).all()

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: nobody is counted twice, nothing is released twice, no report is kept."""
+"""In any order of events, nobody is counted twice, nothing is released twice, and no report is kept."""
 
 import random
 import tempfile
@@ -36,7 +36,7 @@ class Phases(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        # Hypothesis repeats what it did: the same people must be drawn.
+        # Hypothesis repeats its steps, so the same people must be drawn again.
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr("voxpop.service.study.invitations.secrets.SystemRandom", partial(random.Random, 0))
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""A coordinator keeps of a closed phase what it shows of it, and nothing of its reports."""
+"""Of a closed phase a coordinator keeps in memory what it shows, and nothing of the reports."""
 
 import gc
 import json
@@ -12,12 +12,12 @@ from voxpop.service.keys import new_key
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.inbox import Upload
 
-PEOPLE = 300  # a phase
+PEOPLE = 300  # per phase
 A_REPORT = 6 * 8  # bytes: one of six numbers
 
 
 def one_phase(it: World) -> None:
-    """Play it, and everyone who is invited answers."""
+    """Play a phase in which everyone who is invited answers."""
     it.settle()
     it.play_all()
     it.settle()
@@ -37,7 +37,7 @@ def test_memory_does_not_grow_with_the_phases(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), made) as it:
         it.keys = [new_key() for _ in range(7 * PEOPLE)]
         participants.register(it.coordinator.context, [participants.Newcomer(STUDY, key, None) for key in it.keys])
-        one_phase(it)  # what is loaded once does not matter
+        one_phase(it)  # leave out what is loaded once
         used = []
         tracemalloc.start()
         while it.status["stage"] != "finished":

@@ -1,4 +1,4 @@
-"""The description is true: schemathesis sends what it allows and what it does not, and finds no undocumented answer."""
+"""The OpenAPI document is true: schemathesis sends valid and invalid requests, and finds no undocumented reply."""
 
 import json
 from itertools import product
@@ -40,7 +40,7 @@ EXAMPLES = 20
 
 
 def send(case: Any, role: str, headers: dict[str, dict[str, str]]) -> int:
-    """One generated request, as the one who may make it."""
+    """Send a generated request with the key of the role that may make it."""
     case.headers.update(headers.get(role, {}))
     if role in ("shuffler", "coordinator"):
         case.body = case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode()
@@ -51,7 +51,7 @@ def send(case: Any, role: str, headers: dict[str, dict[str, str]]) -> int:
 
 
 def exercise(url: str, headers: dict[str, dict[str, str]]) -> tuple[int, set[int]]:
-    """Send requests that the description allows and others, to every operation; how many there are, which statuses."""
+    """Send valid and invalid requests to every operation; return the number of operations and the statuses seen."""
     seen: set[int] = set()
     results = list(schemathesis.openapi.from_url(f"{url}/openapi.json").get_all_operations())
     for result, mode in product(results, GenerationMode):
@@ -107,7 +107,7 @@ KERNELS: list[Kernel] = [
 
 
 def described(kernel: Kernel, policy: Policy) -> StudyDefinition:
-    """The definition of a study as the document describes it; it holds nothing that the document does not name."""
+    """Return the definition of a study as the document describes it; keys that the document lacks are errors."""
     decisions = Decisions([0.0, 1.0, 2.0], [{"colour": name} for name in ("red", "green", "blue")])
     problem = Problem(decisions, kernel, 0.1, 0.1, norm_bound=1.0, horizon=31, prior_mean=[0.1, 0.2, 0.3])
     made = Definition(problem, policy, NoPrivacy(), Rules(rounds_per_second=1.0))

@@ -1,4 +1,4 @@
-"""A study from beginning to end, on SQLite and on PostgreSQL: it is the simulator's, and nothing is left behind."""
+"""A study from beginning to end, on SQLite and PostgreSQL: it equals the simulator's, and no report is left behind."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_the_shuffle_model_is_the_simulators(address: str, tmp_path: Path) -> No
 
 @dataclass
 class AgentNoise:
-    """The noise of the simulator's agent: the right one only if it is drawn once a phase."""
+    """The noise of the simulator's agent; it agrees only if it is drawn once per phase."""
 
     phase: int = 0
 
@@ -97,12 +97,12 @@ def test_everyone_is_asked_once_and_only_as_many_as_planned(address: str) -> Non
         assert it.status["never_asked"] == 80 - 60
 
 
-def test_more_participations_as_far_as_the_budget_pays(address: str) -> None:
+def test_people_take_part_again_as_far_as_the_budget_allows(address: str) -> None:
     made = definition(private("central"), participations=5, budget=8.0)
     with world(address, made, people=20) as it:
         with pytest.raises(AssertionError, match="does not end"):
             it.run()
-        # Two releases of eps = 5 come to 7.4, three would come to more than 8.
+        # Two releases of eps = 5 add up to 7.4, three would add up to more than 8.
         assert max(len(phases) for phases in it.asked.values()) == 2
         assert it.status["short"] > 0
         ledger = it.coordinator.snapshots.current(STUDY).ledger
@@ -137,7 +137,7 @@ def test_no_shows_are_replaced_by_others(address: str) -> None:
         assert it.status["phase"] == 2
 
 
-def test_too_few_people_is_seen_and_waited_for(address: str) -> None:
+def test_a_phase_with_too_few_people_waits_and_says_so(address: str) -> None:
     with world(address, definition(private("central")), people=7) as it:
         it.settle()
         it.play_all()
@@ -154,7 +154,7 @@ def test_too_few_people_is_seen_and_waited_for(address: str) -> None:
         assert it.status["phase"] == 2
 
 
-def test_whoever_missed_the_deadline_is_asked_again_when_nobody_else_is_left(address: str) -> None:
+def test_people_who_missed_the_deadline_are_asked_again_when_nobody_else_is_left(address: str) -> None:
     with world(address, definition(private("central"), deadline=10.0), people=12) as it:
         it.settle()
         it.play_all()

@@ -1,4 +1,4 @@
-"""What stays on disk: nothing of a report after its phase, and nothing that others on the machine may read."""
+"""What stays on disk: nothing of a report after its phase, and nothing that other users of the machine can read."""
 
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def test_what_a_killed_process_left_is_scrubbed_by_the_next(tmp_path: Path) -> N
     second.close()
 
 
-def test_a_database_is_its_owners(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_a_database(tmp_path: Path) -> None:
     database = open_database(str(tmp_path / "c.db"))
     with database.write() as connection:
         connection.execute(sa.text("CREATE TABLE notes (body TEXT)"))

@@ -1,4 +1,4 @@
-"""Every reply of both services, in a study that runs from its creation to its end, is what the documents say."""
+"""Every reply of both services, in a study from its creation to its end, is as the OpenAPI documents say."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ Reply = tuple[str, str, int]  # method, path, status
 
 
 class Services:
-    """A coordinator, a shuffler, and a client that holds every reply against the document of who sent it."""
+    """A coordinator, a shuffler, and a client that checks every reply against its service's document."""
 
     def __init__(self, folder: Path) -> None:
         self.client = httpx.Client(timeout=30, event_hooks={"response": [self._check]})
@@ -69,7 +69,7 @@ class Services:
         self.seen.add((method, made.path, response.status_code))
 
     def unseen(self) -> set[Reply]:
-        """The replies that are declared, and were never sent."""
+        """Return the replies that are declared and were never sent."""
         routes = [*self._mine.routes(), *self._theirs.routes()]
         return {(route.method, route.path, status) for route in routes for status in route.replies} - self.seen
 
@@ -94,7 +94,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def report_of(invitation: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """What a device sends."""
+    """Make the body that a device sends."""
     told = invitation["phase"]
     release, arms = release_from_dict(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0].tolist()
@@ -102,7 +102,7 @@ def report_of(invitation: dict[str, Any], rng: np.random.Generator) -> dict[str,
 
 
 def run_study(services: Services, people: list[str]) -> set[str]:
-    """Play and answer until the study is finished, asking for everything on the way; what check-ins said."""
+    """Play and answer until the study is finished, watching it meanwhile; return the statuses of check-ins."""
     client, place, said = services.client, f"{services.url}/v1/studies/{STUDY}", set()
     for turn in range(200):
         while services.coordinator.step(STUDY):
@@ -130,7 +130,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
 def ask_for_the_rest(services: Services) -> None:
     services.client.get(f"{services.url}/")
     services.client.get(f"{services.url}/v1/studies", headers=as_(KEY))
-    with ExitStack() as stack:  # only a coordinator whose clock runs is ready
+    with ExitStack() as stack:  # a coordinator is ready only while its scheduler runs
         running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
         for url in (services.url, services.shuffler_url, running):
             for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
@@ -138,7 +138,7 @@ def ask_for_the_rest(services: Services) -> None:
 
 
 UPLOAD, BATCH = "/v1/studies/{study}/phases/{phase}/report", "/v1/batches/{batch}"
-# Where reports do not go, and what is not announced, in each trust model.
+# The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
 TO_SHUFFLER = {("PUT", BATCH + path, status) for path in ("/report", "/total") for status in (200, 201)}
 

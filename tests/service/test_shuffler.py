@@ -1,4 +1,4 @@
-"""The shuffler: nothing leaves before the batch is whole, and then only totals; nobody else can speak for it."""
+"""The shuffler: nothing leaves before the batch is complete, then only totals; nobody else can speak for it."""
 
 from pathlib import Path
 
@@ -101,7 +101,9 @@ def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:
         ([float("nan")], 422),
     ],
 )
-def test_reports_that_no_device_sends(pair: tuple[World, Shuffler], report: list[float], status: int) -> None:
+def test_reports_that_no_device_sends_are_refused(
+    pair: tuple[World, Shuffler], report: list[float], status: int
+) -> None:
     it, shuffler = pair
     _, invitation = next(it.invited())
     verdict = it.upload(invitation, np.array(report))
@@ -118,7 +120,7 @@ def code_of(it: World):  # type: ignore[no-untyped-def]
     return current.release.encoding
 
 
-def test_other_tokens_and_other_batches(pair: tuple[World, Shuffler]) -> None:
+def test_other_tokens_and_other_batches_are_refused(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     (_, one), (_, two) = list(it.invited())[:2]
     batch = one["upload"].rsplit("/", 1)[1]
@@ -149,7 +151,7 @@ def test_other_tokens_and_other_batches(pair: tuple[World, Shuffler]) -> None:
         {"total": "many"},
     ],
 )
-def test_totals_that_cannot_be(pair: tuple[World, Shuffler], change: dict[str, object]) -> None:
+def test_impossible_totals_are_refused(pair: tuple[World, Shuffler], change: dict[str, object]) -> None:
     it, shuffler = pair
     for key, invitation in list(it.invited()):
         it.answer(key, invitation)

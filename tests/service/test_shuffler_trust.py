@@ -1,4 +1,4 @@
-"""What the shuffler and the coordinator need not believe of each other."""
+"""What the shuffler and the coordinator check instead of trusting each other."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler], l
     assert shuffler.store([encoded(batch, invitation, report)]) == [True]
 
 
-def test_a_batch_of_too_few_is_refused(tmp_path: Path) -> None:
+def test_a_batch_of_too_few_people_is_refused(tmp_path: Path) -> None:
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:
         for least, size in ((2, 1), (50, 49)):
             shuffler.least_batch = least
@@ -132,7 +132,7 @@ def test_the_least_batch_is_a_setting(
 
 
 def whole(it: World, shuffler: Shuffler) -> tuple[str, dict[str, Any]]:
-    """Everyone answers; the batch and its total."""
+    """Let everyone answer; return the batch and its total."""
     for key, invitation in list(it.invited()):
         assert it.answer(key, invitation) is True
     ((batch, total),) = shuffler.sealed()
@@ -193,7 +193,7 @@ def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) 
     service._client = httpx.Client(transport=httpx.MockTransport(network))
     service._forward()
     service._forward()
-    assert (answers, shuffler.sealed()) == ([201], [])  # it rests
+    assert (answers, shuffler.sealed()) == ([201], [])  # nothing more to do
     it.settle()
     assert shuffler.sealed() == [(batch, total)]
     service._forward()
@@ -237,7 +237,7 @@ def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler])
 
 
 def kept(it: World, phase: int) -> tuple[set[bytes], set[bytes | None]]:
-    """The nonces and the marks of reports that the coordinator has of a phase."""
+    """Return the nonces and the hashes of reports that the coordinator has of a phase."""
     joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     wanted = sa.select(invitations.c.nonce, receipts.c.digest).select_from(joined).where(invitations.c.phase == phase)
     with it.coordinator.database.read() as connection:

@@ -1,4 +1,4 @@
-"""Starting a service: with the right secret, the right port, and one sentence for what cannot be."""
+"""Starting a service: with the right secret, the right port, and one sentence for what is wrong."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from voxpop.service.settings import Settings, settings_of
 
 
 def test_another_secret_is_refused(address: str) -> None:
-    """Its tokens would be others, and every device would be told that its token is not known."""
+    """Its tokens would differ, and every device would be told that its token is unknown."""
     coordinator_of(settings_of(database=address, secret="a" * 40)).coordinator.database.close()
     coordinator_of(settings_of(database=address, secret="a" * 40)).coordinator.database.close()
     with pytest.raises(InputError, match="the secret is not the one") as call:
@@ -71,7 +71,7 @@ def test_the_port_is_taken_from_the_environment(
     assert seen == [usual, 9321, 9322]
 
 
-def test_a_certificate_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_certificate_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.pem"
     file.write_text("not a certificate")
     given = {"database": str(tmp_path / "s.db"), "shuffler_key": "k" * 40, "coordinator_url": "http://127.0.0.1:1"}

@@ -55,7 +55,7 @@ class Clock:
 
 @dataclass
 class DirectShuffler:
-    """The shuffler without a network between."""
+    """The shuffler, called directly instead of over the network."""
 
     shuffler: Shuffler
 
@@ -72,7 +72,7 @@ def quiet(kind: str, **values: Any) -> None: ...
 
 
 def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: int) -> EncodedReport:
-    """A report for the shuffler, with the batch that the device was told of."""
+    """Encode a report for the shuffler, with the batch that the device was told of."""
     release = release_from_dict(invitation["phase"]["release"])
     assert release.batch is not None
     return EncodedReport(batch, invitation["token"], report.tobytes(), replace(release.batch, **others))
@@ -105,7 +105,7 @@ class World:
         for _ in range(100):
             if not self.coordinator.step(STUDY):
                 return
-        raise AssertionError("the study never settles")
+        raise AssertionError("the study does not come to rest")
 
     def play_all(self) -> None:
         """Play the whole phase."""
@@ -128,7 +128,7 @@ class World:
                 yield key, found
 
     def answer(self, key: str, invitation: dict[str, Any], averages: Array | None = None) -> Verdict:
-        """What the device of this person does."""
+        """Act as the device of this person."""
         told = invitation["phase"]
         plan = Plan(told["phase"], np.array(told["arms"]), np.array(told["rounds"]), 1)
         if averages is None:
@@ -151,7 +151,7 @@ class World:
         return store(self.coordinator.context, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
 
     def forward(self) -> None:
-        """What the shuffler's process does."""
+        """Act as the shuffler's process."""
         assert self.shuffler is not None
         for batch, total in self.shuffler.sealed():
             self.coordinator.take_total(batch, total)
@@ -164,7 +164,7 @@ class World:
             self.forward()
 
     def run(self) -> None:
-        """The whole study, as it should go."""
+        """Run the whole study without faults."""
         for _ in range(200):
             self.settle()
             if self.status["stage"] == "finished":

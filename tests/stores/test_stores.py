@@ -1,4 +1,4 @@
-"""The database: its schema is the migrations', a stale one is refused, and what must lock locks."""
+"""The database: migrations make its schema, a stale one is refused, and locks are taken where needed."""
 
 import sqlite3
 import threading
@@ -41,10 +41,10 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     refusal(call)
 
 
-def test_a_stale_version_is_refused_with_the_command_that_mends_it(
+def test_a_stale_version_is_refused_with_the_command_that_upgrades_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database of the version before the first has its bookkeeping and no tables."""
+    """A database before the first version has alembic's table and no others."""
     path = str(tmp_path / "a.db")
     database = open_database(path)
     with database.write() as connection:
@@ -80,7 +80,7 @@ def test_another_kind_of_database_is_refused(tmp_path: Path) -> None:
         ("postgresql://nobody@127.0.0.1:1/x?connect_timeout=2", "cannot reach the database"),
     ],
 )
-def test_addresses_that_cannot_be_opened(address: str, sentence: str) -> None:
+def test_addresses_that_cannot_be_opened_are_refused(address: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as call:
         open_database(address)
     refusal(call)
@@ -93,7 +93,7 @@ def test_a_password_is_not_in_the_refusal() -> None:
 
 
 def test_sqlite_loses_no_update(tmp_path: Path) -> None:
-    """Read, then write: with the driver's own transactions some of these increments would be lost or refused."""
+    """Read, then write: with the driver's own transactions, some of these increments would be lost or refused."""
     database = open_database(str(tmp_path / "a.db"))
     with database.write() as connection:
         connection.execute(sa.text("CREATE TABLE counter (value INTEGER)"))

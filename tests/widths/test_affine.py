@@ -48,10 +48,10 @@ def fit_targets(problem: Problem, reference: int | None, arms: Indices, noise: A
 
 
 def widths_of(problem: Problem, reference: int | None, noise: Array, weights: Array) -> tuple[Array, Array]:
-    """The exact widths of weights, and the most that a width that is never too small may come out as.
+    """Compute the exact widths of weights, and the largest values that a width which is never too small may take.
 
-    What is left of sums that cancel is known within the rounding of what was summed, and as much again is allowed for
-    it; the root makes that large where nothing is left.
+    Differences of sums are known within the rounding of what was summed, and a width may add as much again to be safe;
+    where the difference is close to zero, its root makes that large.
     """
     rest, size = targets(problem, reference), np.abs(weights).sum(axis=1)
     rest[:, ARMS] -= weights
@@ -68,7 +68,7 @@ def widths_of(problem: Problem, reference: int | None, noise: Array, weights: Ar
     return width(0), width(2)
 
 
-ROUNDING = 5e-7  # what a width may allow for rounding where kernels are nearly singular, as a share of B
+ROUNDING = 5e-7  # the allowance for rounding where kernels are nearly singular, as a share of B
 
 PROBLEMS = {
     "quiet": random_problem(0, noise_std=0.05, bias_std=0.05, beta=0.01),
@@ -119,7 +119,7 @@ def test_a_function_that_the_data_cannot_tell_from_zero_proves_the_width_minimal
         rest = h.copy()
         rest[ARMS] -= affine.weights[x]
         if rest @ K @ rest < 1e-8:
-            continue  # no bias, so no direction to make such a function of
+            continue  # no bias, so there is no direction from which to make such a function
         g = problem.norm_bound * K @ rest / math.sqrt(rest @ K @ rest)
         seen = math.sqrt(g[ARMS] @ np.linalg.solve(N, g[ARMS]))
         assert affine.width[x] == pytest.approx(min(1.0, z / seen) * (g @ h), rel=2e-4)

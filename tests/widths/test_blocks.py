@@ -1,4 +1,4 @@
-"""Widths block by block are those of the whole, never too small, with and without compiled code."""
+"""Widths computed block by block equal those of the whole and are never too small, compiled or not."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_the_compiled_search_is_as_good_as_the_plain_one(seed: int, arms: int, w
 
 @given(seed=st.integers(0, 10**6), arms=st.integers(1, 12), spread=st.floats(0, 6))
 def test_one_function_does_not_mislead_the_search_for_the_next(seed: int, arms: int, spread: float) -> None:
-    """Functions that the arms say nothing about stand beside others: each has its own minimum."""
+    """Some functions are not determined by the arms and others are: each has its own minimum."""
     rng = np.random.default_rng(seed)
     theta = np.sort(10 ** rng.uniform(-spread / 2, spread / 2, size=arms))
     g = np.sqrt(theta) * rng.standard_normal((8, arms)) * 10 ** rng.uniform(-2, 0, size=(8, 1))
@@ -97,7 +97,7 @@ def test_sums_of_both_searches_agree() -> None:
     rng = np.random.default_rng(1)
     theta, g, c, y = np.sort(rng.random(9)), rng.standard_normal((4, 9)), rng.random(4), rng.standard_normal(9)
     u = np.abs(g) / (theta + c[:, None])
-    terms = u @ np.abs(y), (u * np.abs(g)).sum(axis=1), (u * u).sum(axis=1), u * u @ theta  # of which the first cancel
+    terms = u @ np.abs(y), (u * np.abs(g)).sum(axis=1), (u * u).sum(axis=1), u * u @ theta  # the first of which cancel
     for one, other, size in zip(*(search(name).evaluate(theta, g, c, y) for name in SEARCHES), terms, strict=True):
         # Nine terms of four roundings each, added in any order, twice.
         assert np.all(np.abs(one - other) <= (9 + 4) * EPS * size)
