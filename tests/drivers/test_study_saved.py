@@ -91,6 +91,12 @@ def test_a_newer_file_asks_for_a_newer_program(saved: Path) -> None:
     assert_refused(saved, json.dumps(document).encode(), f"version {wire.VERSION + 1}.*upgrade voxpop")
 
 
+def test_an_older_file_asks_for_the_program_that_wrote_it(saved: Path) -> None:
+    document = json.loads(saved.read_text())
+    document["version"] = wire.VERSION - 1
+    assert_refused(saved, json.dumps(document).encode(), f"version {wire.VERSION - 1}.*finish the study")
+
+
 def test_a_newer_file_may_have_any_content(saved: Path) -> None:
     newer = {"format": KIND, "version": 99, "content": {"unknown": 1}}
     assert_refused(saved, json.dumps(newer).encode(), "version 99.*upgrade voxpop")

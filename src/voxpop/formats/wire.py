@@ -18,7 +18,7 @@ from voxpop.core.spaces import Decisions
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Entry, Ledger
 
-VERSION = 1
+VERSION = 2
 
 Decoded = TypeVar("Decoded")
 
@@ -167,7 +167,11 @@ def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         raise InputError(
             f"{source} has format version {version}, and this voxpop reads up to {VERSION}; upgrade voxpop to open it"
         )
-    require_integer(f"the format version of {source}", version, least=1)
+    if require_integer(f"the format version of {source}", version, least=1) < VERSION:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads {VERSION} only; finish the study with the "
+            "voxpop that began it, or begin a new one"
+        )
     content = document.get("content")
     if not isinstance(content, dict) or document.get("checksum") != _checksum(content):
         raise InputError(f"{source} is damaged (its checksum does not match its content); {remedy}")
