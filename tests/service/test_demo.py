@@ -1,7 +1,6 @@
 """The demonstration cleans up after itself, however it ends, and does not mistake another service for its own."""
 
 import io
-import os
 import signal
 import socket
 import subprocess
@@ -61,7 +60,7 @@ def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path
     # A coordinator, a shuffler and two fleets.
     until(lambda: process.poll() is not None or len(children(process.pid)) >= 4, "the start of the processes", 0.1)
     started = children(process.pid)
-    os.kill(process.pid, number)
+    process.send_signal(number)  # if it has ended already, what it said will show below
     _, said = process.communicate(timeout=HANGING)
     until(lambda: not any(map(lives, started)), "the end of every process", 0.1)
     assert len(started) == 4, said

@@ -31,6 +31,7 @@ from voxpop.stores.migrate import open_store
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
+ATTEMPTS = 5  # at finding free ports
 PR_SET_PDEATHSIG = 1
 
 
@@ -134,22 +135,8 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
     database, key = str(folder / "coordinator.db"), new_key()
     with closing(open_store(database, "coordinator")) as store:
         Coordinator(store, b"").add_operator("demo", key)
-    with ExitStack() as stack:
-
-        def start(name: str, *arguments: str) -> _Service:
-            path = folder / f"{name}.log"
-            log = stack.enter_context(path.open("w"))
-            command = [sys.executable, "-m", "voxpop", *arguments]
-            pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
-            return _Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path)
-
-        # Each must know the other's address, so the ports are chosen here: the coordinator's may be given.
-        own, other = port or _free_port(), _free_port()
-        coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, other))
-        serve = ["--database", database, "--port", str(own), "--shuffler-url", shuffler, "--open-dashboard"]
-        shuffle = ["--database", str(folder / "shuffler.db"), "--port", str(other), "--coordinator-url", coordinator]
-        for service in [start("coordinator", "serve", *serve), start("shuffler", "shuffler", *shuffle)]:
-            service.wait()
+    with ExitStack() as services, ExitStack() as stack:
+        coordinator = _start_services(services, folder, environment, port)
         demo = Demo(coordinator, key, definition, [])
         demo.create()
         for number in range(2):
@@ -171,6 +158,39 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             Thread(target=demo.listen, args=[fleet.stdout], daemon=True).start()
             demo.fleets.append(fleet)
         yield demo
+
+
+def _start_services(stack: ExitStack, folder: Path, environment: dict[str, str], port: int) -> str:
+    """Start coordinator and shuffler, which end with the stack; return the coordinator's address.
+
+    Each must know the other's address, so the ports are chosen here, unless the coordinator's is given. Another program
+    may take a port between the choice and the start; then both are started again elsewhere.
+    """
+    for _ in range(ATTEMPTS):
+        own, other = _free_ports()
+        try:
+            return _start_pair(stack, folder, environment, port or own, other)
+        except InputError as error:
+            if port or "cannot listen" not in str(error):
+                raise
+            stack.close()
+    raise InputError(f"other programs took {ATTEMPTS} ports in a row; choose one with --port")
+
+
+def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own: int, other: int) -> str:
+    coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, other))
+    serve = ["serve", "--port", str(own), "--shuffler-url", shuffler, "--open-dashboard"]
+    shuffle = ["shuffler", "--port", str(other), "--coordinator-url", coordinator]
+    services = []
+    for name, arguments in (("coordinator", serve), ("shuffler", shuffle)):
+        path = folder / f"{name}.log"
+        log = stack.enter_context(path.open("w"))
+        command = [sys.executable, "-m", "voxpop", *arguments, "--database", str(folder / f"{name}.db")]
+        pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
+        services.append(_Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path))
+    for service in services:
+        service.wait()
+    return coordinator
 
 
 def _promise(definition: Definition) -> Promise:
@@ -239,6 +259,7 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
     return ask
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def _free_ports() -> tuple[int, int]:
+    """Find two ports on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
