@@ -5,13 +5,17 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test lint format bench baseline reproduce dist clean
+.PHONY: run test pytest lint format bench baseline reproduce dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
 
-test: lint
-	$(BIN)/pytest -n 2 -q
+# Side by side: what one waits for, the other uses.
+test: $(SETUP)
+	$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(SETUP)
+	$(BIN)/pytest -n 2 --dist worksteal -q
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

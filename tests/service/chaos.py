@@ -26,7 +26,16 @@ from voxpop.service.demo.fleet import Noting
 
 # Every start is a fork of one process that has imported everything: seconds faster than a new interpreter.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.service.chaos", "voxpop.service.serve", "voxpop.service.web.coordinator_app"])
+FORKS.set_forkserver_preload(
+    [
+        "tests.service.chaos",
+        "voxpop.service.serve",
+        "voxpop.service.web.coordinator_app",
+        "voxpop.service.web.shuffler_app",
+        "dp_accounting.pld.privacy_loss_distribution",
+        "opendp.prelude",
+    ]
+)
 
 
 def _voxpop(arguments: list[str], environment: dict[str, str], log: str) -> None:
