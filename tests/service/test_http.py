@@ -21,7 +21,9 @@ from voxpop.service import logs
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -37,7 +39,8 @@ def as_(key: str) -> dict[str, str]:
 
 @contextmanager
 def client_of(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[httpx.Client]:
-    with served(app, lifespan) as url, httpx.Client(base_url=url, timeout=HANGING) as client:
+    # Nothing here is encrypted, and loading certificates takes longer than most tests.
+    with served(app, lifespan) as url, httpx.Client(base_url=url, timeout=HANGING, verify=False) as client:
         yield client
 
 
@@ -59,8 +62,7 @@ class Site:
 
     def collect(self, **rules: Any) -> None:
         self.coordinator.create(STUDY, definition(private("central"), **rules))
-        for key in self.people:
-            self.coordinator.register(STUDY, key)
+        participants.register(self.coordinator.context, [Newcomer(STUDY, key) for key in self.people])
         self.step()
         self.coordinator.play(STUDY, 1, "all", 1)
         self.step()
