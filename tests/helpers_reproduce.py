@@ -4,15 +4,14 @@ import csv
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers_cli import ENVIRONMENT, Outcome
-from tests.helpers_waiting import HANGING
+from tests import helpers_cli
+from tests.helpers_cli import Outcome
 from voxpop.cli import reproduce
 from voxpop.lab.experiments import choose
 from voxpop.lab.experiments.exhibits import Exhibit, Scale
@@ -82,7 +81,4 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
 
 def python(code: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command after some preparation, in a process of its own."""
-    command = [sys.executable, "-B", "-c", f"{code}\nfrom voxpop.cli import main\nmain()", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=HANGING, check=False
-    )
+    return helpers_cli.python(f"{code}\nfrom voxpop.cli import main\nmain()", *arguments, cwd=cwd)

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import Verdict, check, judge, matrix, unknown_token
+from voxpop.service.reports import FORWARDED, Verdict, check, judge, matrix, unknown_token
 from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import batches, reports, tokens
 
@@ -171,7 +171,7 @@ class Shuffler:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
             connection.execute(done.values(state=BatchStage.FORWARDED))
             marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
-            connection.execute(marked.values(digest=b""))
+            connection.execute(marked.values(digest=FORWARDED))
         self.note("forwarded")
 
     def _row(self, connection: sa.Connection, batch: str) -> Any:
