@@ -69,7 +69,7 @@ def drive(
 ) -> Iterator[tuple[State, Plan, Feedback, State, Info]]:
     """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each phase."""
     state = policy.init(problem)
-    while (plan := policy.plan(problem, state)) is not None:
+    while isinstance(plan := policy.plan(problem, state), Plan):
         feedback = answer(plan)
         after, info = policy.advance(problem, state, plan, feedback)
         yield state, plan, feedback, after, info

@@ -11,7 +11,7 @@ from voxpop.lab.experiments.dependencies import Module, dependencies, imported_m
 MODULES = modules_of("voxpop", files("voxpop"))
 GRAPH = {name: imported_modules(module, MODULES) for name, module in MODULES.items()}
 
-PURE = ("core", "selection", "widths", "policies", "privacy", "calibration")
+PURE = ("core", "selection", "widths", "belief", "policies", "privacy", "calibration")
 MAY_IMPORT = {name: {*PURE, "runtime"} for name in PURE} | {"runtime": {"core", "runtime"}}
 
 # What the mathematics may import from outside: nothing that sees files, the network, the clock or the environment.

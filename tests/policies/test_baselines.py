@@ -59,7 +59,7 @@ def test_the_posterior_is_that_of_scikit_learn_round_by_round(name: str) -> None
     policy = make_policy(name)
     state, xs, ys = policy.init(problem), [], []
     points = problem.decisions.points
-    while (plan := policy.plan(problem, state)) is not None:
+    while isinstance(plan := policy.plan(problem, state), Plan):
         assert plan.arms[0] == np.argmax(state.upper)
         y = float(rng.normal(0.7, 1))
         xs += [points[plan.arms[0]]] * plan.length
@@ -87,7 +87,7 @@ def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() ->
     policy = GPUCB(ratio=3.0)
     state = policy.init(problem)
     plan = policy.plan(problem, state)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     assert plan.length == int(8 * noise_variance(problem))
     assert plan.numbers == plan.people == plan.length
 
@@ -105,7 +105,7 @@ def test_bpe_eliminates_by_the_posterior_of_every_round() -> None:
     policy = BPE()
     state = policy.init(problem)
     plan = policy.plan(problem, state)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     y = np.linspace(-3, 3, len(plan.arms))
     after, _ = policy.advance(problem, state, plan, Feedback(y, 1))
     R2 = noise_variance(problem)
@@ -124,7 +124,7 @@ def test_bbkb_with_everything_in_its_dictionary_is_the_exact_posterior() -> None
     policy = make_policy("bbkb", oversampling=1e9)
     state, xs, ys = policy.init(problem), [], []
     points = problem.decisions.points
-    while (plan := policy.plan(problem, state)) is not None:
+    while isinstance(plan := policy.plan(problem, state), Plan):
         y = rng.normal(0.7, 1, len(plan.arms))
         xs += [points[arm] for arm in np.repeat(plan.arms, plan.pulls)]
         ys += list(np.repeat(y - 0.7, plan.pulls))
@@ -142,7 +142,7 @@ def test_bbkb_ends_a_batch_when_the_variances_of_its_beginning_add_up_to_the_swi
     state = policy.init(problem)
     for _ in range(4):
         plan = policy.plan(problem, state)
-        assert plan is not None
+        assert isinstance(plan, Plan)
         variance = state.memory.missing + np.diag(state.memory.covariance)
         total = 1 + float(variance[plan.arms] @ plan.pulls) / noise_variance(problem)
         assert 3.0 < total <= 3.0 + variance.max() / noise_variance(problem)

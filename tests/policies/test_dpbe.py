@@ -17,6 +17,7 @@ from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, people_of_phase
+from voxpop.policies.protocol import ALONE
 from voxpop.selection.greedy import select
 from voxpop.widths.affine import AffineEstimator
 
@@ -61,10 +62,10 @@ def test_whole_powers_of_two_are_not_rounded_up_by_accident(hundredths: int) -> 
 def test_a_single_active_action_ends_the_run(name: str) -> None:
     policy, problem = make_policy(name), random_problem(0)
     alone = replace(policy.init(problem), active=np.array([7]))
-    assert policy.plan(problem, alone) is None
+    assert policy.plan(problem, alone) == ALONE
     assert policy.best(problem, alone) == 7
     one = random_problem(0, n=1)
-    assert policy.plan(one, policy.init(one)) is None
+    assert policy.plan(one, policy.init(one)) == ALONE
 
 
 def test_nothing_is_known_at_first_but_the_prior() -> None:
@@ -248,7 +249,7 @@ def test_feedback_must_answer_the_plan(name: str) -> None:
     policy, problem = make_policy(name), random_problem(0)
     state = policy.init(problem)
     plan = policy.plan(problem, state)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     for mean in (np.zeros(len(plan.arms) + 1), np.zeros((len(plan.arms), 1)), np.float64(0.0)):
         with pytest.raises(InputError, match=rf"asks for {len(plan.arms)} averages, got shape"):
             policy.advance(problem, state, plan, Feedback(mean, 3))  # type: ignore[arg-type]
@@ -274,7 +275,7 @@ def test_advancing_leaves_the_old_state_alone() -> None:
     state = policy.init(problem)
     lower, active = state.lower.copy(), state.active.copy()
     plan = policy.plan(problem, state)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     policy.advance(problem, state, plan, Feedback(np.full(len(plan.arms), 0.5), 1000))
     np.testing.assert_array_equal(state.lower, lower)
     np.testing.assert_array_equal(state.active, active)

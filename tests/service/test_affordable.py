@@ -7,6 +7,7 @@ import pytest
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, definition, own_shuffler, private
 from voxpop.core.errors import InputError
+from voxpop.core.phases import Plan
 from voxpop.privacy import Private
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participation import require_affordable
@@ -49,7 +50,7 @@ def test_the_cost_is_that_of_the_releases(model: str) -> None:
     made = definition(private(model))
     state = made.policy.init(made.problem)
     plan = made.policy.plan(made.problem, state)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     plan = made.privacy.enlist(made.problem, state, plan)
     assert made.privacy.cost == made.privacy.calibrate(made.problem, state, plan).entry(0)
 

@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.core.errors import Array, InputError, require_choice, require_number
+from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import Constant, Kernel, Matern, SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions, Space
@@ -68,6 +69,7 @@ class Calibration:
     kernel: Kernel
     pilot: Decisions
     rewards: tuple[Estimate, ...]  # f at the pilot's actions
+    groups: tuple[Group, ...]  # the pilot's answers
 
     @property
     def ridge(self) -> float:
@@ -77,6 +79,12 @@ class Calibration:
         constant, f would then count as known after a handful of actions, long before it is.
         """
         return (self.noise_std.value / self.norm_bound.value) ** 2
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The pilot's average answers, for the study to learn from."""
+        points = self.pilot.points
+        return tuple(Evidence(points[group.actions], group.counts, group.people, group.mean) for group in self.groups)
 
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
         """Make the study's problem; the norm bound includes the margin."""
@@ -90,6 +98,7 @@ class Calibration:
             prior_mean=self.prior_mean.value,
             beta=beta,
             ridge=self.ridge,
+            pilot=self.evidence,
         )
 
 
@@ -210,6 +219,7 @@ class _Fit:
                 Estimate(float(mean + m), float(mean + m - 1.96 * d), float(mean + m + 1.96 * d))
                 for m, d in zip(posterior.mean, deviations, strict=True)
             ),
+            groups=tuple(self.groups),
         )
 
     def _errors(self) -> Array:

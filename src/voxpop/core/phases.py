@@ -11,6 +11,23 @@ from voxpop.core.errors import Array, InputError, require_array, require_integer
 from voxpop.core.problem import GRID_BITS, Indices
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What a phase is expected to bring and to cost, in units of reward, before it is played."""
+
+    gain: float  # by the better decision, over the rounds that are left
+    answers: float  # the price of the answers
+    exploring: float  # lost while poorer actions are in force
+    certificate: float | None = None  # what the certificate is expected to be afterwards, if that is the aim
+
+
+@dataclass(frozen=True)
+class End:
+    """No further phase, and the reason in a few words."""
+
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """One phase: the distinct arms, the rounds each is played, and how many people are asked afterwards."""
@@ -21,16 +38,23 @@ class Plan:
     people: int
     reference: int = 0  # the incumbent, with which every action is compared; fixed before the feedback
     reports: Literal["averages", "rounds", "one"] = "averages"  # what a person sends; "one": a new person every round
+    rest: int = 0  # rounds after the arms' own, in which the reference is in force and nothing is asked about
+    forecast: Forecast | None = None
 
     @property
     def length(self) -> int:
         """The rounds of the phase."""
+        return self.asked + self.rest
+
+    @property
+    def asked(self) -> int:
+        """The rounds that people are asked about; they are invited once these are played."""
         return int(self.pulls.sum())
 
     @property
     def numbers(self) -> int:
         """The numbers that are sent in the phase if everyone answers (eq:comm_cost)."""
-        each = {"averages": len(self.arms), "rounds": self.length, "one": 1}
+        each = {"averages": len(self.arms), "rounds": self.asked, "one": 1}
         return self.people * each[self.reports]
 
 
@@ -126,5 +150,6 @@ class Info:
     max_width: float
     information_gain: float
     norm_bound: float
-    refuted: bool  # the norm bound was found too small and doubled
+    refuted: bool  # the norm bound was found too small and raised
     forgotten: int = 0  # phases dropped because no norm bound reconciles them with the latest
+    warning: str = ""  # what the model check found, and what to do about it

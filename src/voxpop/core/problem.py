@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voxpop.core.errors import Array, InputError, require_array, require_integer, require_number
+from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import Kernel, Precomputed, fast_distances
 from voxpop.core.spaces import Decisions
 
@@ -35,6 +37,7 @@ class Problem:
     | prior_mean | m | what to expect of f before any answer: a number or one per action |
     | beta | beta | each bound fails with at most this probability; 1/(n T) unless given |
     | ridge | lambda | sigma^2 / v^2 unless given |
+    | pilot | | what people answered before the study, at points of the kernel's space |
 
     >>> from voxpop.core.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
@@ -51,6 +54,7 @@ class Problem:
     prior_mean: float | Array
     beta: float
     ridge: float
+    pilot: tuple[Evidence, ...]
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class Problem:
         prior_mean: ArrayLike = 0.0,
         beta: float | None = None,
         ridge: float | None = None,
+        pilot: Iterable[Evidence] = (),
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -85,6 +90,10 @@ class Problem:
         share = self.noise_std / self.bias_std
         ridge = share * share if ridge is None else ridge
         put("ridge", require_number("ridge", ridge, above=0))
+        put("pilot", tuple(pilot))
+        for group in self.pilot:
+            group.check(self.decisions.points.shape[1])
+            self.kernel.check(group.points)
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
 

@@ -22,6 +22,8 @@ class State:
 
     The lead of an action is its estimated advantage over something fixed (the incumbent of the phase, or nothing at
     all); actions are ranked by it. Bounds on f(x) - f(x') follow from two leads and their widths.
+
+    A policy may settle on a decision with a certificate of its own; otherwise the leader is the decision.
     """
 
     phase: int  # phases completed
@@ -35,6 +37,9 @@ class State:
     norm_bound: float
     history: History = ()  # needed again when the norm bound is refuted
     memory: Any = None  # what else a policy remembers
+    decision: int | None = None  # the action to use now; None: the leader
+    certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
+    expected_loss: float | None = None  # what the model expects the decision to lose per round, if the policy knows
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> State:
@@ -95,20 +100,36 @@ class State:
         return 0 if len(self.active) == 1 else problem.horizon - self.rounds
 
     @property
-    def best(self) -> int:
+    def leader(self) -> int:
         """The active action of largest lead."""
         return int(self.active[np.argmax(self.lead[self.active])])
 
     @property
-    def simple_regret(self) -> float:
+    def best(self) -> int:
+        """The action to use now."""
+        return self.leader if self.decision is None else self.decision
+
+    @property
+    def certificate(self) -> float:
         """The most by which any action can be better than `best`."""
-        best = self.best
-        others = self.active[self.active != best]
+        return self.most_lost(self.best) if self.certified is None else self.certified
+
+    def most_lost(self, action: int) -> float:
+        """Return the most by which any action can be better than this one, by the bounds and the leads."""
+        others = self.active[self.active != action]
         if not len(others):
             return 0.0
-        by_bounds = float(self.upper[others].max() - self.lower[best])
-        by_lead = float((self.lead + self.lead_width)[others].max() - (self.lead - self.lead_width)[best])
+        by_bounds = float(self.upper[others].max() - self.lower[action])
+        by_lead = float((self.lead + self.lead_width)[others].max() - (self.lead - self.lead_width)[action])
         return max(0.0, min(by_bounds, by_lead))
+
+    def settle(self) -> State:
+        """Settle on the leader, or stay with the decision of an earlier phase that certified it better."""
+        leader = self.leader
+        certified = self.most_lost(leader)
+        if self.certified is not None and self.certified < certified and self.decision in self.active:
+            return self
+        return changed(self, decision=leader, certified=certified)
 
     def _put(self, values: Array, new: Array) -> Array:
         values = values.copy()

@@ -6,11 +6,11 @@ collect answers and in what they save. `run_phases` is the whole loop, for a dri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Info, Plan, Tally
+from voxpop.core.phases import End, Feedback, Info, Plan, Tally
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies import Policy
@@ -39,13 +39,10 @@ class ClosedPhase:
 Collect = Callable[[Phase], Tally]
 
 
-def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Phase | None:
-    """Plan the next phase, with enough people to hide in; None when nothing is left to learn."""
-    plan = policy.plan(problem, state)
-    if plan is None:
-        return None
-    plan = privacy.enlist(problem, state, plan)
-    return Phase(plan, privacy.calibrate(problem, state, plan))
+def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Phase | End:
+    """Plan the next phase, with enough people to hide in, or say why there is none."""
+    plan = policy.plan(problem, state, privacy)
+    return plan if isinstance(plan, End) else Phase(plan, privacy.calibrate(problem, state, plan))
 
 
 def entry_of(phase: Phase, count: int, names: tuple[str, ...] = ()) -> Entry:
@@ -75,11 +72,12 @@ def run_phases(
     ledger: Ledger,
     collect: Collect,
     source: Callable[[Phase], Source],
-) -> Iterator[tuple[ClosedPhase, State]]:
-    """Conduct phase after phase until nothing is left to learn; yield each with the state after it."""
+) -> Generator[tuple[ClosedPhase, State], None, End]:
+    """Conduct phase after phase; yield each with the state after it, and return why there are no more."""
     state = policy.init(problem)
-    while (phase := next_phase(problem, policy, privacy, state)) is not None:
+    while not isinstance(phase := next_phase(problem, policy, privacy, state), End):
         feedback, entry = release_phase(phase, collect(phase), ledger, source(phase))
         ledger.record(entry)
         state, info = policy.advance(problem, state, phase.plan, feedback)
         yield ClosedPhase(phase.plan, phase.release, feedback, info, state.active), state
+    return phase

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from functools import partial, reduce
 from operator import add
 from typing import Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from voxpop.core.errors import Array
-from voxpop.core.phases import Plan, Tally
+from voxpop.core.phases import End, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase, Phase, run_phases
@@ -47,14 +47,14 @@ def simulate_phases(
     seed: int,
     privacy: Privacy | None = None,
     ledger: Ledger | None = None,
-) -> Iterator[tuple[ClosedPhase, State]]:
-    """Ask simulated people, phase after phase; yield each phase with the state after it."""
+) -> Generator[tuple[ClosedPhase, State], None, End]:
+    """Ask simulated people, phase after phase; yield each phase with the state after it, and return why it ended."""
 
     def noise(phase: Phase) -> Simulated:
         return _noise(seed, "agent", phase.plan.phase)
 
     collect_from = partial(collect, population=population, seed=seed)
-    yield from run_phases(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise)
+    return (yield from run_phases(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
 
 
 def collect(phase: Phase, population: Population, seed: int) -> Tally:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.phases import Answered, Feedback, Info, Plan, check_scale
+from voxpop.core.phases import Answered, End, Feedback, Info, Plan, check_scale
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.phase import Phase, entry_of, next_phase, release_phase
@@ -43,7 +43,8 @@ class Answer:
     decision: Any
     low: float  # the reward of the decision is between low and high
     high: float
-    regret: float  # no decision is better by more than this
+    regret: float  # certified: no decision is better by more than this
+    expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
     certain: bool  # nothing else can be best
 
 
@@ -89,6 +90,7 @@ class Study:
         self.log: list[Answered] = []
         self.infos: list[Info] = []
         self.state: State = self.policy.init(problem)
+        self.ended: str | None = None  # why nothing is left to ask, once `ask` has returned None
         self._pending: Phase | None = None
         if self.path is not None:
             if self.path.exists():
@@ -99,10 +101,11 @@ class Study:
         """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
         if self._pending is None:
             phase = next_phase(self.problem, self.policy, self.privacy, self.state)
+            if isinstance(phase, End):
+                self.ended = phase.reason
+                return None
             with self._all_or_nothing():
                 self._pending = phase
-        if self._pending is None:
-            return None
         plan = self._pending.plan
         decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
         return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.people)
@@ -115,9 +118,12 @@ class Study:
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
         """
         pending = self._pending
-        if pending is None and self.policy.plan(self.problem, self.state) is None:
-            raise InputError(f"the study is over and takes no feedback for phase {phase}; see what is best")
         if pending is None:
+            following = next_phase(self.problem, self.policy, self.privacy, self.state)
+            if isinstance(following, End):
+                raise InputError(
+                    f"the study is over ({following.reason}) and takes no feedback for phase {phase}; see what is best"
+                )
             raise InputError(f"no question is open that feedback for phase {phase} could answer; ask first")
         if phase != pending.plan.phase:
             raise InputError(
@@ -136,7 +142,8 @@ class Study:
             self.problem.decisions[index],
             float(state.lower[index]),
             float(state.upper[index]),
-            state.simple_regret,
+            state.certificate,
+            state.expected_loss,
             certain=len(state.active) == 1,
         )
 

@@ -29,6 +29,12 @@ model = "central"
 epsilon = 5.0
 delta = 1e-6
 
+[[pilot]]                     # optional: what people answered before the study, which learns from it
+people = 40                   # they tried the same decisions for the same numbers of rounds
+at = [{price = 2.0}, {price = 4.5}]
+rounds = [20, 20]
+averages = [0.48, 1.83]
+
 [rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
 at = [{price = 2.0}, {price = 4.5}]
 rewards = [0.5, 1.8]
@@ -37,7 +43,7 @@ rewards = [0.5, 1.8]
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -47,6 +53,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.core.errors import Array, InputError, require_array, require_choice, require_integer, said_of
+from voxpop.core.evidence import Evidence
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
 from voxpop.formats import wire
@@ -68,6 +75,7 @@ SECTIONS = (
     "policy",
     "privacy",
     "service",
+    "pilot",
     "rehearsal",
 )
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
@@ -147,7 +155,27 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     if "horizon" not in data:
         raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
     kernel = wire.kernel_from_dict(data.get("kernel"))
-    return Problem(decisions, kernel, horizon=data["horizon"], **model)
+    return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
+
+
+def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
+    """Read the answers of the pilot's groups of people."""
+    groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
+    if not isinstance(groups, list) or not all(isinstance(group, Mapping) and set(group) == wanted for group in groups):
+        raise InputError("each table [[pilot]] needs people, at, rounds and averages, and nothing else")
+    found = []
+    for number, group in enumerate(groups, start=1):
+        with said_of(f"table {number} of [[pilot]]"):
+            points = _points(space, group["at"])
+            found.append(Evidence(points, group["rounds"], group["people"], group["averages"]))
+    return found
+
+
+def _points(space: Space, at: Any) -> Array:
+    """Return the points that stand for a list of decisions."""
+    if not isinstance(at, list) or not at or not all(isinstance(label, Mapping) for label in at):
+        raise InputError(f"at must be a list of decisions such as {{price = 2.0}}, got {at!r}")
+    return np.array([space.scale(label) for label in at])
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
@@ -156,12 +184,11 @@ def _policy(data: Mapping[str, Any]) -> Policy:
 
 def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
     """Compute the smoothest f through the pilot's estimates."""
-    at, rewards = table.get("at"), require_array("rehearsal.rewards", table.get("rewards"))
-    if not isinstance(at, list) or not all(isinstance(label, Mapping) for label in at) or rewards.shape != (len(at),):
-        raise InputError(
-            "[rehearsal] needs the list at, of decisions such as {price = 2.0}, and rewards of the same length"
-        )
-    points = np.array([space.scale(label) for label in at])
+    rewards = require_array("rehearsal.rewards", table.get("rewards"))
+    with said_of("[rehearsal]"):
+        points = _points(space, table.get("at"))
+    if rewards.shape != (len(points),):
+        raise InputError(f"[rehearsal] needs rewards of the same length as at, {len(points)}, got {rewards.shape}")
     gram = problem.kernel(points, points)
     gram.flat[:: len(points) + 1] *= 1 + 1e-6
     centre = float(np.mean(problem.means))
@@ -206,11 +233,30 @@ def write_study(
     model["ridge"] = float(f"{calibration.ridge:.6g}")
     document["model"] = model
     document["policy"] = dict(policy)
-    labels = toml.array().multiline(True)
-    for label in calibration.pilot.labels or ():
+    labels = calibration.pilot.labels or ()
+    groups = toml.aot()
+    for group in calibration.groups:
+        table = toml.table()
+        table.update(
+            people=group.people,
+            at=_decision_list([labels[action] for action in group.actions]),
+            rounds=group.counts.tolist(),
+            averages=[round(average, 9) for average in group.mean.tolist()],
+        )
+        groups.append(table)
+    document["pilot"] = groups
+    rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
+    document["rehearsal"] = {"at": _decision_list(labels), "rewards": rewards}
+    return toml.dumps(document)
+
+
+def _decision_list(labels: Iterable[Mapping[str, Any]]) -> Any:
+    """Write decisions one below the other."""
+    import tomlkit as toml
+
+    rows = toml.array().multiline(True)
+    for label in labels:
         row = toml.inline_table()
         row.update(label)
-        labels.append(row)
-    rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
-    document["rehearsal"] = {"at": labels, "rewards": rewards}
-    return toml.dumps(document)
+        rows.append(row)
+    return rows

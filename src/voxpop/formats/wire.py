@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from voxpop.core.errors import InputError, require_choice, require_integer
+from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import KERNELS, Kernel
-from voxpop.core.phases import Feedback, Plan
+from voxpop.core.phases import Feedback, Forecast, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
 from voxpop.policies import Policy, make_policy
@@ -79,13 +80,15 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         "prior_mean": np.asarray(problem.prior_mean).tolist(),
         "beta": problem.beta,
         "ridge": problem.ridge,
+        "pilot": [group.to_dict() for group in problem.pilot],
     }
 
 
 def problem_from_dict(data: dict[str, Any]) -> Problem:
     """Make the problem that `problem_to_dict` described."""
-    rest = {name: value for name, value in data.items() if name not in ("points", "labels", "kernel")}
-    return Problem(Decisions(data["points"], data["labels"]), kernel_from_dict(data["kernel"]), **rest)
+    rest = {name: value for name, value in data.items() if name not in ("points", "labels", "kernel", "pilot")}
+    pilot = map(Evidence.from_dict, data.get("pilot", ()))
+    return Problem(Decisions(data["points"], data["labels"]), kernel_from_dict(data["kernel"]), **rest, pilot=pilot)
 
 
 def policy_to_dict(policy: Policy) -> dict[str, Any]:
@@ -117,13 +120,18 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "people": plan.people,
         "reference": plan.reference,
         "reports": plan.reports,
+        "rest": plan.rest,
+        "forecast": None if plan.forecast is None else asdict(plan.forecast),
     }
 
 
 def plan_from_dict(data: dict[str, Any]) -> Plan:
     """Make the plan that `plan_to_dict` described."""
     arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
-    return Plan(data["phase"], arms, pulls, data["people"], data["reference"], data["reports"])
+    forecast = None if data.get("forecast") is None else Forecast(**data["forecast"])
+    return Plan(
+        data["phase"], arms, pulls, data["people"], data["reference"], data["reports"], data.get("rest", 0), forecast
+    )
 
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:

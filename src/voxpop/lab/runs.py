@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +33,7 @@ class Run:
     seed: int
     phases: tuple[ClosedPhase, ...]
     state: State
+    ended: str  # why
     seconds: float
 
     @property
@@ -49,6 +50,16 @@ class Run:
     def optimum_kept(self) -> bool:
         """True if the truly best action can still be best."""
         return int(self.scenario.f.argmax()) in self.state.active
+
+    @property
+    def loss(self) -> float:
+        """What the final action truly loses per round."""
+        return float(self.scenario.f.max() - self.scenario.f[self.best])
+
+    @property
+    def certificate_true(self) -> bool:
+        """True if no action is better than the final one by more than was certified."""
+        return self.loss <= self.state.certificate
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -73,12 +84,17 @@ class Run:
             "switches": metrics.switches,
             "best": {"index": self.best, "action": problem.decisions[self.best]},
             "optimum_kept": self.optimum_kept,
+            "certificate": self.state.certificate,
+            "certificate_true": self.certificate_true,
+            "expected_loss": self.state.expected_loss,
+            "ended": self.ended,
             "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
             "seconds": self.seconds,
             "phases": [
                 {
                     "phase": phase.plan.phase,
                     "length": phase.plan.length,
+                    "rest": phase.plan.rest,
                     "arms": phase.plan.arms.tolist(),
                     "pulls": phase.plan.pulls.tolist(),
                     "people": phase.plan.people,
@@ -118,9 +134,16 @@ def simulate(
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
-        for phase, after in simulate_phases(problem, policy, scenario.population, seed, privacy, ledger):
+        steps = simulate_phases(problem, policy, scenario.population, seed, privacy, ledger)
+        reason = ""
+
+        def conduct() -> Iterator[tuple[ClosedPhase, State]]:
+            nonlocal reason
+            reason = (yield from steps).reason
+
+        for phase, after in conduct():
             phases.append(phase)
             state = after
             if watch is not None:
                 watch(phase)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(phases), state, perf_counter() - start)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(phases), state, reason, perf_counter() - start)

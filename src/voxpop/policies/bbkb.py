@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
-from voxpop.policies.protocol import require_few_rounds
+from voxpop.policies.protocol import OVER, require_few_rounds
 from voxpop.runtime.memory import require_room
 
 
@@ -72,11 +73,11 @@ class BBKB:
         belief = _posterior(problem, nothing, nothing, np.empty(0, dtype=np.intp), 0.0)
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
 
-    def plan(self, problem: Problem, state: State) -> Plan | None:
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan one batch: rounds until the variance has fallen enough."""
         left = problem.horizon - state.rounds
         if left == 0:
-            return None
+            return OVER
         belief, noise = state.memory, noise_variance(problem)
         start = _variance(belief.missing, belief.covariance)
         covariance, variance = belief.covariance.copy(), start.copy()

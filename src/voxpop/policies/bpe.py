@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.frozen import changed
+from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.gp_ucb import noise_variance
-from voxpop.policies.protocol import require_few_rounds
+from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
 from voxpop.selection.greedy import select
 from voxpop.selection.posterior import in_blocks, information_gain, regress
 
@@ -43,13 +45,13 @@ class BPE:
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior is known."""
         require_few_rounds(self.name, problem)
-        return State.prior(problem, problem.norm_bound)
+        return prior_state(problem)
 
-    def plan(self, problem: Problem, state: State) -> Plan | None:
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the next batch."""
         left = state.rounds_left(problem)
         if left == 0:
-            return None
+            return OVER if len(state.active) > 1 else ALONE
         length = min(batch_lengths(problem.horizon)[state.phase], left)
         chosen = select(_noisy(problem), state.active, length, 2.0, "single")
         return Plan(state.phase + 1, chosen.arms, chosen.pulls, length, state.best, "one")
@@ -65,7 +67,7 @@ class BPE:
             return problem.means[block] + weights @ y, bonus * np.sqrt(variance)
 
         centre, width = in_blocks(estimate, at)
-        bounded = state.replace(centre, width).rank(centre, width)
+        bounded = changed(state.replace(centre, width).rank(centre, width), decision=None)
         after = bounded.eliminate(np.zeros(len(at), dtype=bool)).played(plan)
         gain = information_gain(noisy, plan.arms, plan.pulls)
         info = Info(len(at), len(after.active), float(width.max()), gain, problem.norm_bound, refuted=False)

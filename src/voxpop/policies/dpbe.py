@@ -24,19 +24,29 @@ from typing import Any, Literal
 
 import numpy as np
 
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, InputError, require_choice, require_integer, require_number
-from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.frozen import changed
+from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
-from voxpop.policies.protocol import require_few_rounds
+from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
 from voxpop.selection.greedy import BatchRule, require_end, select
 from voxpop.selection.posterior import in_blocks, information_gain, regress
 from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values, affine_values_and_gaps
 from voxpop.widths.printed import printed_privacy_width, printed_width
 
-PRINTED: dict[str, Any] = {"width": "printed", "batches": "printed", "intersect": False, "compare": False}
+PRINTED: dict[str, Any] = {
+    "width": "printed",
+    "batches": "printed",
+    "intersect": False,
+    "compare": False,
+    "settle": False,
+    "rest": False,
+}
 NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}
+TEACHES = 0.05  # rounds that narrow the widest gap by less than this share go to the incumbent
 DOUBLINGS = 12  # of the norm bound before the oldest phases are dropped
 
 
@@ -50,6 +60,8 @@ class DPBE:
     batches: BatchRule = "corrected"
     intersect: bool = True
     compare: bool = True
+    settle: bool = True  # the decision and its certificate are those of the phase that certifies best
+    rest: bool = True  # rounds beyond what an arm needs go to the incumbent
     people: int | None = None  # the same number of people in every phase, instead of ceil(2^(alpha l))
     aggregates = True
 
@@ -81,18 +93,20 @@ class DPBE:
         if self.batches == "single":
             require_few_rounds(self.name, problem)
         require_end(problem, (problem.horizon + 1) // 2, self.ratio, self.batches)
-        return State.prior(problem, problem.norm_bound)
+        return prior_state(problem)
 
-    def plan(self, problem: Problem, state: State) -> Plan | None:
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the next phase: alg:DPBE, lines 4 to 12."""
         left = state.rounds_left(problem)
         if left == 0:
-            return None
+            return OVER if len(state.active) > 1 else ALONE
         phase = state.phase + 1
         chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
         people = people_of_phase(self.alpha, phase) if self.people is None else self.people
         reports: Literal["averages", "rounds"] = "rounds" if self.batches == "single" else "averages"
-        return Plan(phase, chosen.arms, chosen.pulls, people, self.best(problem, state), reports)
+        plan = Plan(phase, chosen.arms, chosen.pulls, people, self.best(problem, state), reports)
+        plan = self._rested(problem, state, plan) if self.rest and self.width == "affine" else plan
+        return channel.enlist(problem, state, plan)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate and eliminate: alg:DPBE, lines 17 to 21."""
@@ -116,6 +130,31 @@ class DPBE:
         """Return the active action of largest lead."""
         return state.best
 
+    def _rested(self, problem: Problem, state: State, plan: Plan) -> Plan:
+        """Give the incumbent the rounds that would teach almost nothing: only more people narrow a width much.
+
+        Pulls are halved while the largest width of a gap grows by at most 5 %.
+        """
+
+        def halved(times: int) -> Plan:
+            pulls = -(-plan.pulls // 2**times)
+            return replace(plan, pulls=pulls, rest=plan.asked - int(pulls.sum()))
+
+        def widest(times: int) -> float:
+            fewer = halved(times)
+            noise = problem.answer_noise(fewer.arms, fewer.pulls, fewer.people)
+            y = np.zeros(len(fewer.arms))
+            estimator = AffineEstimator(problem, fewer.arms, noise)
+            gaps = affine_values_and_gaps(estimator, state.active, plan.reference, state.norm_bound, y)[1]
+            return float(gaps[1].max())
+
+        low, high = 0, int(plan.pulls.max()).bit_length()  # the width grows with every halving
+        limit = (1 + TEACHES) * widest(0) if high > 1 else 0.0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if widest(middle) <= limit else (low, middle)
+        return halved(low)
+
     def _learn(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[State, float]:
@@ -124,7 +163,10 @@ class DPBE:
         centre, width, lead, lead_width = estimate(problem, state, plan, feedback, compare)
         bounded = state.intersect(centre, width) if self.intersect else state.replace(centre, width)
         beaten = (lead + lead_width < 0) if compare else np.zeros(len(lead), dtype=bool)
-        return bounded.rank(lead, lead_width).eliminate(beaten).record(plan, feedback), float(width.max())
+        after = bounded.rank(lead, lead_width).eliminate(beaten).record(plan, feedback)
+        return (after.settle() if self.settle and len(after.active) else changed(after, decision=None)), float(
+            width.max()
+        )
 
     def _by_printed_width(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, require_number
-from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.policies.protocol import require_few_rounds
+from voxpop.policies.protocol import OVER, require_few_rounds
 from voxpop.runtime.memory import require_room
 
 
@@ -70,11 +71,11 @@ class GPUCB:
         belief = Belief(np.zeros(problem.size), problem.covariance(everything, everything), 0.0)
         return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
 
-    def plan(self, problem: Problem, state: State) -> Plan | None:
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan to play the action of largest upper bound."""
         left = problem.horizon - state.rounds
         if left == 0:
-            return None
+            return OVER
         arm = int(np.argmax(state.upper))
         rounds = 1
         if self.ratio is not None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from voxpop.belief.posterior import pooled_best
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Feedback, Info, Plan
+from voxpop.core.frozen import changed
+from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 
 MOST_ROUNDS = 10**7  # for a policy that decides about every single round
+
+OVER = End("every round of the horizon is played")
+ALONE = End("nothing else can be best")
 
 
 def require_few_rounds(name: str, problem: Problem) -> None:
@@ -19,6 +25,12 @@ def require_few_rounds(name: str, problem: Problem) -> None:
             f"policy {name!r} plays one round at a time, and a horizon of {problem.horizon:,} is too long for that "
             f"(at most {MOST_ROUNDS:,}); use dpbe"
         )
+
+
+def prior_state(problem: Problem) -> State:
+    """Return the state before the first phase; a pilot says already what to use meanwhile."""
+    state = State.prior(problem, problem.norm_bound)
+    return changed(state, decision=pooled_best(problem)) if problem.pilot else state
 
 
 class Policy(Protocol):
@@ -38,8 +50,8 @@ class Policy(Protocol):
     def init(self, problem: Problem) -> State:
         """Return the state before the first phase."""
 
-    def plan(self, problem: Problem, state: State) -> Plan | None:
-        """Return the next phase, or None when nothing is left to learn."""
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Return the next phase, or why there is none; the channel predicts what privacy will do to the answers."""
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Return the state after the phase, and what happened in it."""

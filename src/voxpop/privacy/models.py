@@ -76,6 +76,16 @@ class Private:
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
+    @property
+    def least(self) -> int:
+        """The least number of people in a phase, if one was chosen."""
+        return self.floor or 0
+
+    def noise(self, problem: Problem, state: State, plan: Plan) -> Array:
+        """Predict the covariance of the noise in the averages of the plan's people."""
+        release = self.calibrate(problem, state, plan)
+        return release.variance(plan.people) * release.ball.shape
+
     def settings(self) -> dict[str, Any]:
         """Return the parameters as plain data, from which `privacy_from_settings` makes the same trust model."""
         return asdict(self)

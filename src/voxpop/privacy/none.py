@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from voxpop.core.channel import Open
 from voxpop.core.errors import Array, require_number
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
@@ -72,16 +73,13 @@ class PlainRelease:
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(Open):
     """The trust model that promises nothing."""
 
     model: ClassVar[str] = PlainRelease.model
     release_type: ClassVar[type[Release]] = PlainRelease
     budget: ClassVar[None] = None
     cost: ClassVar[None] = None
-
-    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        return plan
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
         return PlainRelease(problem.grid_step, len(plan.arms))

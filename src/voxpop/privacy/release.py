@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from voxpop.core.channel import Channel
 from voxpop.core.errors import Array
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
@@ -103,8 +104,8 @@ class PrivateRelease(Release, Protocol):
         """Return what an attacker sees of people's answers, in whitened coordinates."""
 
 
-class Privacy(Protocol):
-    """A trust model with its parameters."""
+class Privacy(Channel, Protocol):
+    """A trust model with its parameters; a policy that plans sees it as a channel."""
 
     @property
     def model(self) -> str:
@@ -121,9 +122,6 @@ class Privacy(Protocol):
     @property
     def cost(self) -> Entry | None:
         """What any release costs a person in it; None if nothing is promised."""
-
-    def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
-        """Return the plan with enough people to hide in."""
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
         """Calibrate the release of a phase, from public constants only."""

@@ -45,7 +45,7 @@ def summarise(run: Run) -> list[Line]:
             "How sure",
             "nothing else can be best"
             if others == 0
-            else f"nothing else is better by more than {number(state.simple_regret)}",
+            else f"nothing else is better by more than {number(state.certificate)}",
             f"wrong with probability below {chance:.2g} if the model holds; "
             + ("one action is left" if others == 0 else f"{others + 1} of {problem.size} actions are left"),
         ),

@@ -116,7 +116,7 @@ class Coordinator:
             "study": study,
             "stage": row.stage,
             "phase": row.phase,
-            "rounds": plan.length if plan else 0,
+            "rounds": plan.asked if plan else 0,
             "played": steps.rounds_played(snapshot, row, self.context.clock()) if plan else 0,
             "people": plan.people if plan else 0,
             "answered": max(asked.answered, self.context.shuffled.get(study, 0)) if collecting else 0,
@@ -142,7 +142,7 @@ class Coordinator:
         if snapshot.current is not None and row.stage in IN_PLAY:
             plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, self.context.clock())
             ends = np.cumsum(plan.pulls)
-            if done < plan.length:
+            if done < plan.asked:
                 place = int(np.searchsorted(ends, done, side="right"))
                 index, left = int(plan.arms[place]), int(ends[place]) - done
         decision = snapshot.definition.problem.decisions[index]
@@ -164,7 +164,7 @@ class Coordinator:
                 raise Refusal(409, f"phase {phase} is not being played, phase {row.phase} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
             assert snapshot.current is not None
-            counted = min(rounds, snapshot.current.plan.length - row.played)
+            counted = min(rounds, snapshot.current.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, phase=phase, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done)

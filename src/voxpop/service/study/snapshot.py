@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from voxpop.core.phases import End
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase, Phase, next_phase
 from voxpop.formats.releases import for_devices
@@ -27,6 +28,7 @@ class Snapshot:
     told: str = ""  # what devices are told about the current phase, as JSON
     closed: tuple[ClosedPhase, ...] = ()
     finished: bool = False
+    reason: str = ""  # why it finished
 
     @classmethod
     def begin(cls, event: Event) -> Self:
@@ -41,7 +43,7 @@ class Snapshot:
             phase = opened_phase(event.body)
             return replace(self, seq=event.seq, current=phase, told=self._told(phase, event.body))
         if event.kind == Kind.FINISHED:
-            return replace(self, seq=event.seq, finished=True)
+            return replace(self, seq=event.seq, finished=True, reason=str(event.body.get("reason", "")))
         assert self.current is not None
         feedback, entry = closed_parts(event.body)
         plan, release = self.current.plan, self.current.release
@@ -61,8 +63,8 @@ class Snapshot:
         """The best action so far."""
         return self.definition.policy.best(self.definition.problem, self.state)
 
-    def next_phase(self) -> Phase | None:
-        """Plan the next phase; every coordinator plans the same."""
+    def next_phase(self) -> Phase | End:
+        """Plan the next phase, or say why there is none; every coordinator plans the same."""
         return next_phase(self.definition.problem, self.definition.policy, self.definition.privacy, self.state)
 
     def _told(self, phase: Phase, body: dict[str, Any]) -> str:

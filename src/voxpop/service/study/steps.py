@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from voxpop.core.phases import End
 from voxpop.drivers.phase import Phase
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
@@ -66,7 +67,7 @@ def _look(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> tup
         if row.seq != snapshot.seq or phase.release.batch is not None or row.short:
             return True, 0
         if row.stage != Stage.COLLECTING:
-            return rounds_played(snapshot, row, context.clock()) >= phase.plan.length, 0
+            return rounds_played(snapshot, row, context.clock()) >= phase.plan.asked, 0
         lacking = phase.plan.people - invitations.answered(connection, study, row.phase)
         return lacking <= 0 or invitations.overdue(connection, study, row.phase, context.clock()), lacking
 
@@ -76,8 +77,8 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     phase = snapshot.next_phase()
     seq, now = snapshot.seq + 1, context.clock()
     changes: dict[str, Any]
-    if phase is None:
-        event, changes = Event(seq, Kind.FINISHED, now, {}), {"stage": Stage.FINISHED}
+    if isinstance(phase, End):
+        event, changes = Event(seq, Kind.FINISHED, now, {"reason": phase.reason}), {"stage": Stage.FINISHED}
     else:
         event = Event(seq, Kind.OPENED, now, opened_body(phase))
         changes = {
@@ -99,15 +100,15 @@ def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     assert snapshot.current is not None
     rate = snapshot.definition.rules.rounds_per_second
     rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
-    return int(min(rounds, snapshot.current.plan.length))
+    return int(min(rounds, snapshot.current.plan.asked))
 
 
 def _begin_collecting(turn: Turn) -> bool:
     """Invite the people of the phase once all its rounds are played."""
     plan = turn.phase.plan
-    if rounds_played(turn.snapshot, turn.row, turn.now) < plan.length:
+    if rounds_played(turn.snapshot, turn.row, turn.now) < plan.asked:
         return False
-    log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.length)
+    log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.asked)
     _invite(turn, plan.people)
     return True
 

@@ -1,0 +1,1 @@
+"""What all answers together say: the pooled posterior, and whether the model still fits."""
