@@ -6,12 +6,13 @@ from inspect import signature
 from typing import Any
 
 from voxpop.core.errors import InputError, require_choice
-from voxpop.policies import bbkb, bpe, dpbe, gp_ucb
+from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, waves
 from voxpop.policies.protocol import Policy
 
 __all__ = ["POLICIES", "Policy", "make_policy", "settings_of"]
 
 POLICIES: dict[str, Callable[..., Policy]] = {
+    "waves": waves.Waves,
     "dpbe": dpbe.DPBE,
     "dpbe-paper": partial(dpbe.DPBE, **dpbe.PRINTED),
     "dpbe-fixed": dpbe.fixed,

@@ -53,9 +53,11 @@ class AffineEstimator:
     and the width falls in c while B c s(c) < z b(c), where s and b are the two roots (Donoho 1994).
     """
 
-    def __init__(self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None) -> None:
+    def __init__(
+        self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None, z: float | None = None
+    ) -> None:
         self.problem, self.arms = problem, arms
-        self.z = -float(ndtri(problem.beta / 2))
+        self.z = -float(ndtri(problem.beta / 2)) if z is None else z
         gram = problem.covariance(arms, arms)
         self.gram, self.noise, self.clipping = gram, noise, clipping
         # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.

@@ -1,0 +1,165 @@
+"""The value of information: how much better the best choice is expected to be after a wave.
+
+A wave of U people about arms A, W rounds each, sees y = f(A) + e, e ~ N(0, N). If f has posterior mean m and covariance
+S, the mean after the wave is m + G xi, with xi standard Gaussian, G = S_A L^-T and L L' = S_AA + N. The value of the
+wave is E[max (m + G xi)] - max m, over the actions that may turn out best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from voxpop.belief.posterior import Belief
+from voxpop.core.errors import Array
+from voxpop.core.problem import Indices
+
+DRAWS = 128  # antithetic
+CONTENDERS = 160  # actions that may turn out best, at most
+REACH = 4.0  # standard deviations by which an action may turn out better than its mean
+LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
+MOST_ARMS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What the planner sees of a belief: the actions that may turn out best, and the arms worth asking about."""
+
+    actions: Indices  # contenders first, then the arms that are none
+    contenders: int
+    pool: Indices  # the arms that may be asked about, as places in `actions`
+    incumbent: int  # as a place in `actions`
+    mean: Array  # (actions,)
+    covariance: Array  # (actions, actions)
+    xi: Array  # (MOST_ARMS + 2, DRAWS)
+
+    @classmethod
+    def of(cls, belief: Belief, active: Indices, best: int, seed: int) -> Outlook:
+        """Look at the active actions."""
+        rng = np.random.default_rng(seed)
+        half = rng.standard_normal((MOST_ARMS + 2, DRAWS // 2))
+        xi = np.concatenate([half, -half], axis=1)
+        mean, deviation = belief.mean, belief.deviation
+        score = (mean[active] - mean[best]) / np.maximum(deviation[active], 1e-300)
+        near = active[score > -REACH]
+        near = near if len(near) <= CONTENDERS else active[np.argsort(-score, kind="stable")[:CONTENDERS]]
+        contenders = np.union1d(near, [best])
+        likely = active[np.argsort(-score, kind="stable")[:LIKELY]]
+        arms = np.union1d(np.union1d(likely, _spread(belief, active)), [best])
+        others = np.setdiff1d(arms, contenders)
+        actions = np.concatenate([contenders, others])
+        places = {action: place for place, action in enumerate(actions.tolist())}
+        pool = np.array([places[arm] for arm in arms.tolist()])
+        return cls(actions, len(contenders), pool, places[best], mean[actions], belief.covariance(actions), xi)
+
+    @property
+    def best_mean(self) -> float:
+        """The mean of the incumbent."""
+        return float(self.mean[self.incumbent])
+
+    def loss(self, places: Indices) -> Array:
+        """Compute what a round of each action is expected to lose against the incumbent."""
+        return np.asarray(self.best_mean - self.mean[places])
+
+    @cached_property
+    def expected_loss(self) -> float:
+        """What the incumbent is expected to lose per round against the best of all contenders."""
+        covariance = self.covariance[: self.contenders, : self.contenders].copy()
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        half = np.random.default_rng(1).standard_normal((self.contenders, 4 * DRAWS))
+        moves = root @ half
+        top = [(self.mean[: self.contenders, None] + sign * moves).max(axis=0).mean() for sign in (1, -1)]
+        return max(0.0, float(np.mean(top)) - self.best_mean)
+
+    def values(self, places: Indices, noises: Array) -> Array:
+        """Compute the value of waves about the same arms with several noise covariances, (waves, arms, arms)."""
+        cross = self.covariance[: self.contenders, places]
+        inner = self.covariance[np.ix_(places, places)]
+        roots = np.linalg.cholesky(inner + noises + 1e-12 * np.trace(inner) * np.eye(len(places)))
+        gains = np.linalg.solve(roots, np.broadcast_to(cross.T, (len(noises), *cross.T.shape)))
+        moved = np.einsum("wac,ad->wcd", gains, self.xi[: len(places)], optimize=True)
+        moved += self.mean[: self.contenders, None]
+        return np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0)
+
+    def values_of_people(self, places: Indices, single: Array, people: Array) -> Array:
+        """Compute the value for several numbers of people, if the noise of one person is `single`."""
+        cross = self.covariance[: self.contenders, places]
+        inner = self.covariance[np.ix_(places, places)]
+        root = np.linalg.cholesky(single)
+        half = solve_triangular(root, inner, lower=True)
+        white = solve_triangular(root, half.T, lower=True)
+        theta, vectors = np.linalg.eigh((white + white.T) / 2)
+        directions = solve_triangular(root, cross.T, lower=True).T @ vectors  # (contenders, arms)
+        shrink = 1 / np.sqrt(np.maximum(theta, 0.0) + 1 / people[:, None])  # (people, arms)
+        xi = self.xi[: len(places)]
+        steps = (shrink[:, :, None] * xi).transpose(1, 0, 2).reshape(len(places), -1)
+        moved = (directions @ steps).reshape(self.contenders, len(people), -1)
+        moved += self.mean[: self.contenders, None, None]
+        return np.asarray(np.maximum(moved.max(axis=0).mean(axis=1) - self.mean[: self.contenders].max(), 0.0))
+
+    def by_value(self, noise: Array, most: int) -> list[int]:
+        """Order arms greedily by value, as places; `noise` is that of a wave about all actions."""
+        observed = self.covariance + noise
+        c, pool = self.contenders, self.pool
+        residual = self.covariance[:c][:, pool].copy()  # of the contenders with the averages not yet explained
+        rest = observed[np.ix_(pool, pool)].copy()
+        moved = np.repeat(self.mean[:c, None], DRAWS, axis=1)
+        chosen: list[int] = []
+        for step in range(min(most, len(pool))):
+            deviation = np.sqrt(np.maximum(rest.diagonal(), 1e-300))
+            directions = residual / deviation  # (contenders, pool)
+            trial = moved[None, :, :] + directions.T[:, :, None] * self.xi[step]
+            scores = trial.max(axis=1).mean(axis=1)
+            scores[chosen] = -np.inf
+            best = int(np.argmax(scores))
+            chosen.append(best)
+            moved = trial[best]
+            column = rest[:, best] / deviation[best]
+            residual -= np.outer(directions[:, best], column)
+            rest -= np.outer(column, column)
+            rest.flat[:: len(rest) + 1] = np.maximum(rest.diagonal(), 1e-300)
+        return [int(pool[place]) for place in chosen]
+
+    def by_variance(self, noise: Array, most: int) -> list[int]:
+        """Order arms greedily by posterior variance, as places."""
+        rest = self.covariance[np.ix_(self.pool, self.pool)].copy()
+        extra = noise[np.ix_(self.pool, self.pool)].diagonal()
+        chosen: list[int] = []
+        for _ in range(min(most, len(self.pool))):
+            variance = rest.diagonal().copy()
+            variance[chosen] = -np.inf
+            best = int(np.argmax(variance))
+            chosen.append(best)
+            column = rest[:, best] / np.sqrt(rest[best, best] + extra[best])
+            rest -= np.outer(column, column)
+        return [int(self.pool[place]) for place in chosen]
+
+    def by_chance(self, most: int) -> list[int]:
+        """Order arms by the chance of being best, as places."""
+        gap = self.mean[self.pool] - self.best_mean
+        variance = (
+            self.covariance.diagonal()[self.pool]
+            + self.covariance[self.incumbent, self.incumbent]
+            - 2 * self.covariance[self.pool, self.incumbent]
+        )
+        order = np.argsort(-gap / np.sqrt(np.maximum(variance, 1e-300)), kind="stable")
+        return [int(self.pool[place]) for place in order[:most]]
+
+
+def _spread(belief: Belief, active: Indices) -> Indices:
+    """Choose actions spread out: greedily those of largest posterior variance, of at most a few hundred."""
+    some = active if len(active) <= 400 else active[np.linspace(0, len(active) - 1, 400).astype(np.intp)]
+    rest = belief.covariance(some)
+    chosen: list[int] = []
+    for _ in range(min(SPREAD, len(some))):
+        best = int(np.argmax(rest.diagonal()))
+        chosen.append(best)
+        if rest[best, best] <= 0:
+            break
+        column = rest[:, best] / np.sqrt(rest[best, best])
+        rest = rest - np.outer(column, column)
+    return some[chosen]

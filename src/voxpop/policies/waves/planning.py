@@ -1,0 +1,136 @@
+"""Which wave to play: the cheapest of those that pay almost as much as the best.
+
+What a wave of U people about arms A, W rounds each, is expected to bring is
+
+    net = (rounds left after it) value - c U |A| - W sum over A of (m_b - m_a),
+
+where c is the cost of an answer, b the incumbent and m the pooled mean. Asking stops when no wave has a positive net.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.core.channel import Channel
+from voxpop.core.errors import Array
+from voxpop.core.phases import Forecast, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
+from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
+
+SIZES = (1, 2, 3, 4, 6, 8, 10)  # of a wave, in arms besides the incumbent
+PEOPLE_RATIO = 1.45
+GOOD_ENOUGH = 0.9  # of the largest net
+FEWEST = 20  # people in a wave, unless a budget allows fewer
+MOST_PEOPLE = 10_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a wave may take at most."""
+
+    rounds: int
+    people: int
+    numbers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A wave that could be played, and what is expected of it."""
+
+    arms: Indices
+    rounds: int  # W, of each arm
+    people: int
+    gain: float
+    answers: float
+    exploring: float
+
+    @property
+    def cost(self) -> float:
+        """What it costs in all."""
+        return self.answers + self.exploring
+
+    @property
+    def net(self) -> float:
+        """What it brings beyond its cost."""
+        return self.gain - self.cost
+
+    def plan(self, phase: int, reference: int, rest: int) -> Plan:
+        """Return the offer as a plan."""
+        pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
+        forecast = Forecast(self.gain, self.answers, self.exploring)
+        return Plan(phase, self.arms, pulls, self.people, reference, rest=rest, forecast=forecast)
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """Everything that the offers of one wave have in common."""
+
+    problem: Problem
+    state: State
+    channel: Channel
+    outlook: Outlook
+    answer_cost: float
+    delay: int  # rounds that pass while people answer
+    limits: Limits
+    fewest: int
+
+    def best(self) -> Offer | None:
+        """Return the cheapest offer whose net is almost the largest; None if nothing pays."""
+        offers = [offer for offer in self._offers() if offer.net > 0]
+        if not offers:
+            return None
+        enough = GOOD_ENOUGH * max(offer.net for offer in offers)
+        return min((offer for offer in offers if offer.net >= enough), key=lambda offer: offer.cost)
+
+    def _offers(self) -> Iterator[Offer]:
+        for rounds in useful_rounds(self.problem):
+            for places in self._arm_sets(rounds):
+                yield from self._of_people(places, rounds)
+
+    def _of_people(self, places: Indices, rounds: int) -> Iterator[Offer]:
+        """Offer one set of arms to several numbers of people."""
+        exploring = rounds * float(self.outlook.loss(places).sum())
+        left = self.limits.rounds - rounds * len(places) - self.delay
+        if left <= 0:
+            return
+        price = self.answer_cost * len(places)
+        worth = left * self.outlook.expected_loss - exploring  # no wave can bring more
+        most = min(self.limits.people, self.limits.numbers // len(places), int(min(worth / price, MOST_PEOPLE)))
+        if most < self.fewest:
+            return
+        people = numbers_of_people(self.fewest, most)
+        for count, value in zip(people.tolist(), self._values(places, rounds, people).tolist(), strict=True):
+            yield Offer(self.outlook.actions[places], rounds, int(count), left * value, price * count, exploring)
+
+    def _values(self, places: Indices, rounds: int, people: Array) -> Array:
+        arms = self.outlook.actions[places]
+        pulls = np.full(len(arms), rounds, dtype=np.intp)
+        single = self.problem.answer_noise(arms, pulls)
+        return self.outlook.values_of_people(places, single, people)
+
+    def _arm_sets(self, rounds: int) -> list[Indices]:
+        """Return prefixes of several orders of the arms, each with the incumbent."""
+        outlook = self.outlook
+        pulls = np.full(len(outlook.actions), rounds, dtype=np.intp)
+        single = self.problem.answer_noise(outlook.actions, pulls)
+        orders = [outlook.by_value(single / people, MOST_ARMS) for people in (60, 600)]
+        orders += [outlook.by_variance(single / 200, MOST_ARMS), outlook.by_chance(MOST_ARMS)]
+        sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in SIZES}
+        return [np.array(places, dtype=np.intp) for places in sorted(sets)]
+
+
+def useful_rounds(problem: Problem) -> list[int]:
+    """List the numbers of rounds per arm that are worth trying: more teach almost nothing."""
+    most = math.ceil(2 * problem.noise_std**2 / (problem.bias_std**2 * problem.largest_variance))
+    return sorted({1, max(1, math.ceil(most / 4)), max(1, most)})
+
+
+def numbers_of_people(least: int, most: int) -> Array:
+    """List numbers of people between two limits, each 1.45 times the one before."""
+    steps = math.floor(math.log(most / least) / math.log(PEOPLE_RATIO)) if most > least else 0
+    return np.unique(np.ceil(least * PEOPLE_RATIO ** np.arange(steps + 1)).clip(max=most))

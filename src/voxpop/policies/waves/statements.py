@@ -1,0 +1,156 @@
+"""What a wave proves: one statement about the unknown best action, and lower bounds for the recommendation.
+
+Let b be the wave's reference and x* a maximiser of f: unknown, but not random. With weights fixed before the answers,
+
+    f(x*) - f(b) <= u(x*)                  fails with probability at most beta_u: one one-sided statement, and
+    f(x) - f(b) >= l(x) for every x        fails with probability at most beta_l: n one-sided statements.
+
+On the first event x* is never dropped by `u(x) < 0`, and max f - f(b) is at most the largest u of the actions left. The
+second is needed for a recommendation other than b, which is chosen after the answers. Its factor is the quantile of the
+maximum of a known Gaussian vector: of M draws the k-th largest is exceeded with probability exactly k / (M + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from voxpop.core.errors import Array
+from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
+from voxpop.widths.affine import Affine, AffineEstimator
+from voxpop.widths.blocks import affine_values, affine_values_and_gaps
+
+UPPER_SHARE = 0.75  # of a wave's level, for the statement about the best action
+DRAWS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """Bounds on f(x) - f(reference) for the actions that were active."""
+
+    reference: int
+    upper: Array  # (n,) infinite where nothing was stated
+    lower: Array  # (n,) minus infinity where nothing was stated
+
+    def most_lost(self, active: Indices) -> float:
+        """Return the most by which an action can be better than the reference, if the best action is active."""
+        return max(0.0, float(self.upper[active].max()))
+
+
+def next_level(delta: float, spent: float, last: bool) -> float:
+    """Return the level of the next wave: half of what is left, and all of it in a wave that is declared the last."""
+    return (delta - spent) * (1.0 if last else 0.5)
+
+
+def one_sided(level: float) -> float:
+    """Compute z with P(Z > z) = level."""
+    return -float(ndtri(level))
+
+
+def factor_of_maximum(deviations: Array, level: float, seed: int, both: bool = False) -> float:
+    """Return a factor that no coordinate of a Gaussian vector exceeds, except with probability `level`.
+
+    The vector is deviations @ w, w standard Gaussian, each coordinate in units of its own standard deviation; with
+    `both`, no coordinate exceeds it in size.
+    """
+    rank = int(level * (DRAWS + 1))
+    if rank < 1:
+        return bonferroni(len(deviations), level, both)
+    lengths = np.linalg.norm(deviations, axis=1)
+    units = deviations[lengths > 0] / lengths[lengths > 0, None]
+    draws = np.random.default_rng(seed).standard_normal((deviations.shape[1], DRAWS))
+    largest = np.zeros(DRAWS)
+    for start in range(0, len(units), 512):
+        drawn = units[start : start + 512] @ draws
+        np.maximum(largest, (np.abs(drawn) if both else drawn).max(axis=0), out=largest)
+    return float(np.partition(largest, -rank)[-rank])
+
+
+def bonferroni(statements: int, level: float, both: bool = False) -> float:
+    """Compute the factor with which each of several statements fails with its share of the level."""
+    return one_sided(level / statements / (2 if both else 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Estimates with the widths that a wave's answers give, of values or of gaps."""
+
+    estimate: Array
+    width: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Wave:
+    """What is known of a wave before its answers are used: the arms, the noise, and what the statements may assume."""
+
+    problem: Problem
+    arms: Indices
+    noise: Array
+    clipping: Array | None
+    norm_bound: float
+    population: int | None  # of this size, its own mean is meant, not that of a larger one behind it
+
+    def gaps(self, at: Indices, reference: int, y: Array, z: float) -> Bounds:
+        """Bound f(x) - f(reference) for one action, with factor z."""
+        estimator = AffineEstimator(self.problem, self.arms, self.noise, self.clipping, z)
+        estimate, width = affine_values_and_gaps(estimator, at, reference, self.norm_bound, y)[1]
+        return Bounds(estimate, width + z * self._own_mean(at, reference))
+
+    def all_gaps(self, at: Indices, reference: int, y: Array, level: float, seed: int) -> Bounds:
+        """Bound f(x) - f(reference) from below for all actions together."""
+        z = bonferroni(len(at), level)
+        if len(at) > GRAM_LIMIT:
+            return self.gaps(at, reference, y, z)
+        estimator = AffineEstimator(self.problem, self.arms, self.noise, self.clipping, z)
+        found = estimator.values_and_gaps(at, reference, self.norm_bound)[1]
+        return self._sharpened(found, z, level, seed, y, self._own_mean(at, reference), both=False)
+
+    def all_values(self, at: Indices, y: Array, level: float, seed: int) -> Bounds:
+        """Bound f(x) from both sides for all actions together."""
+        z = bonferroni(len(at), level, both=True)
+        estimator = AffineEstimator(self.problem, self.arms, self.noise, self.clipping, z)
+        own = self._own_mean(at, None)
+        if len(at) > GRAM_LIMIT:
+            estimate, width = affine_values(estimator, at, self.norm_bound, y)
+            return Bounds(estimate, width + z * own)
+        return self._sharpened(estimator.values(at, self.norm_bound), z, level, seed, y, own, both=True)
+
+    def _sharpened(self, found: Affine, z: float, level: float, seed: int, y: Array, own: Array, both: bool) -> Bounds:
+        """Replace the factor z of the noise by that of the maximum over all actions, which are far from independent."""
+        root = np.linalg.cholesky(self.noise + 1e-14 * np.trace(self.noise) * np.eye(len(self.noise)))
+        deviations = found.weights @ root
+        factor = min(z, factor_of_maximum(deviations, level, seed, both))
+        width = found.width + (factor - z) * np.linalg.norm(deviations, axis=1)
+        return Bounds(found.estimate(y), width + z * own)
+
+    def _own_mean(self, at: Indices, reference: int | None) -> Array:
+        """Compute by how much the mean of a finite population varies around f, at x or for its gap."""
+        if self.population is None:
+            return np.zeros(len(at))
+        square = self.problem.prior_variance[at]
+        if reference is not None:
+            other = np.array([reference])
+            square = square + self.problem.prior_variance[reference] - 2 * self.problem.covariance(at, other)[:, 0]
+        return np.asarray(self.problem.bias_std * np.sqrt(np.maximum(square, 0.0) / self.population))
+
+
+def certificate(statements: Iterable[Statement], active: Indices, choice: int) -> float:
+    """Return the most by which any action can be better than the choice, by the best chain of statements.
+
+    From f(b) <= f(b') - l and max f - f(b) <= U follows max f - f(b') <= U - l, and lower bounds can be chained.
+    """
+    statements = list(statements)
+    if len(active) == 1 and active[0] == choice:
+        return 0.0
+    # The least that the choice is better than each reference by; improved along chains.
+    ahead = {statement.reference: -np.inf for statement in statements} | {choice: 0.0}
+    for _ in statements:
+        for statement in statements:
+            for other, known in list(ahead.items()):
+                step = 0.0 if other == statement.reference else float(statement.lower[other])
+                ahead[statement.reference] = max(ahead[statement.reference], known + step)
+    found = [statement.most_lost(active) - ahead[statement.reference] for statement in statements]
+    return max(0.0, min(found, default=np.inf))
