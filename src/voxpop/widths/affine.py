@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices, Problem
+from voxpop.widths.coordinates import shared_coordinates
 from voxpop.widths.search import EPS, Path
 
 
@@ -60,16 +60,7 @@ class AffineEstimator:
         self.z = -float(ndtri(problem.beta / 2)) if z is None else z
         gram = problem.covariance(arms, arms)
         self.gram, self.noise, self.clipping = gram, noise, clipping
-        # A little more noise than there is makes the factorisation possible; the widths use the noise as it is.
-        covariance = noise.copy()
-        covariance.flat[:: len(arms) + 1] *= 1 + 4 * len(arms) * EPS
-        scale = np.sqrt(covariance.diagonal())  # factorised as a correlation matrix: arms differ widely in noise
-        root = np.linalg.cholesky(covariance / np.outer(scale, scale))
-        whiten = dtrtri(root, lower=1)[0] / scale
-        inner = whiten @ gram @ whiten.T
-        theta, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        self.theta = np.maximum(theta, 0.0)
-        self.basis = vectors.T @ whiten  # (arms, arms): into the eigenbasis
+        self.theta, self.basis = shared_coordinates(gram, noise)  # (arms,), and (arms, arms) into the eigenbasis
 
     def values(self, at: Indices, norm_bound: float) -> Affine:
         """Estimate f(x)."""
