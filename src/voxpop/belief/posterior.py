@@ -20,7 +20,7 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Answered
 from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
 
-POWERS = (1, 2, 4)
+POWERS = (1, 2, 4, 8)
 SPREAD = 1.0  # standard deviation of ln tau
 PENALTY = 1.0  # what a doubled power must gain in log-likelihood
 SCALES = np.geomspace(0.02, 8.0, 61)  # tau in units of B/2

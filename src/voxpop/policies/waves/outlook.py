@@ -21,7 +21,7 @@ DRAWS = 128  # antithetic
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
-MOST_ARMS = 10
+MOST_ARMS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Outlook:
         gains = np.linalg.solve(roots, np.broadcast_to(cross.T, (len(noises), *cross.T.shape)))
         moved = np.einsum("wac,ad->wcd", gains, self.xi[: len(places)], optimize=True)
         moved += self.mean[: self.contenders, None]
-        return np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0)
+        return np.asarray(np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0))
 
     def values_of_people(self, places: Indices, single: Array, people: Array) -> Array:
         """Compute the value for several numbers of people, if the noise of one person is `single`."""

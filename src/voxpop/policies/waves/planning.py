@@ -22,9 +22,10 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 
-SIZES = (1, 2, 3, 4, 6, 8, 10)  # of a wave, in arms besides the incumbent
+SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 PEOPLE_RATIO = 1.45
-GOOD_ENOUGH = 0.9  # of the largest net
+GOOD_ENOUGH = 0.95  # of the largest net
+PAYS = 0.0
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
@@ -81,7 +82,7 @@ class Planner:
 
     def best(self) -> Offer | None:
         """Return the cheapest offer whose net is almost the largest; None if nothing pays."""
-        offers = [offer for offer in self._offers() if offer.net > 0]
+        offers = [offer for offer in self._offers() if offer.net > PAYS * offer.cost]
         if not offers:
             return None
         enough = GOOD_ENOUGH * max(offer.net for offer in offers)

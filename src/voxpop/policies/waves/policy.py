@@ -18,10 +18,11 @@ from voxpop.belief.rows import total_noise
 from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, require_integer, require_number
 from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
+from voxpop.core.phases import Answered, End, Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.policies.protocol import ALONE, OVER
+from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
 from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certificate, next_level, one_sided
@@ -32,12 +33,11 @@ PRICE = 0.01  # of a number, in units of v sqrt(max k), unless the cost of an an
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What the policy remembers: its belief, what it stated, and how much of delta that took."""
+    """What the policy remembers: what it expects, what it stated, and how much of delta that took."""
 
-    belief: Belief
-    outlook: Outlook
     spent: float = 0.0
     statements: tuple[Statement, ...] = ()
+    outlook: Outlook | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Waves:
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
         state = State.prior(problem, problem.norm_bound)
-        return self._decide(problem, state, believe(problem), 0.0, ())
+        return self._decide(problem, changed(state, memory=Memory()), believe(problem))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -84,11 +84,9 @@ class Waves:
         limits = self._limits(problem, state)
         if isinstance(limits, End):
             return limits
-        memory: Memory = state.memory
+        outlook = state.memory.outlook
         fewest = min(max(FEWEST, channel.least), limits.people)
-        planner = Planner(
-            problem, state, channel, memory.outlook, self._price(problem), self.answer_delay, limits, fewest
-        )
+        planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
         offer = planner.best()
         if offer is None:
             return End("asking more people no longer pays")
@@ -98,22 +96,33 @@ class Waves:
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
         feedback.check(plan)
-        memory: Memory = state.memory
-        level = next_level(self.delta, memory.spent, last=plan.phase == self.most_waves)
-        statement, centre, width = self._state(problem, state, plan, feedback, level)
-        beaten = statement.upper[state.active] < 0
-        after = changed(state.intersect(centre, width), active=state.active[~beaten]).record(plan, feedback)
-        belief = believe(problem, after.history, after.norm_bound)
-        after = self._decide(problem, after, belief, memory.spent + level, (*memory.statements, statement))
+        after = self._learn(problem, state, plan, feedback)
+        fit = check(problem, after.history, after.norm_bound)
+        if fit.norm_bound > after.norm_bound:  # every wave is judged again, as if the larger bound had been assumed
+            after = changed(State.prior(problem, fit.norm_bound), memory=Memory())
+            for earlier in (*state.history, Answered(plan, feedback)):
+                after = self._learn(problem, after, *earlier)
+        after = self._decide(problem, after, believe(problem, after.history, after.norm_bound))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
-            max_width=float(width.max()),
+            max_width=float((after.upper - after.lower)[state.active].max() / 2),
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
-            refuted=False,
+            refuted=after.norm_bound > state.norm_bound,
+            warning=fit.warning,
         )
         return after, info
+
+    def _learn(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> State:
+        """State what a wave proves, and drop what cannot be best."""
+        memory: Memory = state.memory
+        level = next_level(self.delta, memory.spent, last=plan.phase == self.most_waves)
+        share = share_of_raise(problem.norm_bound, state.norm_bound)
+        statement, centre, width = self._state(problem, state, plan, feedback, share * level)
+        kept = state.active[statement.upper[state.active] >= 0]
+        known = changed(memory, spent=memory.spent + level, statements=(*memory.statements, statement))
+        return changed(state.intersect(centre, width).record(plan, feedback), active=kept, memory=known)
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the active action of largest pooled mean."""
@@ -161,20 +170,19 @@ class Waves:
         bands = wave.all_values(at, y, level, seeds[1])
         return Statement(plan.reference, upper, lower), problem.means[at] + bands.estimate, bands.width
 
-    def _decide(
-        self, problem: Problem, state: State, belief: Belief, spent: float, statements: tuple[Statement, ...]
-    ) -> State:
+    def _decide(self, problem: Problem, state: State, belief: Belief) -> State:
         """Recommend the pooled best of the active actions, with its certificate and its expected loss."""
         best = int(state.active[np.argmax(belief.mean[state.active])])
         outlook = Outlook.of(belief, state.active, best, self.seed)
-        prior = state.most_lost(best) if not statements else np.inf
+        memory: Memory = state.memory
+        prior = np.inf if memory.statements else state.most_lost(best)
         return changed(
             state,
             centre=belief.mean,
             lead=belief.mean,
             lead_width=belief.deviation,
-            memory=Memory(belief, outlook, spent, statements),
+            memory=changed(memory, outlook=outlook),
             decision=best,
-            certified=min(prior, certificate(statements, state.active, best)),
+            certified=min(prior, certificate(memory.statements, state.active, best)),
             expected_loss=outlook.expected_loss if len(state.active) > 1 else 0.0,
         )

@@ -35,10 +35,6 @@ class Statement:
     upper: Array  # (n,) infinite where nothing was stated
     lower: Array  # (n,) minus infinity where nothing was stated
 
-    def most_lost(self, active: Indices) -> float:
-        """Return the most by which an action can be better than the reference, if the best action is active."""
-        return max(0.0, float(self.upper[active].max()))
-
 
 def next_level(delta: float, spent: float, last: bool) -> float:
     """Return the level of the next wave: half of what is left, and all of it in a wave that is declared the last."""
@@ -122,9 +118,11 @@ class Wave:
         """Replace the factor z of the noise by that of the maximum over all actions, which are far from independent."""
         root = np.linalg.cholesky(self.noise + 1e-14 * np.trace(self.noise) * np.eye(len(self.noise)))
         deviations = found.weights @ root
-        factor = min(z, factor_of_maximum(deviations, level, seed, both))
+        if self.population is not None:
+            return Bounds(found.estimate(y), found.width + z * own)
+        factor = factor_of_maximum(deviations, level, seed, both)
         width = found.width + (factor - z) * np.linalg.norm(deviations, axis=1)
-        return Bounds(found.estimate(y), width + z * own)
+        return Bounds(found.estimate(y), width)
 
     def _own_mean(self, at: Indices, reference: int | None) -> Array:
         """Compute by how much the mean of a finite population varies around f, at x or for its gap."""
@@ -152,5 +150,5 @@ def certificate(statements: Iterable[Statement], active: Indices, choice: int) -
             for other, known in list(ahead.items()):
                 step = 0.0 if other == statement.reference else float(statement.lower[other])
                 ahead[statement.reference] = max(ahead[statement.reference], known + step)
-    found = [statement.most_lost(active) - ahead[statement.reference] for statement in statements]
-    return max(0.0, min(found, default=np.inf))
+    bounds = [statement.upper[active] - ahead[statement.reference] for statement in statements]
+    return max(0.0, float(np.min(bounds, axis=0).max())) if bounds else np.inf
