@@ -12,7 +12,7 @@ from scipy.optimize import NonlinearConstraint, minimize
 from scipy.stats import chi2
 
 from tests.helpers import function_of_norm, gram, random_problem
-from voxpop.belief.check import misfit, misfit_limit, scatter_ratio, smallest_norm
+from voxpop.belief.check import clipping_misfit, misfit, misfit_limit, scatter_ratio, smallest_norm
 from voxpop.core.errors import Array, InputError
 from voxpop.core.kernels import Linear, SquaredExponential
 from voxpop.core.problem import Indices, Problem
@@ -107,6 +107,23 @@ def test_the_limit_follows_from_the_martingale() -> None:
         assert math.exp(limit / 4) * 2 ** (-numbers / 2) == pytest.approx(1 / delta, rel=1e-9)
         assert chi2(numbers).sf(misfit_limit(numbers, delta, fixed=True)) == pytest.approx(delta, rel=1e-6)
         assert misfit_limit(numbers, delta) > misfit_limit(numbers, delta, fixed=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bias_that_clipping_allows_adds_more_than_its_misfit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, y, N = random_rows(seed, linear=False)
+    root = rng.normal(size=N.shape)
+    C = root @ root.T  # every b = root u with |u| = 1 satisfies |a'b| <= sqrt(a'C a)
+    most = clipping_misfit(N, C)
+    units = rng.normal(size=(1000, len(y)))
+    biases = units / np.linalg.norm(units, axis=1, keepdims=True) @ root.T
+    found = np.einsum("ij,jk,ik->i", biases, np.linalg.inv(N), biases)
+    assert found.max() <= most * (1 + 1e-9)
+    largest = root @ np.linalg.eigh(root.T @ np.linalg.inv(N) @ root)[1][:, -1]
+    assert float(largest @ np.linalg.solve(N, largest)) == pytest.approx(most, rel=1e-6)
+    limit = misfit_limit(len(y), 0.05)
+    assert math.sqrt(misfit_limit(len(y), 0.05, clipping=most)) == pytest.approx(math.sqrt(limit) + math.sqrt(most))
 
 
 def alarms(

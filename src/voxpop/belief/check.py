@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri
 
@@ -72,18 +73,29 @@ def smallest_norm(gram: Array, residual: Array, noise: Array, limit: float) -> f
     return path.norm(_root(lambda c: math.log(path.misfit(c) / limit), low, high))
 
 
-def misfit_limit(numbers: int, delta: float, fixed: bool = False) -> float:
+def misfit_limit(numbers: int, delta: float, fixed: bool = False, clipping: float = 0.0) -> float:
     """Return what J exceeds with probability at most delta if the model is right, for this number of averages.
 
     With plans that depend on earlier answers, and however often one looks, it is 4 ln(1/delta) + 2 ln 2 * numbers
     (Ville's inequality); for arms and people fixed before the first answer, and one look, the quantile of chi-squared.
+    Where answers were clipped, `clipping` is the sum of `clipping_misfit` over the waves.
 
     >>> round(misfit_limit(30, 0.01), 2), round(misfit_limit(30, 0.01, fixed=True), 2)
     (60.01, 50.89)
     """
     numbers = require_integer("numbers", numbers, least=1)
     delta = require_number("delta", delta, above=0, below=1)
-    return float(chdtri(numbers, delta)) if fixed else 4 * math.log(1 / delta) + 2 * math.log(2) * numbers
+    limit = float(chdtri(numbers, delta)) if fixed else 4 * math.log(1 / delta) + 2 * math.log(2) * numbers
+    return (math.sqrt(limit) + math.sqrt(require_number("clipping", clipping, least=0))) ** 2
+
+
+def clipping_misfit(noise: Array, clipping: Array) -> float:
+    """Bound b'N^-1 b for a wave whose averages clipping biases by some b, with |a'b| <= sqrt(a'C a) for all a.
+
+    >>> round(clipping_misfit(np.diag([1.0, 0.5]), np.diag([0.3, 0.4])), 6)
+    0.8
+    """
+    return max(0.0, float(eigh(clipping, noise, eigvals_only=True)[-1]))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ STEPS = 2000  # at most; each costs one factorisation of an n x n matrix
 
 
 @lru_cache(maxsize=256)
-def information_gain_bound(problem: Problem, rounds: int) -> float:
+def information_gain_bound(problem: Problem, rounds: int, ridge: float | None = None) -> float:
     """Bound gamma_T, the maximum information gain of T rounds, from above; closely if T is not small.
+
+    The ridge is the problem's unless another is given.
 
     Shares w of the rounds instead of whole rounds make F(w) = 1/2 ln det(I + (T / lambda) W^1/2 K W^1/2) concave, with
     slopes (T / 2 lambda) Sigma^2(x). So for any w, gamma_T <= F(w) + (T / 2 lambda) (max Sigma^2 - sum w Sigma^2). The
@@ -38,10 +40,11 @@ def information_gain_bound(problem: Problem, rounds: int) -> float:
     >>> round(information_gain_bound(alone, 99), 6), round(math.log(100) / 2, 6)
     (2.302585, 2.302585)
     """
-    noise, every = problem.ridge / rounds, np.arange(problem.size)
+    ridge = problem.ridge if ridge is None else ridge
+    noise, every = ridge / rounds, np.arange(problem.size)
     values, vectors = np.linalg.eigh(problem.covariance(every, every))
     features = vectors * np.sqrt(np.maximum(values, 0.0))  # K = features features', so that nothing cancels below
-    first = 0.5 * math.log1p(float(problem.prior_variance.max()) / problem.ridge)
+    first = 0.5 * math.log1p(problem.largest_variance / ridge)
     shares, least = np.full(problem.size, 1 / problem.size), rounds * first  # no round gains more than the first
     for _ in range(STEPS):
         matrix = features.T @ (shares[:, None] * features)
@@ -122,7 +125,7 @@ def phase_bounds(problem: Problem, alpha: float, ratio: float, rule: BatchRule =
         )
     kappa = math.sqrt(float(problem.prior_variance.max()))
     z = math.sqrt(2 * math.log(1 / problem.beta))
-    gap = worst = _worst(problem)
+    gap = worst = largest_loss(problem)
     found, left, phase = [], problem.horizon, 1
     while left > 0:
         rounds, people = min(2 ** (phase - 1), left), people_of_phase(alpha, phase)
@@ -156,7 +159,7 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
     gain, kappa, log, T = _constants(problem)
     root, C1 = math.sqrt(problem.ridge), _geometric(math.sqrt(2 ** (1 - alpha)))
     return (
-        _worst(problem)
+        largest_loss(problem)
         + 16 * problem.bias_std * kappa * math.sqrt(2 * log) * math.pow(T, 1 - alpha / 2)
         + 8 * problem.bias_std * root * C1 * ratio * math.sqrt(2 * gain * log * math.pow(T, 1 - alpha))
         + 32 * root * problem.norm_bound * ratio * math.sqrt(gain * T)
@@ -190,10 +193,10 @@ def _failure(problem: Problem, events: int, phases: float) -> float:
 
     Each of `events` bounds per action and phase fails with probability beta, and then every round may be lost.
     """
-    return events * _worst(problem) * problem.size * problem.beta * phases * problem.horizon
+    return events * largest_loss(problem) * problem.size * problem.beta * phases * problem.horizon
 
 
-def _worst(problem: Problem) -> float:
+def largest_loss(problem: Problem) -> float:
     """Bound what a round can lose: |f(x) - m(x)| <= B kappa for every action."""
     kappa = math.sqrt(float(problem.prior_variance.max()))
     return 2 * problem.norm_bound * kappa + float(np.ptp(problem.means))
