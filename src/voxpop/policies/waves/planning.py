@@ -22,10 +22,10 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 
-SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
+SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16, 22)  # of a wave, in arms besides the incumbent
 PEOPLE_RATIO = 1.45
-GOOD_ENOUGH = 0.95  # of the largest net
-PAYS = 0.0
+GOOD_ENOUGH = 0.9  # of the largest net
+PAYS = 0.5  # a wave must bring this much more than its cost, as a share of it
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
