@@ -223,7 +223,14 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
     pilot_csv(tmp_path / "pilot.csv")
     done = main("calibrate", "pilot.csv", "--out", "tea.toml", "--horizon", 200, "--points", 21)
     assert done.code == 0
-    for constant in ("length-scale of price", "personal deviation v", "noise sigma", "prior mean", "norm bound B"):
+    for constant in (
+        "length-scale of price",
+        "personal deviation v",
+        "noise sigma",
+        "prior mean",
+        "norm bound B",
+        "skewness",
+    ):
         assert constant in done.out
     assert main("run", "tea.toml", "--no-report").code == 0
     phase = 0

@@ -2,5 +2,6 @@
 
 from voxpop.calibration.fit import Calibration, calibrate
 from voxpop.calibration.pilot import Pilot
+from voxpop.calibration.tails import catoni_mean, people_needed
 
-__all__ = ["Calibration", "Pilot", "calibrate"]
+__all__ = ["Calibration", "Pilot", "calibrate", "catoni_mean", "people_needed"]

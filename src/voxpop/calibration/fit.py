@@ -1,55 +1,48 @@
 """Estimates of the model's constants from a pilot: a few dozen people, a dozen actions, averages with counts.
 
 The pilot's averages follow the model of the study itself (`likelihood.py`) with the kernel k = (1 - w) k_l + w, smooth
-plus constant: people often differ in how much they like anything at all. The length-scales l, v, sigma, tau, w and the
-prior mean m maximise the marginal likelihood.
+plus constant: people often differ in how much they like anything at all. The length-scales l, v, sigma, tau and w
+maximise the marginal likelihood under weak priors (`search.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.linalg import LinAlgError
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
-from voxpop.core.errors import Array, InputError, require_choice, require_number
+from voxpop.calibration.search import KERNELS, Fit
+from voxpop.calibration.tails import skewness
+from voxpop.core.errors import InputError, require_choice, require_number
 from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import Constant, Kernel, Matern, SquaredExponential
+from voxpop.core.kernels import Kernel
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions, Space
 from voxpop.runtime.threads import one_thread
 
-KERNELS: dict[str, Callable[..., Kernel]] = {
-    "squared-exponential": SquaredExponential,
-    "matern-5/2": partial(Matern, nu=2.5),
-    "matern-3/2": partial(Matern, nu=1.5),
-    "matern-1/2": partial(Matern, nu=0.5),
-}
-LENGTHS = (0.02, 1.0)  # length-scales are sought between these, on the unit cube
-OFFSETS = (1e-3, 1 - 1e-3)  # and the constant's share w between these
+AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first
+CLOSE = 2.0  # kernels whose log-densities are this close to the largest are not told apart
 MOST_NUMBERS = 3000  # the most group means that are solved for together
-STARTS = (0.1, 0.3, 1.0)
+TOLD = 0.8  # a constant counts as determined if its error is less than this share of the prior's
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A constant and its 95 % interval; the interval is infinite where the pilot does not determine it."""
+    """A constant and its 95 % interval; where the pilot does not determine it, the interval is the prior's."""
 
     value: float
     low: float
     high: float
+    determined: bool = True
 
     @property
     def range(self) -> str:
         """The interval as text."""
-        wild = self.high - self.low > 1e6 * abs(self.value)
-        return "not determined" if wild else f"{self.low:.3g} to {self.high:.3g}"
+        return f"{self.low:.3g} to {self.high:.3g}" if self.determined else "not determined"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +62,8 @@ class Calibration:
     kernel: Kernel
     pilot: Decisions
     rewards: tuple[Estimate, ...]  # f at the pilot's actions
-    groups: tuple[Group, ...]  # the pilot's answers
+    groups: tuple[Group, ...]  # the pilot's answers: means and scatter
+    skewness: float  # the largest of single answers, over the pilot's actions
 
     @property
     def ridge(self) -> float:
@@ -105,12 +99,13 @@ class Calibration:
 def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", margin: float = 1.5) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
-    `kernel` is a name from `KERNELS`, or "auto" for the likeliest of them. With a space, each parameter has one
-    length-scale (a choice too, though it takes several dimensions). The norm bound is the root of the expected
-    squared RKHS norm of f at the pilot's actions, times the margin.
+    `kernel` is a name from `KERNELS`, or "auto" for the roughest Matern kernel about as likely as the likeliest: its
+    RKHS contains the others'. With a space, each parameter has one length-scale (a choice too, though it takes several
+    dimensions). The norm bound is the root of the expected squared RKHS norm of f at the pilot's actions, times the
+    margin.
     """
     require_number("margin", margin, least=1)
-    names = list(KERNELS) if kernel == "auto" else [require_choice("kernel", kernel, [*KERNELS, "auto"])]
+    names = AUTOMATIC if kernel == "auto" else (require_choice("kernel", kernel, [*KERNELS, "auto"]),)
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])
     groups = pilot.groups()
@@ -120,8 +115,10 @@ def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", ma
             "let people share the same actions and counts"
         )
     with one_thread():
-        fits = [_Fit.search(name, points, axes, groups) for name in names]
-        return max(fits, key=lambda fit: fit.log_likelihood).calibration(pilot, margin)
+        fits = [Fit.search(name, points, axes, groups) for name in names]
+        densities = [fit.log_density for fit in fits]
+        close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
+        return _calibration(close[-1], pilot, margin)
 
 
 def _axes(space: Space | None, dimension: int) -> dict[str, int]:
@@ -137,119 +134,38 @@ def _axes(space: Space | None, dimension: int) -> dict[str, int]:
     return axes
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """One kernel family with its best constants; `theta` holds the logarithms of lengths, v, sigma, tau; logit w."""
-
-    name: str
-    points: Array
-    axes: dict[str, int]
-    groups: Sequence[Group]
-    theta: Array
-    log_likelihood: float
-
-    @classmethod
-    def search(cls, name: str, points: Array, axes: dict[str, int], groups: Sequence[Group]) -> _Fit:
-        """Maximise the likelihood from several starts."""
-        from scipy.optimize import minimize
-
-        spread = float(np.std(np.concatenate([group.mean for group in groups]))) or 1.0
-        deviation = math.sqrt(
-            sum(float(np.trace(g.scatter)) for g in groups) / max(1, sum((g.people - 1) * len(g.mean) for g in groups))
-        )
-        deviation = deviation or spread
-
-        def negative(theta: Array) -> float:
-            try:
-                return -cls(name, points, axes, groups, theta, 0.0).posterior().log_likelihood
-            except LinAlgError:
-                return 1e10
-
-        limits = [tuple(np.log(LENGTHS))] * len(axes) + [
-            (math.log(1e-4 * scale), math.log(1e3 * scale)) for scale in (deviation, deviation, spread + deviation)
-        ]
-        limits.append(tuple(logit(np.array(OFFSETS))))
-        rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
-        found = []
-        for length in STARTS:
-            start = np.log([length] * len(axes) + [deviation, 0.5 * deviation * math.sqrt(rounds), spread + deviation])
-            start = np.append(start, logit(0.3))
-            start = np.clip(start, [low for low, _ in limits], [high for _, high in limits])
-            found.append(minimize(negative, start, method="L-BFGS-B", bounds=limits))
-        best = min(found, key=lambda result: float(result.fun))
-        return cls(name, points, axes, groups, np.asarray(best.x), -float(best.fun))
-
-    def kernel(self) -> Kernel:
-        lengths, offset = np.exp(self.theta[: len(self.axes)]), float(expit(self.theta[-1]))
-        smooth = KERNELS[self.name](tuple(np.repeat(lengths, list(self.axes.values())).tolist()))
-        return (1 - offset) * smooth + Constant(offset)
-
-    def posterior(self) -> Evaluation:
-        """Compute the marginal likelihood at these constants, and f given the pilot."""
-        bias, noise, tau = np.exp(self.theta[len(self.axes) : -1])
-        gram = self.kernel()(self.points, self.points)
-        return Evaluation.at(gram, float(bias), float(noise), float(tau), self.groups)
-
-    def calibration(self, pilot: Pilot, margin: float) -> Calibration:
-        """Return the constants with their intervals."""
-        posterior = self.posterior()
-        reaches = np.minimum(1.96 * self._errors(), 700.0)
-        triples = [self.theta, self.theta - reaches, self.theta + reaches]
-        estimates = [Estimate(*map(float, np.exp(column))) for column in np.transpose(triples)[:-1]]
-        offset = Estimate(*(float(expit(row[-1])) for row in triples))
-        lengths = dict(zip(self.axes, estimates, strict=False))
-        bias, noise, _ = estimates[len(self.axes) :]
-        reach = 1.96 * posterior.prior_mean_std
-        mean = posterior.prior_mean
-        deviations = np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
-        return Calibration(
-            kernel_name=self.name,
-            length_scales=lengths,
-            offset=offset,
-            bias_std=bias,
-            noise_std=noise,
-            prior_mean=Estimate(mean, mean - reach, mean + reach),
-            norm_bound=_norm(posterior, margin),
-            margin=margin,
-            people=pilot.person_count,
-            log_likelihood=self.log_likelihood,
-            kernel=self.kernel(),
-            pilot=pilot.decisions,
-            rewards=tuple(
-                Estimate(float(mean + m), float(mean + m - 1.96 * d), float(mean + m + 1.96 * d))
-                for m, d in zip(posterior.mean, deviations, strict=True)
-            ),
-            groups=tuple(self.groups),
-        )
-
-    def _errors(self) -> Array:
-        """Compute standard errors of theta from the observed information; infinite where the likelihood is flat."""
-        size, step = len(self.theta), 1e-3
-
-        def value(*moves: tuple[int, float]) -> float:
-            theta = self.theta.copy()
-            for axis, move in moves:
-                theta[axis] += move
-            try:
-                return replace(self, theta=theta).posterior().log_likelihood
-            except LinAlgError:
-                return self.log_likelihood
-
-        hessian = np.empty((size, size))
-        for i in range(size):
-            for j in range(i + 1):
-                hessian[i, j] = hessian[j, i] = (
-                    value((i, step), (j, step))
-                    - value((i, step), (j, -step))
-                    - value((i, -step), (j, step))
-                    + value((i, -step), (j, -step))
-                ) / (4 * step**2)
-        values, vectors = np.linalg.eigh(-hessian)
-        spread = np.where(values > 1e-6, 1 / np.maximum(values, 1e-6), np.inf)
-        flat = np.isinf(spread)
-        variance = np.square(vectors[:, ~flat]) @ spread[~flat]
-        undetermined = np.square(vectors[:, flat]).sum(axis=1) > 1e-3
-        return np.where(undetermined, np.inf, np.sqrt(variance))
+def _calibration(fit: Fit, pilot: Pilot, margin: float) -> Calibration:
+    """Return the constants with their intervals."""
+    errors = fit.errors()
+    raised = fit.raised()
+    theta, posterior, reaches = raised.theta, raised.posterior, 1.96 * errors
+    told = (errors < TOLD * fit.prior.spread).tolist()
+    triples = np.stack([theta, theta - reaches, theta + reaches])
+    positive = np.vstack([np.exp(triples[:, :-1].T), expit(triples[:, -1])]).tolist()
+    estimates = [Estimate(value, low, high, known) for (value, low, high), known in zip(positive, told, strict=True)]
+    bias, noise, _, offset = estimates[len(fit.axes) :]
+    mean, reach = posterior.prior_mean, 1.96 * posterior.prior_mean_std
+    deviations = np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
+    return Calibration(
+        kernel_name=fit.name,
+        length_scales=dict(zip(fit.axes, estimates, strict=False)),
+        offset=offset,
+        bias_std=bias,
+        noise_std=noise,
+        prior_mean=Estimate(mean, mean - reach, mean + reach),
+        norm_bound=_norm(posterior, margin),
+        margin=margin,
+        people=pilot.person_count,
+        log_likelihood=fit.posterior.log_likelihood,
+        kernel=fit.kernel,
+        pilot=pilot.decisions,
+        rewards=tuple(
+            Estimate(float(mean + m), float(mean + m - 1.96 * d), float(mean + m + 1.96 * d))
+            for m, d in zip(posterior.mean, deviations, strict=True)
+        ),
+        groups=tuple(fit.groups),
+        skewness=skewness(pilot),
+    )
 
 
 def _norm(posterior: Evaluation, margin: float) -> Estimate:

@@ -31,7 +31,7 @@ class Evaluation:
     """The likelihood for given constants; the posterior of f is computed on demand."""
 
     log_likelihood: float
-    prior_mean: float  # m, by generalised least squares
+    prior_mean: float  # m, the likeliest within the range of the averages
     prior_mean_std: float
     gram: Array  # (actions, actions) K
     tau: float
@@ -57,7 +57,7 @@ class Evaluation:
         white = _solve(root, np.stack([np.ones(len(y)), y], axis=1))
         ones, values = white[:, 0], white[:, 1]
         weight = float(ones @ ones)
-        mean = float(ones @ values) / weight
+        mean = float(np.clip(ones @ values / weight, y.min(), y.max()))
         residual = values - mean * ones
         log_likelihood -= 0.5 * (float(residual @ residual) + len(y) * math.log(2 * math.pi))
         log_likelihood -= float(np.log(root.diagonal()).sum())

@@ -8,14 +8,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from voxpop.calibration.fit import KERNELS, Calibration, Estimate
+from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.calibration.fit import calibrate as estimate_constants
+from voxpop.calibration.search import KERNELS
+from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
 from voxpop.formats.studyfile import write_study
 from voxpop.formats.tables import read_pilot
 from voxpop.report.summary import number
+
+LEVEL = 2.5  # standard deviations of a typical bound
 
 
 def calibrate(
@@ -62,5 +66,10 @@ def _show(found: Calibration) -> None:
         table.add_row(name, number(value.value), value.range)
     console.print(table)
     console.print(
-        f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions", highlight=False
+        f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions\n"
+        f"skewness of single answers: {found.skewness:.2g}; "
+        f"averages of {people_needed(LEVEL, found.skewness):,} people are Gaussian enough for a bound at {LEVEL:g} "
+        "standard deviations",
+        highlight=False,
+        soft_wrap=True,
     )
