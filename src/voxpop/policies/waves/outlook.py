@@ -18,10 +18,11 @@ from voxpop.core.errors import Array
 from voxpop.core.problem import Indices
 
 DRAWS = 128  # antithetic
+FRESH_DRAWS = 1024  # for the finalists
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
-MOST_ARMS = 22
+MOST_ARMS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +36,13 @@ class Outlook:
     mean: Array  # (actions,)
     covariance: Array  # (actions, actions)
     xi: Array  # (MOST_ARMS + 2, DRAWS)
+    fresh_xi: Array  # (MOST_ARMS + 2, FRESH_DRAWS)
 
     @classmethod
     def of(cls, belief: Belief, active: Indices, best: int, seed: int) -> Outlook:
         """Look at the active actions."""
         rng = np.random.default_rng(seed)
-        half = rng.standard_normal((MOST_ARMS + 2, DRAWS // 2))
-        xi = np.concatenate([half, -half], axis=1)
+        xi, fresh_xi = (_antithetic(rng, draws) for draws in (DRAWS, FRESH_DRAWS))
         mean, deviation = belief.mean, belief.deviation
         score = (mean[active] - mean[best]) / np.maximum(deviation[active], 1e-300)
         near = active[score > -REACH]
@@ -53,7 +54,9 @@ class Outlook:
         actions = np.concatenate([contenders, others])
         places = {action: place for place, action in enumerate(actions.tolist())}
         pool = np.array([places[arm] for arm in arms.tolist()])
-        return cls(actions, len(contenders), pool, places[best], mean[actions], belief.covariance(actions), xi)
+        return cls(
+            actions, len(contenders), pool, places[best], mean[actions], belief.covariance(actions), xi, fresh_xi
+        )
 
     @property
     def best_mean(self) -> float:
@@ -85,7 +88,7 @@ class Outlook:
         moved += self.mean[: self.contenders, None]
         return np.asarray(np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0))
 
-    def values_of_people(self, places: Indices, single: Array, people: Array) -> Array:
+    def values_of_people(self, places: Indices, single: Array, people: Array, fresh: bool = False) -> Array:
         """Compute the value for several numbers of people, if the noise of one person is `single`."""
         cross = self.covariance[: self.contenders, places]
         inner = self.covariance[np.ix_(places, places)]
@@ -95,7 +98,7 @@ class Outlook:
         theta, vectors = np.linalg.eigh((white + white.T) / 2)
         directions = solve_triangular(root, cross.T, lower=True).T @ vectors  # (contenders, arms)
         shrink = 1 / np.sqrt(np.maximum(theta, 0.0) + 1 / people[:, None])  # (people, arms)
-        xi = self.xi[: len(places)]
+        xi = (self.fresh_xi if fresh else self.xi)[: len(places)]
         steps = (shrink[:, :, None] * xi).transpose(1, 0, 2).reshape(len(places), -1)
         moved = (directions @ steps).reshape(self.contenders, len(people), -1)
         moved += self.mean[: self.contenders, None, None]
@@ -148,6 +151,11 @@ class Outlook:
         )
         order = np.argsort(-gap / np.sqrt(np.maximum(variance, 1e-300)), kind="stable")
         return [int(self.pool[place]) for place in order[:most]]
+
+
+def _antithetic(rng: np.random.Generator, draws: int) -> Array:
+    half = rng.standard_normal((MOST_ARMS + 2, draws // 2))
+    return np.concatenate([half, -half], axis=1)
 
 
 def _spread(belief: Belief, active: Indices) -> Indices:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
 from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 
-SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16, 22)  # of a wave, in arms besides the incumbent
+SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 PEOPLE_RATIO = 1.45
 GOOD_ENOUGH = 0.9  # of the largest net
-PAYS = 0.5  # a wave must bring this much more than its cost, as a share of it
+FINALISTS = tuple(np.linspace(0.8, 1.0, 13))  # shares of the largest net; the cheapest offer with each is a finalist
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
@@ -44,6 +44,7 @@ class Offer:
     """A wave that could be played, and what is expected of it."""
 
     arms: Indices
+    places: Indices  # of the arms in the outlook
     rounds: int  # W, of each arm
     people: int
     gain: float
@@ -81,12 +82,20 @@ class Planner:
     fewest: int
 
     def best(self) -> Offer | None:
-        """Return the cheapest offer whose net is almost the largest; None if nothing pays."""
-        offers = [offer for offer in self._offers() if offer.net > PAYS * offer.cost]
-        if not offers:
-            return None
-        enough = GOOD_ENOUGH * max(offer.net for offer in offers)
-        return min((offer for offer in offers if offer.net >= enough), key=lambda offer: offer.cost)
+        """Return the cheapest offer whose net is almost the largest; None if nothing pays.
+
+        The largest of many estimates is too large, so the finalists are valued again with fresh draws.
+        """
+        offers = [offer for offer in self._offers() if offer.net > 0]
+        finalists = [_cheapest(offers, share) for share in FINALISTS]
+        again = [self._again(offer) for offer in finalists if offer is not None]
+        return _cheapest([offer for offer in again if offer.net > 0], GOOD_ENOUGH)
+
+    def _again(self, offer: Offer) -> Offer:
+        """Value an offer with fresh draws, and more of them."""
+        left = self.limits.rounds - offer.rounds * len(offer.arms) - self.delay
+        value = self._values(offer.places, offer.rounds, np.array([offer.people]), fresh=True)[0]
+        return replace(offer, gain=left * float(value))
 
     def _offers(self) -> Iterator[Offer]:
         for rounds in useful_rounds(self.problem):
@@ -104,15 +113,15 @@ class Planner:
         most = min(self.limits.people, self.limits.numbers // len(places), int(min(worth / price, MOST_PEOPLE)))
         if most < self.fewest:
             return
-        people = numbers_of_people(self.fewest, most)
+        arms, people = self.outlook.actions[places], numbers_of_people(self.fewest, most)
         for count, value in zip(people.tolist(), self._values(places, rounds, people).tolist(), strict=True):
-            yield Offer(self.outlook.actions[places], rounds, int(count), left * value, price * count, exploring)
+            yield Offer(arms, places, rounds, int(count), left * value, price * count, exploring)
 
-    def _values(self, places: Indices, rounds: int, people: Array) -> Array:
+    def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
         single = self.problem.answer_noise(arms, pulls)
-        return self.outlook.values_of_people(places, single, people)
+        return self.outlook.values_of_people(places, single, people, fresh)
 
     def _arm_sets(self, rounds: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
@@ -123,6 +132,12 @@ class Planner:
         orders += [outlook.by_variance(single / 200, MOST_ARMS), outlook.by_chance(MOST_ARMS)]
         sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in SIZES}
         return [np.array(places, dtype=np.intp) for places in sorted(sets)]
+
+
+def _cheapest(offers: list[Offer], share: float) -> Offer | None:
+    """Return the cheapest offer whose net is at least this share of the largest."""
+    enough = share * max((offer.net for offer in offers), default=0.0)
+    return min((offer for offer in offers if offer.net >= enough), key=lambda offer: offer.cost, default=None)
 
 
 def useful_rounds(problem: Problem) -> list[int]:
