@@ -23,6 +23,7 @@ from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
 POWERS = (1, 2, 4, 8)
 SPREAD = 1.0  # standard deviation of ln tau
 PENALTY = 1.0  # what a doubled power must gain in log-likelihood
+CLOSE = 0.0  # log-likelihood
 SCALES = np.geomspace(0.02, 8.0, 61)  # tau in units of B/2
 
 
@@ -101,7 +102,7 @@ def believe(problem: Problem, history: Iterable[Answered] = (), norm_bound: floa
     root = np.asarray(np.linalg.cholesky(noise), dtype=float)
     white = solve_triangular(root, rows.residual, lower=True)
     fits = [_fit(Belief(problem, rows, 1.0, power), usual, root, white) for power in POWERS]
-    _, tau, power = max(fits)
+    _, tau, power = max((fit for fit in fits if fit[0] >= max(fits)[0] - CLOSE), key=lambda fit: fit[2])
     return Belief(problem, rows, tau, power)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,8 +22,16 @@ class Channel(Protocol):
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """Return the plan with enough people to hide in; for policies that do not predict the noise."""
 
-    def noise(self, problem: Problem, state: State, plan: Plan) -> Array | None:
-        """Predict the covariance of the noise in the averages of the plan's people; raise if they are too few."""
+    def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:
+        """Predict the noise that the averages of the plan's arms would get, for any number of people; None: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prospect:
+    """The noise that privacy would add to averages: its covariance is variance(people) times the shape."""
+
+    shape: Array  # (arms, arms)
+    variance: Callable[[Array], Array]  # by the number of people; infinite if they are too few to hide in
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Open:
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         return plan
 
-    def noise(self, problem: Problem, state: State, plan: Plan) -> Array | None:
+    def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:
         return None
 
 

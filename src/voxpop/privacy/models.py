@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
+from voxpop.core.channel import Prospect
 from voxpop.core.errors import Array, InputError, one_of, require_choice, require_integer
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
@@ -25,6 +29,7 @@ from voxpop.widths.blocks import affine_values
 # To add a trust model, write its release in a file of its own and list it here.
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
+ANCHORS = 4  # noise is predicted from numbers of people that are powers of this
 MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
 
 
@@ -81,10 +86,25 @@ class Private:
         """The least number of people in a phase, if one was chosen."""
         return self.floor or 0
 
-    def noise(self, problem: Problem, state: State, plan: Plan) -> Array:
-        """Predict the covariance of the noise in the averages of the plan's people."""
-        release = self.calibrate(problem, state, plan)
-        return release.variance(plan.people) * release.ball.shape
+    def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:
+        """Predict the noise of a release about the plan's arms, whose ball is the smallest candidate."""
+        balls = candidates(problem, plan, state)
+        ball = min(balls, key=lambda ball: ball.radius**2 * float(np.trace(ball.shape)))
+        return Prospect(ball.shape, lambda people: self._variances(ball, people))
+
+    def _variances(self, ball: Ball, people: Array) -> Array:
+        """Interpolate the variance per whitened coordinate between a few numbers of people, which are calibrated."""
+        low, high = (math.floor(math.log(float(count), ANCHORS)) for count in (people.min(), people.max()))
+        anchors = float(ANCHORS) ** np.arange(low, high + 2)
+        found = np.array([self._variance(ball, int(count)) for count in anchors])
+        log = np.interp(np.log(people), np.log(anchors), np.log(found))
+        return np.where(people < anchors[np.isfinite(found)].min(initial=np.inf), np.inf, np.exp(log))
+
+    def _variance(self, ball: Ball, people: int) -> float:
+        try:
+            return self._releases([ball], people, 0.5)[0].variance(people)
+        except InputError:  # too few people to hide in
+            return math.inf
 
     def settings(self) -> dict[str, Any]:
         """Return the parameters as plain data, from which `privacy_from_settings` makes the same trust model."""

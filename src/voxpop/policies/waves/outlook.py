@@ -78,13 +78,13 @@ class Outlook:
         top = [(self.mean[: self.contenders, None] + sign * moves).max(axis=0).mean() for sign in (1, -1)]
         return max(0.0, float(np.mean(top)) - self.best_mean)
 
-    def values(self, places: Indices, noises: Array) -> Array:
+    def values(self, places: Indices, noises: Array, fresh: bool = False) -> Array:
         """Compute the value of waves about the same arms with several noise covariances, (waves, arms, arms)."""
         cross = self.covariance[: self.contenders, places]
         inner = self.covariance[np.ix_(places, places)]
         roots = np.linalg.cholesky(inner + noises + 1e-12 * np.trace(inner) * np.eye(len(places)))
         gains = np.linalg.solve(roots, np.broadcast_to(cross.T, (len(noises), *cross.T.shape)))
-        moved = np.einsum("wac,ad->wcd", gains, self.xi[: len(places)], optimize=True)
+        moved = np.matmul(gains.transpose(0, 2, 1), (self.fresh_xi if fresh else self.xi)[: len(places)])
         moved += self.mean[: self.contenders, None]
         return np.asarray(np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0))
 

@@ -24,8 +24,10 @@ from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 PEOPLE_RATIO = 1.45
-GOOD_ENOUGH = 0.9  # of the largest net
-FINALISTS = tuple(np.linspace(0.8, 1.0, 13))  # shares of the largest net; the cheapest offer with each is a finalist
+GOOD_ENOUGH = 0.88  # of the largest net
+FINALISTS = tuple(
+    np.linspace(0.8, 0.98, 10).tolist()
+)  # shares of the largest net; the cheapest offer with each is a finalist
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
@@ -121,7 +123,15 @@ class Planner:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
         single = self.problem.answer_noise(arms, pulls)
-        return self.outlook.values_of_people(places, single, people, fresh)
+        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.phase + 1, arms, pulls, self.fewest))
+        if hidden is None:
+            return self.outlook.values_of_people(places, single, people, fresh)
+        variance = hidden.variance(people)
+        found = np.zeros(len(people))
+        noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape
+        usable = np.isfinite(variance)
+        found[usable] = self.outlook.values(places, noises[usable], fresh)
+        return found
 
     def _arm_sets(self, rounds: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
