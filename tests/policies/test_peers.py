@@ -207,7 +207,7 @@ def test_one_action_needs_no_halving() -> None:
 @pytest.mark.parametrize("steps", [1, 3, 13])
 def test_thompson_s_posterior_is_the_pooled_one(steps: int) -> None:
     """Between two fits the constants are those of the last one."""
-    problem = random_problem(2, n=15, horizon=500, pilot=(PILOT,))
+    problem = random_problem(2, n=15, horizon=500, prior_mean=0.7, pilot=(PILOT,))
     state = conducted(make_policy("thompson", steps=100), problem)[2]
     policy, history = make_policy("thompson", steps=100), state.history
     again = policy.init(problem)
@@ -215,7 +215,7 @@ def test_thompson_s_posterior_is_the_pooled_one(steps: int) -> None:
         again, _ = policy.advance(problem, again, plan, feedback)
     fitted = believe(problem, history[: 2 ** (steps.bit_length() - 1)])
     wanted = Belief(problem, believe(problem, history[:steps]).rows, fitted.tau, fitted.power)
-    np.testing.assert_allclose(again.memory.mean, wanted.mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(0.7 + again.memory.mean, wanted.mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(again.memory.covariance, wanted.covariance(np.arange(15)), rtol=1e-6, atol=1e-8)
     assert again.best == int(np.argmax(wanted.mean))
 
@@ -245,6 +245,14 @@ def test_thompson_plays_an_action_as_often_as_it_is_the_best_of_a_draw() -> None
         arms.append(int(plan.arms[0]))
     np.testing.assert_allclose(np.bincount(arms, minlength=5) / 1000, wanted, atol=0.06)
     assert wanted.max() < 0.9
+
+
+def test_thompson_draws_anew_in_every_step() -> None:
+    problem = random_problem(2, n=15, horizon=500)
+    policy = make_policy("thompson")
+    state = policy.init(problem)
+    plans = [policy.plan(problem, replace(state, phase=phase)) for phase in range(10)]
+    assert len({int(plan.arms[0]) for plan in plans if isinstance(plan, Plan)}) > 3
 
 
 def test_thompson_hardly_explores_if_its_draws_are_narrow() -> None:
