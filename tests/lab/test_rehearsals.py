@@ -41,17 +41,12 @@ def test_another_horizon_comes_with_its_beta(path: Path) -> None:
     assert (problem.horizon, problem.beta) == (80, 0.01)
 
 
-def test_the_people_of_another_horizon_answer_about_the_same_problem(path: Path) -> None:
-    run = Rehearsal(str(path), "equal-split", horizon=80).run()
-    assert run.scenario.problem.horizon == 80
-    assert run.metrics.regret < 80 * (run.scenario.f.max() - run.scenario.f.min())
-
-
 def test_the_file_s_promise_counts_unless_another_is_made(path: Path) -> None:
     assert Rehearsal(str(path), "dpbe").make_privacy() == NoPrivacy()
     study_file(path, STUDY.replace("[rehearsal]", '[privacy]\nmodel = "central"\nepsilon = 5.0\n\n[rehearsal]'))
     assert Rehearsal(str(path), "dpbe").make_privacy() == Private("central", 5.0)
     assert Rehearsal(str(path), "dpbe", privacy="none").make_privacy() == NoPrivacy()
     assert Rehearsal(str(path), "dpbe", privacy="local", epsilon=9.0).make_privacy() == Private("local", 9.0)
+    assert Rehearsal(str(path), "equal-split").run().privacy == Private("central", 5.0)
     with pytest.raises(InputError, match="add --epsilon"):
         Rehearsal(str(path), "dpbe", privacy="central").make_privacy()

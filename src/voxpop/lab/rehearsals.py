@@ -8,7 +8,6 @@ from typing import Any
 
 from voxpop.core.problem import Problem
 from voxpop.formats.studyfile import read_rehearsal
-from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Scenario
 from voxpop.policies import Policy, make_policy
@@ -32,8 +31,7 @@ class Rehearsal:
         scenario = read_rehearsal(Path(self.study))[0]
         if self.horizon is None:
             return scenario
-        problem = _with_horizon(scenario.problem, self.horizon)
-        return replace(scenario, problem=problem, population=GPPeople(problem, scenario.f))
+        return replace(scenario, problem=_with_horizon(scenario.problem, self.horizon))
 
     def make_privacy(self) -> Privacy:
         """Make the chosen trust model, or the file's."""
