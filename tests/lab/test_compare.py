@@ -146,6 +146,14 @@ def test_only_free_policies_can_be_drawn() -> None:
     picture("tea", {"free": cell({"regret": 3.0, "numbers": 0, "people": 0, "waves": 0})}).draw_without_rendering()
 
 
+def test_a_policy_has_the_same_colour_in_every_picture() -> None:
+    def colour(*policies: str) -> object:
+        ax = picture("tea", {name: cell({}) for name in policies}).axes[0]
+        return next(text.get_color() for text in names(ax) if text.get_text() == "dpbe")
+
+    assert colour("halving", "dpbe") == colour("dpbe", "bpe")
+
+
 def test_policies_have_colours_of_their_own() -> None:
     assert len(set(colours_of("abcdefgh").values())) == 8
     assert len(colours_of("abcdefghi")) == 9

@@ -52,7 +52,7 @@ def present(study: str, note: str, cells: Cells) -> Shown:
 
 def picture(study: str, cells: Cells, note: str = "") -> Figure:
     """Draw regret against numbers sent, people and waves."""
-    colours = colours_of(cells)
+    colours = colours_of(dict.fromkeys([*CONTENDERS, *cells]))  # a policy has the same colour in every picture
     with panels(len(COSTS), note, width=4.8) as (figure, axes):
         for ax, (cost, label) in zip(axes, COSTS.items(), strict=True):
             draw_marks(ax, cells, cost, colours)
