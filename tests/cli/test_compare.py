@@ -175,6 +175,18 @@ def test_bad_input_is_refused_before_anything_is_written(main: Main, tmp_path: P
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_every_run_is_done_once(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, int]] = []
+
+    def perform(trial: Any) -> RunSummary:
+        done.append((trial.policy, trial.seed))
+        return summary()
+
+    monkeypatch.setattr("voxpop.cli.compare.perform", perform)
+    assert main(*SPHERE, "--policies", "dpbe,halving,dpbe").code == 0
+    assert sorted(done) == [("dpbe", 5), ("dpbe", 6), ("halving", 5), ("halving", 6)]
+
+
 def test_a_failed_run_is_named(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(trial: Any) -> RunSummary:
         if (trial.policy, trial.seed) == ("dpbe", 6):
