@@ -28,7 +28,17 @@ def summary(horizon: int = 100, **changes: Any) -> RunSummary:
     """Make the summary of a run; its curve rises evenly unless another is given."""
     curve = tuple(float(value) for value in np.asarray(grid(horizon)) / horizon)
     usual = RunSummary(
-        regret=1.0, numbers=10, merged=10, people=5, seconds=0.5, kept=True, left=1, norm_bound=1.0, curve=curve
+        regret=1.0,
+        numbers=10,
+        merged=10,
+        people=5,
+        waves=3,
+        seconds=0.5,
+        kept=True,
+        certificate=True,
+        left=1,
+        norm_bound=1.0,
+        curve=curve,
     )
     return replace(usual, **changes)
 

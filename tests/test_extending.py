@@ -26,7 +26,7 @@ from voxpop.client import Promise
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
 from voxpop.service.study.definition import Definition
 for model in ("two-agents", "central"):
-    study = Study(problem, "equal-split", path=f"{model}.json", privacy=Private(model, 5.0))
+    study = Study(problem, "one-round", path=f"{model}.json", privacy=Private(model, 5.0))
     study.tell(study.ask().phase, np.zeros((100, 49)))
     again = Study.load(f"{model}.json")
     assert again.policy == study.policy and again.privacy == study.privacy

@@ -31,6 +31,7 @@ EXTREMES: dict[str, tuple[Any, Kernel]] = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 5}}
 PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # these policies do not decide every round
+BRIEF = ("pilot-only", "equal-split", "halving", "thompson")  # these stop asking early, whatever they know
 
 
 def scenario(name: str, horizon: int, **changes: Any) -> Scenario:
@@ -65,6 +66,14 @@ def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> N
         assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
 
 
+@pytest.mark.parametrize("policy", BRIEF)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_a_policy_that_stops_early_does_so_at_any_horizon(name: str, policy: str) -> None:
+    run = simulate(scenario(name, 10**12), make_policy(policy), 0)
+    assert np.isfinite(run.metrics.regret)
+    assert sum(plan.length for plan in run.plans) <= 400
+
+
 SHORT, LONG = 150, 10**12
 MANY: dict[str, tuple[Any, Kernel, int]] = {
     "all actions equal": (0.5 + 1e-13 * np.arange(2500), SquaredExponential(1.0), LONG),
@@ -86,7 +95,7 @@ def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
         assert len(set(chosen.arms.tolist())) == len(chosen.arms) <= chosen.batches
 
 
-@pytest.mark.parametrize("policy", sorted(set(POLICIES) - set(PATIENT)))
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - {*PATIENT, *BRIEF}))
 def test_a_policy_that_plays_round_by_round_refuses_an_endless_horizon(policy: str) -> None:
     with pytest.raises(InputError, match=r"one round at a time.*at most 10,000,000.*use dpbe") as caught:
         simulate(scenario("rank one", 10**12), make_policy(policy), 0)

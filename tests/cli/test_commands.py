@@ -22,7 +22,7 @@ KEYS = {
     *("best", "optimum_kept", "seconds", "phases"),
 }
 PHASE_KEYS = {"phase", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"}
-COMMANDS = ("run", "simulate", "calibrate", "ask", "tell")
+COMMANDS = ("run", "simulate", "compare", "calibrate", "ask", "tell")
 Main = Callable[..., Outcome]
 
 

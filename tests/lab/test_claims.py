@@ -9,6 +9,7 @@ import pytest
 from tests.helpers_experiments import SMALL, STUDIES, summary
 from voxpop.lab.experiments import all_exhibits, choose
 from voxpop.lab.experiments import paper as printed
+from voxpop.lab.experiments.compare import contenders
 from voxpop.lab.experiments.exhibits import Cell, Exhibit, Shown
 from voxpop.lab.experiments.output import COLOURS
 from voxpop.lab.experiments.summaries import RunSummary, grid
@@ -60,7 +61,13 @@ def norms_world(_: str, trial: Trial) -> dict[str, Any]:
     return {"regret": 100.0 if trial.policy == "dpbe-paper" else 40.0, "numbers": 9 if trial.policy == "dpbe" else 99}
 
 
+def compare_world(name: str, _: Trial) -> dict[str, Any]:
+    ours = name == contenders("pricing")[0]
+    return {"regret": 50.0 if ours else 100.0, "numbers": 100 if ours else 900}
+
+
 WORLDS: dict[str, World] = {
+    "compare": compare_world,
     "ablation": ablation_world,
     "peers": peers_world,
     "privacy": privacy_world,
@@ -139,6 +146,9 @@ TWISTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "our shuffle beats local": ("trust", {"local, voxpop": {"regret": 99.0}}),
     "our shuffle costs little": ("trust", {"none, voxpop": {"regret": 70.0}}),
     "half with a valid norm": ("norms", {"camel, voxpop, true norm": {"regret": 60.0}}),
+    "we lose less than the pilot's best": ("compare/pricing", {"pilot-only": {"regret": 40.0}}),
+    "we lose less than one person per round": ("compare/synthetic", {"gp-ucb": {"regret": 40.0}}),
+    "we send less than one person per round": ("compare/synthetic", {"gp-ucb": {"numbers": 40}}),
     "no more numbers with a valid norm": ("norms", {"camel, voxpop, true norm": {"numbers": 120}}),
 }
 

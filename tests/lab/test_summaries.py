@@ -1,5 +1,7 @@
 """The summary of a run: its numbers are right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,23 @@ def test_people_who_average_send_a_number_for_each_action(runs: dict[str, Run], 
     assert kept.numbers == sum(plan.people * len(set(plan.arms.tolist())) for plan in run.plans)
     assert kept.merged == kept.numbers
     assert kept.people == sum(plan.people for plan in run.plans)
+
+
+def test_waves_are_phases(runs: dict[str, Run]) -> None:
+    assert {name: summarise(run).waves for name, run in runs.items()} == {n: len(r.phases) for n, r in runs.items()}
+    assert summarise(runs["equal-split"]).waves == 1
+
+
+def test_only_what_says_more_than_the_prior_is_a_certificate(runs: dict[str, Run]) -> None:
+    """What follows from the norm bound alone is true without asking anybody."""
+    for name in ("pilot-only", "equal-split", "halving", "thompson"):
+        assert summarise(runs[name]).certificate is None
+    sure = runs["dpbe"]
+    assert summarise(sure).certificate is True
+    bold = replace(sure, state=replace(sure.state, certified=-1.0))
+    assert summarise(bold).certificate is False
+    vague = replace(sure, state=replace(sure.state, certified=1e9))
+    assert summarise(vague).certificate is None
 
 
 def test_without_batching_every_round_is_sent(runs: dict[str, Run]) -> None:

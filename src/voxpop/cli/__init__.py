@@ -9,7 +9,7 @@ import typer
 
 from voxpop import __version__
 from voxpop.cli import ask_tell as people
-from voxpop.cli import bench, calibrate, privacy, reproduce, run, service, simulate
+from voxpop.cli import bench, calibrate, compare, privacy, reproduce, run, service, simulate
 from voxpop.cli.demo import demo
 from voxpop.core.errors import InputError
 
@@ -24,8 +24,8 @@ app = typer.Typer(
         "and writes a report with pictures.\n\n"
         "[bold]With your own people:[/bold]  voxpop calibrate pilot.csv  writes a study file from a pilot;  "
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, phase by phase.\n\n"
-        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json;  voxpop reproduce --quick  makes "
-        "every figure and table of the paper.\n\n"
+        "[bold]For research:[/bold]  voxpop simulate synthetic --policy dpbe --json;  voxpop compare pricing  sets "
+        "policies against each other;  voxpop reproduce --quick  makes every figure and table of the paper.\n\n"
         "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases.\n\n"
         "[bold]On people's devices:[/bold]  voxpop demo  shows a coordinator, a shuffler and hundreds of devices at "
         "work;  voxpop serve  runs a coordinator."
@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("simulate")(simulate.simulate)
+app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
 app.command("ask")(people.ask)
 app.command("tell")(people.tell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched_run
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
-from voxpop.formats.files import write_atomically
+from voxpop.formats.files import file_stem, write_atomically
 from voxpop.formats.studyfile import read_rehearsal
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
@@ -52,7 +51,7 @@ def run(
         from voxpop.report.figures import overview
         from voxpop.report.page import render
 
-        stem = re.sub(r"[^\w.-]+", "-", scenario.name).strip(".-") or "study"
+        stem = file_stem(scenario.name)
         page, picture = out / f"{stem}.html", out / f"{stem}.png"
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(page, render(result))

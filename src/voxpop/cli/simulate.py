@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
-from voxpop.cli.display import console, errors, progress, show_phases, show_summary, watched
+from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
+from voxpop.cli.display import console, errors, show_phases, show_summary, watched
 from voxpop.cli.privacy import (
     CalibrationOption,
     DeltaOption,
@@ -20,15 +19,13 @@ from voxpop.cli.privacy import (
     FloorOption,
     PrivacyOption,
 )
-from voxpop.core.errors import InputError, require_integer
+from voxpop.core.errors import require_integer
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.lab.scenarios import SCENARIOS
-from voxpop.lab.sweep import Backend, sweep
+from voxpop.lab.sweep import Backend
 from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
 from voxpop.runtime.memory import statement
-
-WORTHWHILE = 4.0  # seconds of work from which starting worker processes pays off
 
 
 def simulate(
@@ -86,7 +83,9 @@ def simulate(
             show_phases(result)
             show_summary(result)
         return
-    results = _all([replace(first, seed=number) for number in range(seed, seed + runs)], where)
+    trials = [replace(first, seed=number) for number in range(seed, seed + runs)]
+    found = run_all(_perform, trials, where)
+    results = [found[trial] for trial in trials]
     if as_json:
         for each in results:
             typer.echo(json.dumps(each))
@@ -96,22 +95,6 @@ def simulate(
 
 def _perform(trial: Trial) -> dict[str, Any]:
     return trial.run().as_dict()
-
-
-def _all(trials: list[Trial], where: Backend) -> list[dict[str, Any]]:
-    """Do every run, and return them by seed; the first one runs here, so that a bad choice is reported at once."""
-    begin = perf_counter()
-    results = {trials[0].seed: _perform(trials[0])}
-    if where == Backend() and (perf_counter() - begin) * len(trials) < WORTHWHILE:
-        where = Backend(jobs=1)
-    with progress(len(trials), "runs") as (bar, task):
-        bar.advance(task)
-        for done in sweep(_perform, trials[1:], where):
-            if done.result is None:
-                raise InputError(f"the run with seed {done.item.seed} failed: {done.error}")
-            results[done.item.seed] = done.result
-            bar.advance(task)
-    return [results[trial.seed] for trial in trials]
 
 
 def _show_table(results: list[dict[str, Any]]) -> None:

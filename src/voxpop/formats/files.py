@@ -1,6 +1,7 @@
 """Reading and writing whole files, with errors that people can act on."""
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,3 +33,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
+
+
+def file_stem(name: str) -> str:
+    """Make a file name of the name of a study.
+
+    >>> file_stem("my tea / 2nd try")
+    'my-tea-2nd-try'
+    """
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "study"

@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any
 
 from voxpop.core.errors import InputError, require_choice
-from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, waves
+from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, peers, thompson, waves
 from voxpop.policies.protocol import Policy
 
 __all__ = ["POLICIES", "Policy", "make_policy", "settings_of"]
@@ -21,6 +21,10 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "mini-gp-opt": gp_ucb.mini_gp_opt,
     "bpe": bpe.BPE,
     "bbkb": bbkb.BBKB,
+    "pilot-only": peers.PilotOnly,
+    "equal-split": peers.EqualSplit,
+    "halving": peers.Halving,
+    "thompson": thompson.Thompson,
 }
 
 

@@ -88,13 +88,7 @@ class GPUCB:
         feedback.check(plan)
         belief, arm = state.memory, int(plan.arms[0])
         noise = noise_variance(problem) / int(plan.pulls[0])
-        column = belief.covariance[:, arm]
-        total = float(column[arm]) + noise
-        surprise = float(feedback.mean[0]) - float(problem.means[arm]) - float(belief.mean[arm])
-        gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
-        covariance = np.multiply.outer(column, column / total)
-        np.subtract(belief.covariance, covariance, out=covariance)
-        known = Belief(belief.mean + column * (surprise / total), covariance, gain)
+        known = conditioned(belief, arm, float(feedback.mean[0]) - float(problem.means[arm]), noise)
         after = self._bounded(problem, state.played(plan, known))
         return after, news(problem, after)
 
@@ -107,6 +101,17 @@ class GPUCB:
         centre = problem.means + belief.mean
         bonus = confidence_bonus(problem, belief.gain, self.delta)
         return state.bounded(centre, bonus * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0)))
+
+
+def conditioned(belief: Belief, arm: int, residual: float, noise: float) -> Belief:
+    """Condition on one more average of an arm, less its prior mean, with this variance."""
+    column = belief.covariance[:, arm]
+    total = float(column[arm]) + noise
+    surprise = residual - float(belief.mean[arm])
+    gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
+    covariance = np.multiply.outer(column, column / total)
+    np.subtract(belief.covariance, covariance, out=covariance)
+    return Belief(belief.mean + column * (surprise / total), covariance, gain)
 
 
 def news(problem: Problem, state: State) -> Info:

@@ -71,6 +71,12 @@ class Cell:
         """The number of runs in which the best action was never dropped, out of all."""
         return f"{sum(run.kept for run in self.runs.values())}/{len(self.runs)}"
 
+    @property
+    def certified(self) -> str:
+        """The number of runs whose certificate is true, out of those that have one; "" if none has."""
+        verdicts = [run.certificate for run in self.runs.values() if run.certificate is not None]
+        return f"{sum(verdicts)}/{len(verdicts)}" if verdicts else ""
+
 
 Cells = Mapping[str, Cell]
 Verdict = Literal["reproduced", "not reproduced", "undecided", "reached", "not reached"]

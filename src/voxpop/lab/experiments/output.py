@@ -26,7 +26,7 @@ COLOURS: dict[Verdict, str] = {
     "not reached": "bad",
     "undecided": "open",
 }
-FIELDS = ("regret", "numbers", "merged", "people", "seconds", "left", "norm_bound")
+FIELDS = ("regret", "numbers", "merged", "people", "waves", "seconds", "left", "norm_bound")
 
 
 @dataclass(frozen=True)

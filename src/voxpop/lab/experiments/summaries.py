@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.core.errors import Array
+from voxpop.core.state import State
 from voxpop.lab.metrics import regret_curve
 from voxpop.lab.runs import Run
 from voxpop.lab.trials import Trial
@@ -20,8 +21,10 @@ class RunSummary:
     numbers: int  # eq:comm_cost
     merged: int  # the same, if everyone sent one average for each distinct action
     people: int
+    waves: int  # phases
     seconds: float
     kept: bool  # the best action was never dropped
+    certificate: bool | None  # whether it is true; None if it says no more than the prior
     left: int  # actions that could still be best at the end
     norm_bound: float  # at the end; larger than at the start if it was refuted
     curve: tuple[float, ...]  # cumulative regret at `grid(horizon)`
@@ -47,9 +50,17 @@ def summarise(run: Run) -> RunSummary:
         numbers=run.metrics.numbers,
         merged=sum(plan.people * (1 if plan.reports == "one" else len(plan.arms)) for plan in run.plans),
         people=run.metrics.people,
+        waves=len(run.plans),
         seconds=run.seconds,
         kept=run.optimum_kept,
+        certificate=run.certificate_true if _certifies(run) else None,
         left=len(run.state.active),
         norm_bound=run.state.norm_bound,
         curve=tuple(float(f"{value:.6g}") for value in np.interp(grid(horizon), rounds, regret)),
     )
+
+
+def _certifies(run: Run) -> bool:
+    """Return True if the certificate says more than the prior does."""
+    prior = State.prior(run.scenario.problem, run.state.norm_bound)
+    return run.state.certificate < prior.most_lost(run.best)

@@ -1,0 +1,197 @@
+"""What a practitioner would do: keep the pilot's best action, ask about every action once, or halve the field.
+
+All of them ask fresh people for averages, and none proves anything: no action is dropped from the state, and its bounds
+stay those of the prior. Their decision is the action of largest pooled mean, from the pilot and all answers together.
+
+An arm is in force for ceil(2 sigma^2 / (v^2 max k)) rounds: from then on only more people make an average better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from voxpop.belief.posterior import pooled_best
+from voxpop.core.channel import OPEN, Channel
+from voxpop.core.errors import require_integer
+from voxpop.core.frozen import changed
+from voxpop.core.phases import End, Feedback, Info, Plan
+from voxpop.core.problem import Indices, Problem
+from voxpop.core.state import State
+from voxpop.policies.protocol import OVER, prior_state
+from voxpop.selection.posterior import information_gain
+
+MOST_ARMS = 101  # of more actions, an evenly spread subset is played
+
+
+@dataclass(frozen=True)
+class PilotOnly:
+    """Keep the pilot's best action for all rounds; without a pilot, the one of largest prior mean."""
+
+    name = "pilot-only"
+    aggregates = True
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name}
+
+    def init(self, problem: Problem) -> State:
+        """Return the state after the pilot."""
+        return prior_state(problem)
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Ask nobody."""
+        return End("it only uses the pilot")
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Add the answers to the pool."""
+        return pooled(problem, state, plan, feedback)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """Return the action of largest pooled mean."""
+        return state.best
+
+
+@dataclass(frozen=True)
+class EqualSplit:
+    """Play every action once, and ask the same people about all of them."""
+
+    people: int = 100
+    arms: int = MOST_ARMS
+    name = "equal-split"
+    aggregates = True
+
+    def __post_init__(self) -> None:
+        require_integer("people", self.people, least=1)
+        require_integer("arms", self.arms, least=1)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
+
+    def init(self, problem: Problem) -> State:
+        """Return the state in which only the prior and the pilot are known."""
+        return prior_state(problem)
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Plan the only phase."""
+        if state.phase > 0:
+            return End("every action was asked about once")
+        arms = spread(problem, min(self.arms, problem.horizon))
+        return channel.enlist(problem, state, short_plan(problem, state, arms, self.people))
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Add the answers to the pool."""
+        return pooled(problem, state, plan, feedback)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """Return the action of largest pooled mean."""
+        return state.best
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Successive halving: ask about all actions, then about the better half, until one is left.
+
+    A stage ranks its arms by its own averages. It asks twice as many people as the one before, about half as many arms,
+    so that all stages send about the same number of numbers.
+    """
+
+    people: int = 11  # in the first stage
+    arms: int = MOST_ARMS  # in the first stage
+    name = "halving"
+    aggregates = True
+
+    def __post_init__(self) -> None:
+        require_integer("people", self.people, least=1)
+        require_integer("arms", self.arms, least=1)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
+
+    def init(self, problem: Problem) -> State:
+        """Return the state in which only the prior and the pilot are known."""
+        return prior_state(problem)
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Plan the next stage; if the horizon ends in it, only the best arms of the stage before are played."""
+        left = problem.horizon - state.rounds
+        if left == 0:
+            return OVER
+        arms = better_half(state) if state.history else spread(problem, min(self.arms, left))
+        if len(arms) == 1:
+            return End("one arm is left")
+        people = math.ceil(self.people * min(self.arms, problem.size) / len(arms))
+        return channel.enlist(problem, state, short_plan(problem, state, arms[:left], people))
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Add the answers to the pool."""
+        return pooled(problem, state, plan, feedback)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """Return the action of largest pooled mean."""
+        return state.best
+
+
+def better_half(state: State) -> Indices:
+    """Return the better half of the last phase's arms by their averages, best first; of three arms, two."""
+    plan, feedback = state.history[-1]
+    ranked = plan.arms[np.argsort(-feedback.mean, kind="stable")]
+    return np.asarray(ranked[: (len(ranked) + 1) // 2])
+
+
+def few_rounds(problem: Problem) -> int:
+    """Compute the rounds beyond which an arm teaches almost nothing: 2 sigma^2 / (v^2 max k), rounded up.
+
+    >>> from voxpop.core.kernels import SquaredExponential
+    >>> few_rounds(Problem([0.0, 1.0], SquaredExponential(0.2), 0.3, 0.1, norm_bound=1.0, horizon=100))
+    18
+    """
+    share = problem.noise_std / problem.bias_std
+    return math.ceil(round(min(2 * share * share / problem.largest_variance, problem.horizon), 9))
+
+
+def short_plan(problem: Problem, state: State, arms: Indices, people: int) -> Plan:
+    """Plan a phase of few rounds of each arm, and fewer if the horizon ends before that."""
+    rounds = min(few_rounds(problem), (problem.horizon - state.rounds) // len(arms))
+    return Plan(state.phase + 1, arms, np.full(len(arms), rounds), people, state.best)
+
+
+def pooled(problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+    """Add a phase to the pool, and decide for the action of largest pooled mean."""
+    feedback.check(plan)
+    after = state.record(plan, feedback)
+    after = changed(after, decision=pooled_best(problem, after.history))
+    return after, unproven(problem, after, plan)
+
+
+def unproven(problem: Problem, state: State, plan: Plan) -> Info:
+    """Describe a phase that leaves the bounds as they are."""
+    widest = float(state.lead_width.max())
+    gain = information_gain(problem, plan.arms, plan.pulls)
+    return Info(problem.size, problem.size, widest, gain, state.norm_bound, refuted=False)
+
+
+@lru_cache(maxsize=64)
+def spread(problem: Problem, count: int) -> Indices:
+    """Choose `count` evenly spread actions, in their order: each is the farthest from those chosen before it.
+
+    >>> from voxpop.core.kernels import SquaredExponential
+    >>> line = Problem([[x / 8] for x in range(9)], SquaredExponential(0.2), 0.3, 0.1, norm_bound=1.0, horizon=100)
+    >>> spread(line, 5).tolist()
+    [0, 2, 4, 6, 8]
+    """
+    if count >= problem.size:
+        return np.arange(problem.size)
+    points = problem.decisions.points
+    chosen, distance = [0], np.full(problem.size, np.inf)
+    while len(chosen) < count:
+        distance = np.minimum(distance, np.square(points - points[chosen[-1]]).sum(axis=1))
+        distance[chosen[-1]] = -1.0  # never twice, even if distances vanish to rounding
+        chosen.append(int(np.argmax(distance)))
+    return np.sort(np.array(chosen, dtype=np.intp))
