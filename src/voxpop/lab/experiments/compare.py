@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The default first, then what a practitioner would use instead.
-CONTENDERS = tuple("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "gp-ucb")
+CONTENDERS = ("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "gp-ucb")
 COSTS = {"numbers": "numbers sent", "people": "people asked", "waves": "waves"}
 HORIZONS = {"pricing": 20_000, "synthetic": 40_000}  # the studies' own
 HEADINGS = ("policy", "regret at T", *COSTS.values(), "optimum kept", "certificate true")
