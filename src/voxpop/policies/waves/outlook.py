@@ -23,6 +23,7 @@ CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
 MOST_ARMS = 16
+WIDEN = 1.0  # how much farther from its mean f may be than the posterior says, which trusts its fitted constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +55,8 @@ class Outlook:
         actions = np.concatenate([contenders, others])
         places = {action: place for place, action in enumerate(actions.tolist())}
         pool = np.array([places[arm] for arm in arms.tolist()])
-        return cls(
-            actions, len(contenders), pool, places[best], mean[actions], belief.covariance(actions), xi, fresh_xi
-        )
+        covariance = WIDEN**2 * belief.covariance(actions)
+        return cls(actions, len(contenders), pool, places[best], mean[actions], covariance, xi, fresh_xi)
 
     @property
     def best_mean(self) -> float:

@@ -25,9 +25,7 @@ from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 PEOPLE_RATIO = 1.45
 GOOD_ENOUGH = 0.88  # of the largest net
-FINALISTS = tuple(
-    np.linspace(0.8, 0.98, 10).tolist()
-)  # shares of the largest net; the cheapest offer with each is a finalist
+FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
