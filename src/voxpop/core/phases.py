@@ -52,6 +52,11 @@ class Plan:
         return int(self.pulls.sum())
 
     @property
+    def aims_at_certificate(self) -> bool:
+        """True if the phase is played for its certificate, whether it pays or not."""
+        return self.forecast is not None and self.forecast.certificate is not None
+
+    @property
     def numbers(self) -> int:
         """The numbers that are sent in the phase if everyone answers (eq:comm_cost)."""
         each = {"averages": len(self.arms), "rounds": self.asked, "one": 1}
