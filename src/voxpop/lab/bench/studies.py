@@ -35,7 +35,7 @@ def small_studies(seeds: int) -> Results:
         times.append(ours)
         same &= same_plans(fast, slow)
     note = f"a dpbe run of {1e3 * min(times):.0f} ms; " + ("same plans" if same else "THE PLANS DIFFER")
-    sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli"])], 3)
+    sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli.simulate"])], 3)
     return Results(
         [
             Figure("plain program / dpbe, n = 100", float(np.median(ratios)) if same else 0.0, 20.0, note=note),
