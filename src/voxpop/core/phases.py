@@ -108,6 +108,8 @@ class Tally:
         if array.ndim != 2 or 0 in array.shape:
             raise InputError(f"answers must have the shape (people, arms) and not be empty, got {array.shape}")
         check_scale(largest(array), step)
+        if len(array) == 1:
+            return cls(1, tuple(round(number / step) for number in array[0].tolist()), step)
         return cls.of_steps(np.rint(array / step), step)
 
     @classmethod
@@ -115,8 +117,6 @@ class Tally:
         """Add up answers that are already whole numbers of steps."""
         if not len(grid):
             raise InputError("there are no answers to add up; wait for at least one")
-        if len(grid) == 1:
-            return cls(1, tuple(map(int, grid[0].tolist())), step)
         if largest(grid) * len(grid) < 2.0**62:
             return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
         return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
@@ -130,7 +130,7 @@ class Tally:
     def feedback(self) -> Feedback:
         """Return the average answer."""
         # Python rounds the quotient of two ints correctly, even if they are very large.
-        return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
+        return Feedback(np.array([total / self.count * self.step for total in self.total]), self.count)
 
 
 def check_scale(answer: float, step: float) -> None:
