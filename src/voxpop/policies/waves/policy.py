@@ -143,7 +143,7 @@ class Waves:
             after = changed(State.prior(problem, fit.norm_bound), memory=Memory())
             for earlier in (*state.history, Answered(plan, feedback)):
                 after = self._learn(problem, after, *earlier)
-        after = self._decide(problem, after, believe(problem, after.history, after.norm_bound))
+        after = self._decide(problem, after, believe(problem, after.history))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
