@@ -64,7 +64,7 @@ def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
     """
     noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
     seen = np.sqrt(excess_scatter(problem, plan, feedback))
-    noise = noise * np.outer(seen, seen)
+    noise = np.asarray(noise * np.outer(seen, seen))
     return noise if feedback.noise is None else noise + feedback.noise
 
 

@@ -28,6 +28,7 @@ from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
 from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certified_gaps, next_level, one_sided
+from voxpop.runtime.threads import one_thread
 from voxpop.selection.posterior import information_gain
 
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
@@ -57,7 +58,7 @@ class Waves:
     most_waves: int | None = None
     population: int | None = None  # people there are; nobody is asked twice
     answer_delay: int = 0  # rounds that pass while people answer
-    checks: int = 1  # random arms in each wave
+    checks: int = 0  # random arms in each wave
     delta: float = 0.05  # the certificate fails with this probability
     seed: int = 0  # of the draws by which waves are valued
     name = "waves"
@@ -97,7 +98,8 @@ class Waves:
         planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
         if self.tolerance is not None and state.certificate <= self.tolerance:
             return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
-        offer = planner.best()
+        with one_thread():  # matrices are small here, whatever the number of actions
+            offer = planner.best()
         if offer is not None:
             return self._rested(self._checked(offer.plan(state.phase + 1, state.best), state, limits), limits)
         if self.tolerance is None:
@@ -126,7 +128,8 @@ class Waves:
             fewest,
             self.population,
         )
-        plan = certifier.plan(self.tolerance)
+        with one_thread():
+            plan = certifier.plan(self.tolerance)
         if plan is None:
             return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
         return self._rested(plan, limits)
