@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.belief.posterior import Belief, believe
+from voxpop.belief.posterior import Belief, believe, pooled_best
 from voxpop.belief.rows import total_noise
 from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, require_integer, require_number
@@ -27,12 +27,22 @@ from voxpop.policies.waves.certifying import Certifier
 from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
-from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certified_gaps, next_level, one_sided
+from voxpop.policies.waves.statements import (
+    UPPER_SHARE,
+    Statement,
+    Wave,
+    certified_gaps,
+    next_level,
+    one_sided,
+    pilot_statement,
+)
+from voxpop.runtime.threads import one_thread
 from voxpop.selection.posterior import information_gain
 
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
+PILOT_SHARE = 0.1  # of delta, for what the pilot proves
 PRICE = 0.008  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
@@ -57,7 +67,7 @@ class Waves:
     most_waves: int | None = None
     population: int | None = None  # people there are; nobody is asked twice
     answer_delay: int = 0  # rounds that pass while people answer
-    checks: int = 1  # random arms in each wave
+    checks: int = 0  # random arms in each wave
     delta: float = 0.05  # the certificate fails with this probability
     seed: int = 0  # of the draws by which waves are valued
     name = "waves"
@@ -82,8 +92,19 @@ class Waves:
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
-        state = State.prior(problem, problem.norm_bound)
-        return self._decide(problem, changed(state, memory=Memory()), believe(problem))
+        return self._decide(problem, self._start(problem, problem.norm_bound, True), believe(problem))
+
+    def _start(self, problem: Problem, norm_bound: float, pilot: bool) -> State:
+        """Return the state before the first wave; the pilot counts as wave 0 unless it contradicts the others."""
+        state = State.prior(problem, norm_bound)
+        if not problem.pilot:
+            return changed(state, memory=Memory())
+        level = PILOT_SHARE * self.delta
+        if not pilot:
+            return changed(state, memory=Memory(level, pilot=False))
+        share = share_of_raise(problem.norm_bound, norm_bound)
+        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level)
+        return changed(state, active=np.flatnonzero(stated.upper >= 0), memory=Memory(level, (stated,)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -97,7 +118,8 @@ class Waves:
         planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
         if self.tolerance is not None and state.certificate <= self.tolerance:
             return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
-        offer = planner.best()
+        with one_thread():  # matrices are small here, whatever the number of actions
+            offer = planner.best()
         if offer is not None:
             return self._rested(self._checked(offer.plan(state.phase + 1, state.best), state, limits), limits)
         if self.tolerance is None:
@@ -126,7 +148,8 @@ class Waves:
             fewest,
             self.population,
         )
-        plan = certifier.plan(self.tolerance)
+        with one_thread():
+            plan = certifier.plan(self.tolerance)
         if plan is None:
             return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
         return self._rested(plan, limits)
@@ -162,11 +185,11 @@ class Waves:
         feedback.check(plan)
         after = self._learn(problem, state, plan, feedback)
         fit = check(problem, _without_pilot(problem), after.history, after.norm_bound, state.memory.pilot)
-        if fit.norm_bound > after.norm_bound:  # every wave is judged again, as if the larger bound had been assumed
-            after = changed(State.prior(problem, fit.norm_bound), memory=Memory())
+        if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.memory.pilot):
+            # Every wave is judged again, as if this had been assumed from the start.
+            after = self._start(problem, fit.norm_bound, fit.pilot)
             for earlier in (*state.history, Answered(plan, feedback)):
                 after = self._learn(problem, after, *earlier)
-        after = changed(after, memory=changed(after.memory, pilot=fit.pilot))
         after = self._decide(problem, after, believe(problem if fit.pilot else _without_pilot(problem), after.history))
         info = Info(
             active_before=len(state.active),
