@@ -103,14 +103,14 @@ class Waves:
         if not pilot:
             return changed(state, memory=Memory(level, pilot=False))
         share = share_of_raise(problem.norm_bound, norm_bound)
-        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level)
+        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level, self.population)
         return changed(state, active=np.flatnonzero(stated.upper >= 0), memory=Memory(level, (stated,)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
         if len(state.active) == 1:
             return ALONE
-        limits = self._limits(problem, state)
+        limits = self._limits(problem, state, channel.least)
         if isinstance(limits, End):
             return limits
         if self.tolerance is not None:
