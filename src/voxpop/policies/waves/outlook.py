@@ -22,7 +22,7 @@ FRESH_DRAWS = 1024  # for the finalists
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
-MOST_ARMS = 16
+MOST_ARMS = LIKELY + SPREAD
 
 
 @dataclass(frozen=True, eq=False)

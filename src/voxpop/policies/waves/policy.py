@@ -115,7 +115,8 @@ class Waves:
             return limits
         outlook = state.memory.outlook
         fewest = min(max(FEWEST, channel.least), limits.people)
-        planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
+        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
+        planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
         if self.tolerance is not None and state.certificate <= self.tolerance:
             return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
         with one_thread():  # matrices are small here, whatever the number of actions
