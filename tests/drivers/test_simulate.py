@@ -93,7 +93,8 @@ KEYS = {
     *("best", "optimum_kept", "seconds", "phases"),
 }
 PHASE_KEYS = {
-    *("phase", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"),
+    *("phase", "length", "rest", "reference", "arms", "pulls", "people"),
+    *("active_before", "active_after", "max_width"),
 }
 
 
@@ -111,7 +112,7 @@ def test_a_run_as_json_has_all_its_keys(study: str) -> None:
     for number, phase in enumerate(data["phases"], start=1):
         assert phase.keys() >= PHASE_KEYS
         assert phase["phase"] == number
-        assert phase["length"] == sum(phase["pulls"]) <= 2 ** (number - 1)
+        assert phase["length"] == sum(phase["pulls"]) + phase["rest"] <= 2 ** (number - 1)
         assert len(phase["arms"]) == len(phase["pulls"]) == len(set(phase["arms"]))
         assert phase["active_after"] >= 1
 
@@ -125,6 +126,7 @@ def test_the_totals_are_sums_over_the_phases(study: str) -> None:
     played = sum(p["length"] for p in data["phases"])
     assert played <= data["horizon"]
     lost = sum((f.max() - f[a]) * n for p in data["phases"] for a, n in zip(p["arms"], p["pulls"], strict=True))
+    lost += sum((f.max() - f[p["reference"]]) * p["rest"] for p in data["phases"])
     lost += (f.max() - f[data["best"]["index"]]) * (data["horizon"] - played)
     assert data["regret"] == pytest.approx(lost, rel=1e-9, abs=1e-9)
 
