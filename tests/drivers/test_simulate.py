@@ -215,7 +215,7 @@ def test_a_study_that_cannot_be_made_is_refused(case: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**32 - 1, 2**32, 2**70])
-@pytest.mark.parametrize("phase", [0, 1, 40_000, 2**32 - 1, 2**32])
+@pytest.mark.parametrize("phase", [0, 1, 255, 256, 40_000, 2**32 - 1, 2**32])
 def test_a_stream_is_that_of_the_seed_and_its_spawn_key(seed: int, phase: int) -> None:
     for role, key in ROLES.items():
         sequence = np.random.SeedSequence(seed, spawn_key=(key, phase))

@@ -61,11 +61,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, phase: int, reference: int, rest: int) -> Plan:
+    def plan(self, phase: int, reference: int) -> Plan:
         """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(phase, self.arms, pulls, self.people, reference, rest=rest, forecast=forecast)
+        return Plan(phase, self.arms, pulls, self.people, reference, forecast=forecast)
 
 
 @dataclass(frozen=True, eq=False)
