@@ -60,7 +60,7 @@ def _in_force(status: Status) -> str:
     now, best = status["in_force"], status["best"]
     sentence = f"In force: {describe(now['decision'])}"
     if now["rounds"]:
-        sentence += f", for {_counted(now['rounds'], 'more round')} of phase {status['phase']}"
+        sentence += f", for {counted(now['rounds'], 'more round')} of phase {status['phase']}"
     if now["index"] != best["index"]:
         return f"{sentence}; best so far: {describe(best['decision'])}."
     return f"{sentence}, the best decision so far."
@@ -85,8 +85,8 @@ def _forecast(status: Status) -> str:
     if expected is None:
         return ""
     sentence = (
-        f"Phase {status['phase']} asks {_counted(status['people'], 'person', 'people')} about "
-        f"{_counted(status['arms'], 'decision')}: it is expected to gain {number(expected['gain'])} over the rounds "
+        f"Phase {status['phase']} asks {counted(status['people'], 'person', 'people')} about "
+        f"{counted(status['arms'], 'decision')}: it is expected to gain {number(expected['gain'])} over the rounds "
         f"that are left, and to cost {number(expected['answers'])} for the answers and {number(expected['exploring'])} "
         "while poorer decisions are in force"
     )
@@ -97,20 +97,20 @@ def _forecast(status: Status) -> str:
 
 def _waiting(status: Status, askable: int) -> str:
     if status["short"]:
-        more = _counted(status["short"], "more person", "more people")
+        more = counted(status["short"], "more person", "more people")
         return f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been."
     if status["stage"] in ("open", "playing") and askable < status["people"]:
         return (
-            f"Waiting: phase {status['phase']} needs {_counted(status['people'], 'person', 'people')}, and only "
+            f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and only "
             f"{askable:,} can be asked; {status['people'] - askable:,} more must register."
         )
     return ""
 
 
-def _counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, one: str, many: str = "") -> str:
     """Write a number with its noun.
 
-    >>> _counted(1, "round"), _counted(2000, "round"), _counted(2, "person", "people")
+    >>> counted(1, "round"), counted(2000, "round"), counted(2, "person", "people")
     ('1 round', '2,000 rounds', '2 people')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
