@@ -108,8 +108,8 @@ def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) 
         it.settle()
         people = it.status["people"]
         assert people > 5
-        early = f"Waiting: phase 1 needs {people} people, and only 5 can be asked; {people - 5} more must register."
-        assert early in it.status["says"]
+        early = f"Waiting: phase 1 needs {people} people, and 5 who can be asked are registered; {people - 5} more "
+        assert early + "must register." in it.status["says"]
         it.play_all()
         it.settle()
         more = f"Waiting: {people - 5} more people must register;"

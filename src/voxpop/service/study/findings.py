@@ -63,7 +63,7 @@ def _in_force(status: Status) -> str:
         sentence += f", for {counted(now['rounds'], 'more round')} of phase {status['phase']}"
     if now["index"] != best["index"]:
         return f"{sentence}; best so far: {describe(best['decision'])}."
-    return f"{sentence}, the best decision so far."
+    return f"{sentence}; it is the best so far."
 
 
 def _certified(status: Status) -> str:
@@ -101,8 +101,8 @@ def _waiting(status: Status, askable: int) -> str:
         return f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been."
     if status["stage"] in ("open", "playing") and askable < status["people"]:
         return (
-            f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and only "
-            f"{askable:,} can be asked; {status['people'] - askable:,} more must register."
+            f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "
+            f"who can be asked are registered; {status['people'] - askable:,} more must register."
         )
     return ""
 
