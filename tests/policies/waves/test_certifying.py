@@ -53,9 +53,7 @@ def test_waves_that_pay_come_before_waves_that_only_certify() -> None:
 def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, limits: dict[str, int]) -> None:
     problem = random_problem(1, horizon=horizon)
     policy = Waves(tolerance=1e-6, **limits)
-    state = policy.init(problem)
-    for _, _, _, state, _ in drive(policy, problem, everyone(problem, truth(problem, 1), 1)):
-        pass
+    *_, (_, _, _, state, _) = drive(policy, problem, everyone(problem, truth(problem, 1), 1))
     end = policy.plan(problem, state)
     assert isinstance(end, End)
     assert state.certificate > 1e-6

@@ -119,7 +119,10 @@ class Outlook:
             trial = moved[None, :, :] + directions.T[:, :, None] * self.xi[step]
             scores = trial.max(axis=1).mean(axis=1)
             scores[chosen] = -np.inf
+            scores[rest.diagonal() <= least] = -np.inf  # known from the others
             best = int(np.argmax(scores))
+            if not np.isfinite(scores[best]):
+                break
             chosen.append(best)
             moved = trial[best]
             column = rest[:, best] / deviation[best]
