@@ -111,7 +111,7 @@ def test_a_run_as_json_has_all_its_keys(study: str) -> None:
     for number, phase in enumerate(data["phases"], start=1):
         assert phase.keys() >= PHASE_KEYS
         assert phase["phase"] == number
-        assert phase["length"] == sum(phase["pulls"]) <= 2 ** (number - 1)
+        assert phase["length"] == sum(phase["pulls"]) + phase["rest"] <= 2 ** (number - 1)
         assert len(phase["arms"]) == len(phase["pulls"]) == len(set(phase["arms"]))
         assert phase["active_after"] >= 1
 
@@ -125,6 +125,7 @@ def test_the_totals_are_sums_over_the_phases(study: str) -> None:
     played = sum(p["length"] for p in data["phases"])
     assert played <= data["horizon"]
     lost = sum((f.max() - f[a]) * n for p in data["phases"] for a, n in zip(p["arms"], p["pulls"], strict=True))
+    lost += sum((f.max() - f[plan.reference]) * plan.rest for plan in run.plans)
     lost += (f.max() - f[data["best"]["index"]]) * (data["horizon"] - played)
     assert data["regret"] == pytest.approx(lost, rel=1e-9, abs=1e-9)
 

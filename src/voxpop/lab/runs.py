@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -61,6 +61,11 @@ class Run:
         """True if no action is better than the final one by more than was certified."""
         return self.loss <= self.state.certificate
 
+    @property
+    def warning(self) -> str:
+        """What the model check found in the end, and what to do; empty if nothing is wrong."""
+        return self.phases[-1].info.warning if self.phases else ""
+
     @cached_property
     def metrics(self) -> Metrics:
         """What the run cost."""
@@ -103,6 +108,8 @@ class Run:
                     "max_width": phase.info.max_width,
                     "information_gain": phase.info.information_gain,
                     "norm_bound_refuted": phase.info.refuted,
+                    "warning": phase.info.warning,
+                    "forecast": None if phase.plan.forecast is None else asdict(phase.plan.forecast),
                     "release": phase.release.describe(),
                 }
                 for phase in self.phases
@@ -129,7 +136,7 @@ def simulate(
     problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
-            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use dpbe"
+            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
         )
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
