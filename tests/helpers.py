@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from voxpop.core.errors import Array
+from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import Kernel, SquaredExponential
 from voxpop.core.phases import Feedback, Info, Plan
 from voxpop.core.problem import Indices, Problem
@@ -19,6 +21,10 @@ def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = N
     points = np.random.default_rng(seed).uniform(size=(n, d))
     known: dict[str, Any] = {"noise_std": 0.1, "bias_std": 0.3, "norm_bound": 1.0, "horizon": 100, **changes}
     return Problem(points, kernel or SquaredExponential(0.3), **known)
+
+
+def evidence(points: ArrayLike, rounds: ArrayLike, people: int, mean: ArrayLike) -> Evidence:
+    return Evidence(np.array(points, float), np.array(rounds, float), people, np.array(mean, float))
 
 
 def everything(problem: Problem) -> Indices:

@@ -150,15 +150,28 @@ def test_ask_and_tell_play_the_same_phases_as_the_simulator(policy: str) -> None
 
 def test_a_finished_study_has_an_answer_and_no_question() -> None:
     study = Study(small_problem(), "dpbe", alpha=0.6)
-    rounds = sum(sum(question.rounds) + question.rest for question in conducted(study))
+    started = study.ended
+    conducted(study)
     assert study.ask() is None
-    assert rounds == 300 or study.best.certain
+    assert started is None
+    assert study.ended == ("nothing else can be best" if study.best.certain else "every round of the horizon is played")
+    assert sum(plan.length for plan, _ in study.log) == study.state.rounds
+    assert study.state.rounds == 300 or study.best.certain
     best = study.best
     assert best.decision == study.problem.decisions[best.index]
     assert best.low <= best.high
     assert best.regret >= 0
-    with pytest.raises(InputError, match="the study is over"):
+    before = study.state
+    with pytest.raises(InputError, match="takes no feedback for phase 99; see what is best") as no:
         study.tell(99, [[0.0]])
+    assert study.ended is not None
+    assert f"the study is over ({study.ended})" in refusal(no)
+    assert study.state is before
+
+
+def test_a_study_without_an_open_question_asks_to_be_asked() -> None:
+    with pytest.raises(InputError, match="no question is open that feedback for phase 1 could answer; ask first"):
+        Study(small_problem()).tell(1, [[0.0]])
 
 
 @pytest.mark.parametrize("phases", [0, 1, 5])

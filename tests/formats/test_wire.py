@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.helpers import evidence
 from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import Kernel, Linear, Matern, Precomputed, Product, Scaled, SquaredExponential, Sum
-from voxpop.core.phases import Feedback, Plan
+from voxpop.core.phases import Feedback, Forecast, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Space
 from voxpop.formats import wire
@@ -62,6 +63,7 @@ def assert_equal_problems(a: Problem, b: Problem) -> None:
     np.testing.assert_array_equal(a.prior_variance, b.prior_variance)
     for name in ("noise_std", "bias_std", "norm_bound", "horizon", "beta", "ridge"):
         assert getattr(a, name) == getattr(b, name)
+    assert [group.to_dict() for group in a.pilot] == [group.to_dict() for group in b.pilot]
 
 
 @given(
@@ -94,6 +96,37 @@ def test_labels_come_back_with_their_types() -> None:
 def test_a_problem_of_a_matrix_comes_back() -> None:
     problem = Problem.of_matrix([[1.0, 0.5], [0.5, 2.0]], 0.1, 0.2, 1.0, 10, prior_mean=[0.1, 0.2])
     assert_equal_problems(wire.problem_from_dict(over_the_wire(wire.problem_to_dict(problem))), problem)
+
+
+PILOT = [
+    evidence(POINTS[:3], [1 / 3, 10, 5], 7, [0.4, 0.1 + 0.2, -0.2]),
+    evidence(POINTS[2:4], [8, 8], 5, [-1e-17, 1e200]),
+]
+
+
+def test_a_pilot_comes_back_to_the_last_bit() -> None:
+    problem = Problem(POINTS, SquaredExponential(0.3), 0.1, 0.2, 1.0, 10, pilot=PILOT)
+    back = wire.problem_from_dict(over_the_wire(wire.problem_to_dict(problem)))
+    assert len(back.pilot) == 2
+    assert_equal_problems(back, problem)
+
+
+def test_what_an_earlier_voxpop_wrote_has_no_pilot_no_rest_and_no_forecast() -> None:
+    """Saved studies of format version 2 exist without these keys."""
+    problem = wire.problem_to_dict(Problem(POINTS, SquaredExponential(0.3), 0.1, 0.2, 1.0, 10))
+    assert problem.pop("pilot") == []
+    assert wire.problem_from_dict(problem).pilot == ()
+    plan = wire.plan_to_dict(Plan(3, np.array([1]), np.array([4]), 5, 2))
+    assert (plan.pop("rest"), plan.pop("forecast")) == (0, None)
+    back = wire.plan_from_dict(plan)
+    assert (back.length, back.asked, back.rest, back.forecast) == (4, 4, 0, None)
+
+
+@pytest.mark.parametrize("forecast", [None, Forecast(1.5, 0.25, 1 / 3), Forecast(0.0, 2.0, 0.5, certificate=0.125)])
+def test_rest_and_forecast_come_back(forecast: Forecast | None) -> None:
+    plan = Plan(3, np.array([1, 0]), np.array([4, 2]), 5, 2, rest=10, forecast=forecast)
+    back = wire.plan_from_dict(over_the_wire(wire.plan_to_dict(plan)))
+    assert (back.asked, back.rest, back.length, back.forecast) == (6, 10, 16, forecast)
 
 
 @pytest.mark.parametrize("name", ["dpbe", "dpbe-paper"])

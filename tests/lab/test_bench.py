@@ -17,8 +17,11 @@ from voxpop.lab.bench import figures, peers, report, studies
 from voxpop.lab.bench.clock import exponent, machine_limits, together
 from voxpop.lab.bench.effort import counted
 from voxpop.lab.bench.large import problem_of, selection
-from voxpop.lab.bench.plain import plain_program, plain_select, same_plans, timed
+from voxpop.lab.bench.plain import plain_program, plain_rounds, plain_select, same_plans, timed
 from voxpop.lab.bench.results import Curve, Figure, Results
+from voxpop.lab.runs import simulate
+from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.policies import make_policy
 from voxpop.selection.greedy import select
 
 
@@ -61,7 +64,17 @@ def test_functions_are_timed_in_turns() -> None:
 @pytest.mark.parametrize("quick", [True, False])
 def test_the_baseline_has_ratios_of_every_kind(quick: bool) -> None:
     names = " ".join(report.baseline(quick))
-    for part in ("plain program", "plain loop", "matrix product", "flops", "memory", "widths", "gp-ucb", "people"):
+    for part in (
+        "plain program",
+        "plain loop",
+        "matrix product",
+        "flops",
+        "memory",
+        "widths",
+        "gp-ucb",
+        "plain rounds",
+        "people",
+    ):
         assert part in names
 
 
@@ -146,6 +159,16 @@ def test_the_upper_bounds_of_peers_follow_from_the_equations(name: str) -> None:
 
 def test_the_plain_program_has_the_same_plans() -> None:
     assert same_plans(timed(0)[1], timed(0, plain_program)[1])
+
+
+def test_plain_rounds_play_the_same_arms() -> None:
+    scenario = make_scenario("synthetic", Options(size=30, horizon=300))
+    run = simulate(scenario, make_policy("gp-ucb"), 0)
+    answers = np.concatenate([phase.feedback.mean for phase in run.phases])
+    arms = np.concatenate([phase.plan.arms for phase in run.phases])
+    assert len(set(arms.tolist())) > 1
+    np.testing.assert_array_equal(plain_rounds(scenario.problem, answers), arms)
+    assert not np.array_equal(plain_rounds(scenario.problem, answers[::-1]), arms)
 
 
 def test_the_plain_loop_has_the_same_arms() -> None:

@@ -56,6 +56,26 @@ def test_played_lists_actions_and_rounds_up_to_the_horizon() -> None:
     assert pulls.tolist() == [1, 1, 1, 1, 3, 2]
 
 
+RESTED = [
+    Plan(1, np.array([0]), np.array([1]), 2, reference=2, rest=3),
+    Plan(2, np.array([2, 0]), np.array([1, 1]), 3, reference=1, rest=0),
+    Plan(3, np.array([0]), np.array([2]), 3, reference=1, rest=4),
+]  # 12 rounds
+
+
+def test_rounds_of_rest_are_the_reference_s() -> None:
+    arms, pulls = played(RESTED, final=0, horizon=13)
+    assert arms.tolist() == [0, 2, 2, 0, 0, 1, 0]
+    assert pulls.tolist() == [1, 3, 1, 1, 2, 4, 1]
+    metrics = measure(RESTED, final=0, horizon=13, f=F)
+    assert metrics.regret == pytest.approx(2 + 3 * 0.5 + 0.5 + 2 + 2 * 2 + 0 + 2)
+    assert (metrics.numbers, metrics.people) == (2 + 3 * 2 + 3, 8)  # nothing is asked about them
+    assert metrics.switches == 4
+    rounds, regret = regret_curve(RESTED, final=0, horizon=13, f=F)
+    assert rounds.tolist() == [0, 1, 4, 5, 6, 8, 12, 13]
+    assert regret == pytest.approx([0, 2, 3.5, 4, 6, 10, 10, 12])
+
+
 def test_the_regret_curve_goes_through_hand_computed_points() -> None:
     rounds, regret = regret_curve(PLANS, final=2, horizon=9, f=F)
     assert rounds.tolist() == [0, 1, 2, 3, 4, 7, 9]
@@ -71,7 +91,8 @@ def test_the_curve_of_a_whole_run_ends_at_the_regret_and_equals_the_sum_over_rou
     plans, final = [plan for _, plan, *_ in steps], policy.best(problem, steps[-1][3])
     rounds, regret = regret_curve(plans, final, problem.horizon, f)
     slow = sum(f.max() - f[a] for plan in plans for a, w in zip(plan.arms, plan.pulls, strict=True) for _ in range(w))
-    slow += (500 - sum(int(plan.pulls.sum()) for plan in plans)) * (f.max() - f[final])
+    slow += sum(plan.rest * (f.max() - f[plan.reference]) for plan in plans)
+    slow += (500 - sum(int(plan.pulls.sum()) + plan.rest for plan in plans)) * (f.max() - f[final])
     assert rounds[-1] == 500
     assert regret[-1] == pytest.approx(measure(plans, final, problem.horizon, f).regret)
     assert regret[-1] == pytest.approx(slow)

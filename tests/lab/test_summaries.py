@@ -40,6 +40,7 @@ def every_round(run: Run) -> list[int]:
     for plan in run.plans:
         for arm, pulls in zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True):
             arms += [arm] * pulls
+        arms += [plan.reference] * plan.rest
     return arms + [run.best] * (run.scenario.problem.horizon - len(arms))
 
 

@@ -1,6 +1,7 @@
 """The baselines: each against an independent formula or a slow reference, and all of them to the end of a study."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
-from voxpop.policies.gp_ucb import GPUCB, noise_variance
+from voxpop.policies.gp_ucb import GPUCB, TOGETHER, noise_variance
 from voxpop.privacy import Private
 
 EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 7}}
@@ -75,6 +76,21 @@ def test_the_posterior_is_that_of_scikit_learn_round_by_round(name: str) -> None
     assert state.memory.gain == pytest.approx(gain, rel=1e-8)
     bonus = 1.5 + math.sqrt(2 * (gain + 1 + math.log(10)))
     np.testing.assert_allclose(state.upper - state.centre, bonus * deviation, atol=1e-6)
+
+
+def test_gp_ucb_leaves_the_old_state_alone_whatever_follows_from_it() -> None:
+    problem, policy = ucb_problem(), GPUCB()
+    state = policy.init(problem)
+    plan = Plan(1, np.array([2]), np.array([1]), 1, 2, "one")
+    for number in range(TOGETHER + 3):  # the updates are subtracted in between
+        covariance, mean = state.memory.covariance, state.memory.mean.copy()
+        one, other = (policy.advance(problem, state, plan, Feedback(np.array([y]), 1))[0] for y in (0.1, 5.0))
+        np.testing.assert_array_equal(state.memory.covariance, covariance)
+        np.testing.assert_array_equal(state.memory.mean, mean)
+        np.testing.assert_array_equal(one.memory.covariance, other.memory.covariance)
+        assert other.memory.mean[plan.arms[0]] > one.memory.mean[plan.arms[0]]
+        np.testing.assert_allclose(one.memory.variance, one.memory.covariance.diagonal(), rtol=1e-9)
+        state, plan = one, replace(plan, phase=number + 2, arms=np.array([number % problem.size]))
 
 
 def test_gp_ucb_asks_a_new_person_every_round() -> None:

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.helpers import evidence
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
 from voxpop.core import kernels
@@ -109,7 +110,8 @@ KERNELS: list[Kernel] = [
 def described(kernel: Kernel, policy: Policy) -> StudyDefinition:
     """Return the definition of a study as the document describes it; keys that the document lacks are errors."""
     decisions = Decisions([0.0, 1.0, 2.0], [{"colour": name} for name in ("red", "green", "blue")])
-    problem = Problem(decisions, kernel, 0.1, 0.1, norm_bound=1.0, horizon=31, prior_mean=[0.1, 0.2, 0.3])
+    pilot = [evidence([[0.0], [1.0], [2.0]], [20, 10, 5], 40, [0.1, 0.4, 0.2])]
+    problem = Problem(decisions, kernel, 0.1, 0.1, norm_bound=1.0, horizon=31, prior_mean=[0.1, 0.2, 0.3], pilot=pilot)
     made = Definition(problem, policy, NoPrivacy(), Rules(rounds_per_second=1.0))
     return StudyDefinition.model_validate_json(json.dumps(made.as_dict()))
 

@@ -208,7 +208,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
         plan = it.coordinator.snapshots.current(STUDY).current
         assert plan is not None
         seen = []
-        for number in range(plan.plan.length):
+        for number in range(plan.plan.asked):
             now = it.coordinator.decision(STUDY)
             seen.append(now["index"])
             assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 1

@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 from voxpop import __version__
-from voxpop.cli import ask_tell as people
-from voxpop.cli import bench, calibrate, compare, privacy, reproduce, run, service, simulate
-from voxpop.cli.demo import demo
-from voxpop.core.errors import InputError
+from voxpop.cli.commands import Commands
 
 app = typer.Typer(
     name="voxpop",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -31,21 +29,6 @@ app = typer.Typer(
         "work;  voxpop serve  runs a coordinator."
     ),
 )
-app.command("run")(run.run)
-app.command("simulate")(simulate.simulate)
-app.command("compare")(compare.compare)
-app.command("calibrate")(calibrate.calibrate)
-app.command("ask")(people.ask)
-app.command("tell")(people.tell)
-app.command("audit")(privacy.audit)
-app.command("reproduce")(reproduce.reproduce)
-app.command("bench")(bench.bench)
-app.command("demo")(demo)
-app.command("serve")(service.serve)
-app.command("shuffler")(service.shuffler)
-app.command("migrate")(service.migrate)
-app.add_typer(service.keys, name="keys")
-app.add_typer(service.study, name="study")
 
 
 def _version(wanted: bool) -> None:
@@ -66,7 +49,11 @@ def main() -> None:
     """Run the command line; an error that the user can fix is one sentence and exit code 2."""
     try:
         app()
-    except InputError as error:
+    except ValueError as error:
+        from voxpop.core.errors import InputError
+
+        if not isinstance(error, InputError):
+            raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
     except OSError as error:

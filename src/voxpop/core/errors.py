@@ -101,13 +101,26 @@ def one_of(names: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+FEW = 16  # up to this many numbers, Python is quicker than NumPy
+
+
+def all_finite(array: Array) -> bool:
+    """Return True if no number is infinite or NaN."""
+    return all(map(math.isfinite, array.ravel().tolist())) if array.size <= FEW else bool(np.isfinite(array).all())
+
+
+def largest(array: Array) -> float:
+    """Return the largest absolute value."""
+    return max(map(abs, array.ravel().tolist())) if array.size <= FEW else float(np.abs(array).max())
+
+
 def require_array(name: str, values: object) -> Array:
     """Return the values as a new float array, or raise an `InputError` if any is not finite."""
     try:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
-    if not np.isfinite(array).all():
+    if not all_finite(array):
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(f"{name} must be finite, got {array[place]} at position {list(place)}")
     return array

@@ -19,5 +19,5 @@ def changed(record: Record, **changes: Any) -> Record:
     Point(x=1, y=3)
     """
     new = object.__new__(type(record))
-    new.__dict__.update(record.__dict__, **changes)
+    object.__setattr__(new, "__dict__", record.__dict__ | changes)
     return new

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError, require_array, require_integer
+from voxpop.core.errors import Array, InputError, largest, require_array, require_integer
 from voxpop.core.problem import GRID_BITS, Indices
 
 
@@ -49,7 +49,12 @@ class Plan:
     @property
     def asked(self) -> int:
         """The rounds that people are asked about; they are invited once these are played."""
-        return int(self.pulls.sum())
+        return sum(self.pulls.tolist())  # quicker than NumPy for the few arms of a phase
+
+    @property
+    def aims_at_certificate(self) -> bool:
+        """True if the phase is played for its certificate, whether it pays or not."""
+        return self.forecast is not None and self.forecast.certificate is not None
 
     @property
     def numbers(self) -> int:
@@ -107,8 +112,9 @@ class Tally:
         array = require_array("answers", answers)
         if array.ndim != 2 or 0 in array.shape:
             raise InputError(f"answers must have the shape (people, arms) and not be empty, got {array.shape}")
-        largest = float(np.abs(array).max())
-        check_scale(largest, step)
+        check_scale(largest(array), step)
+        if len(array) == 1:
+            return cls(1, tuple(round(number / step) for number in array[0].tolist()), step)
         return cls.of_steps(np.rint(array / step), step)
 
     @classmethod
@@ -116,7 +122,7 @@ class Tally:
         """Add up answers that are already whole numbers of steps."""
         if not len(grid):
             raise InputError("there are no answers to add up; wait for at least one")
-        if float(np.abs(grid).max()) * len(grid) < 2.0**62:
+        if largest(grid) * len(grid) < 2.0**62:
             return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)
         return cls(len(grid), tuple(sum(map(int, column)) for column in grid.T.tolist()), step)
 
@@ -129,14 +135,14 @@ class Tally:
     def feedback(self) -> Feedback:
         """Return the average answer."""
         # Python rounds the quotient of two ints correctly, even if they are very large.
-        return Feedback(np.array([total / self.count for total in self.total]) * self.step, self.count)
+        return Feedback(np.array([total / self.count * self.step for total in self.total]), self.count)
 
 
-def check_scale(largest: float, step: float) -> None:
+def check_scale(answer: float, step: float) -> None:
     """Refuse answers that are out of all proportion to the problem."""
-    if largest > step * 2.0**80:
+    if answer > step * 2.0**80:
         raise InputError(
-            f"the answer {largest:g} is out of all proportion to the problem's scale "
+            f"the answer {answer:g} is out of all proportion to the problem's scale "
             f"({step * 2.0**GRID_BITS:g}); check the units of the answers and of norm_bound"
         )
 

@@ -100,6 +100,7 @@ class Run:
                     "phase": phase.plan.phase,
                     "length": phase.plan.length,
                     "rest": phase.plan.rest,
+                    "reference": phase.plan.reference,
                     "arms": phase.plan.arms.tolist(),
                     "pulls": phase.plan.pulls.tolist(),
                     "people": phase.plan.people,

@@ -11,6 +11,7 @@ where a person's bias counts as noise, R^2 = v^2 k(x, x) + sigma^2, and gamma is
 posterior is updated.
 
 The posterior is kept over the n actions and updated by one rank: O(n^2) per step, regardless of the number of rounds.
+Updates are collected and subtracted from the covariance together, which reads it once for many rounds.
 """
 
 from __future__ import annotations
@@ -29,14 +30,47 @@ from voxpop.core.state import State
 from voxpop.policies.protocol import OVER, require_few_rounds
 from voxpop.runtime.memory import require_room
 
+TOGETHER = 16  # updates that are subtracted from the covariance at once
+
 
 @dataclass(frozen=True, eq=False)
 class Belief:
     """The posterior over all actions, and the information gained so far."""
 
-    mean: Array  # (n,)
-    covariance: Array  # (n, n)
+    mean: Array  # (n,) with the prior mean
+    variance: Array  # (n,)
+    earlier: Array  # (n, n) the covariance before the latest updates
+    updates: Array  # (updates, n): the covariance is now `earlier` - updates' updates
     gain: float
+
+    @classmethod
+    def prior(cls, problem: Problem) -> Belief:
+        """Return what is known before the first round."""
+        everything = np.arange(problem.size)
+        return cls.of(problem.means, problem.covariance(everything, everything))
+
+    @classmethod
+    def of(cls, mean: Array, covariance: Array) -> Belief:
+        """Return the belief of this mean and covariance."""
+        return cls(mean, covariance.diagonal(), covariance, np.empty((0, len(mean))), 0.0)
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance of all pairs of actions, (n, n)."""
+        return np.asarray(self.earlier - self.updates.T @ self.updates)
+
+    def condition(self, arm: int, answer: float, noise: float) -> Belief:
+        """Return the posterior after an answer about f(arm) with noise of this variance."""
+        column = self.earlier[arm] - self.updates[:, arm].dot(self.updates)
+        known = column.item(arm)
+        root = math.sqrt(known + noise)
+        update = column * (1 / root)
+        earlier, updates = self.earlier, np.concatenate((self.updates, update[None]))
+        if len(updates) == TOGETHER:
+            earlier, updates = earlier - updates.T @ updates, updates[:0]
+        mean = self.mean + update * ((answer - self.mean.item(arm)) / root)
+        gain = self.gain + 0.5 * math.log1p(known / noise)
+        return Belief(mean, self.variance - update * update, earlier, updates, gain)
 
 
 @dataclass(frozen=True)
@@ -67,29 +101,28 @@ class GPUCB:
         if self.ratio is None:
             require_few_rounds(self.name, problem)
         require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
-        everything = np.arange(problem.size)
-        belief = Belief(np.zeros(problem.size), problem.covariance(everything, everything), 0.0)
-        return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
+        state = State.prior(problem, problem.norm_bound)
+        return self._bounded(problem, replace(state, memory=Belief.prior(problem)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan to play the action of largest upper bound."""
         left = problem.horizon - state.rounds
         if left == 0:
             return OVER
-        arm = int(np.argmax(state.upper))
+        arm = int(state.upper.argmax())
         rounds = 1
         if self.ratio is not None:
-            variance = max(float(state.memory.covariance[arm, arm]), np.finfo(float).tiny)
+            variance = max(state.memory.variance.item(arm), np.finfo(float).tiny)
             rounds = max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / variance, left)))
         return Plan(state.phase + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Condition on the average of the rounds."""
         feedback.check(plan)
-        belief, arm = state.memory, int(plan.arms[0])
-        noise = noise_variance(problem) / int(plan.pulls[0])
-        known = conditioned(belief, arm, float(feedback.mean[0]) - float(problem.means[arm]), noise)
-        after = self._bounded(problem, state.played(plan, known))
+        arm = plan.arms.item(0)
+        noise = noise_variance(problem) / plan.pulls.item(0)
+        belief = state.memory.condition(arm, feedback.mean.item(0), noise)
+        after = self._bounded(problem, state.played(plan, belief))
         return after, news(problem, after)
 
     def best(self, problem: Problem, state: State) -> int:
@@ -98,25 +131,13 @@ class GPUCB:
 
     def _bounded(self, problem: Problem, state: State) -> State:
         belief = state.memory
-        centre = problem.means + belief.mean
         bonus = confidence_bonus(problem, belief.gain, self.delta)
-        return state.bounded(centre, bonus * np.sqrt(np.maximum(belief.covariance.diagonal(), 0.0)))
-
-
-def conditioned(belief: Belief, arm: int, residual: float, noise: float) -> Belief:
-    """Condition on one more average of an arm, less its prior mean, with this variance."""
-    column = belief.covariance[:, arm]
-    total = float(column[arm]) + noise
-    surprise = residual - float(belief.mean[arm])
-    gain = belief.gain + 0.5 * math.log1p(float(column[arm]) / noise)
-    covariance = np.multiply.outer(column, column / total)
-    np.subtract(belief.covariance, covariance, out=covariance)
-    return Belief(belief.mean + column * (surprise / total), covariance, gain)
+        return state.bounded(belief.mean, bonus * np.sqrt(np.maximum(belief.variance, 0.0)))
 
 
 def news(problem: Problem, state: State) -> Info:
     """Describe a phase of a policy that never eliminates anything."""
-    widest = float(state.lead_width.max())
+    widest = state.lead_width.item(state.lead_width.argmax())
     return Info(problem.size, problem.size, widest, state.memory.gain, problem.norm_bound, refuted=False)
 
 

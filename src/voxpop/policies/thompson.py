@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from voxpop.belief.posterior import believe
+from voxpop.belief.rows import total_noise
 from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import require_integer, require_number
 from voxpop.core.frozen import changed
 from voxpop.core.phases import End, Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.policies.gp_ucb import Belief, conditioned
+from voxpop.policies.gp_ucb import Belief
 from voxpop.policies.peers import few_rounds, spread, unproven
 from voxpop.policies.protocol import OVER, prior_state
 
@@ -88,14 +89,13 @@ class Thompson:
         at, belief = spread(problem, MOST_ACTIONS), state.memory
         covariance = self.widen**2 * belief.covariance
         covariance.flat[:: len(at) + 1] += JITTER * problem.norm_bound**2 * problem.prior_variance[at]
-        mean = problem.means[at] + belief.mean
-        return int(np.argmax(rng.multivariate_normal(mean, covariance, check_valid="ignore", method="cholesky")))
+        return int(np.argmax(rng.multivariate_normal(belief.mean, covariance, check_valid="ignore", method="cholesky")))
 
 
 def fitted(problem: Problem, state: State) -> State:
     """Return the state with a posterior whose scale and length-scales are fitted to all answers."""
     belief, at = believe(problem, state.history), spread(problem, MOST_ACTIONS)
-    known = Belief(belief.mean[at] - problem.means[at], belief.covariance(at), 0.0)
+    known = Belief.of(belief.mean[at], belief.covariance(at))
     return changed(state, memory=known, decision=int(np.argmax(belief.mean)))
 
 
@@ -104,8 +104,6 @@ def one_more(problem: Problem, state: State, before: Belief) -> State:
     plan, feedback = state.history[-1]
     at = spread(problem, MOST_ACTIONS)
     place = int(np.searchsorted(at, plan.arms[0]))
-    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
-    noise = noise if feedback.noise is None else noise + feedback.noise
-    residual = float(feedback.mean[0]) - float(problem.means[plan.arms[0]])
-    known = conditioned(before, place, residual, float(noise[0, 0]))
-    return changed(state, memory=known, decision=int(at[np.argmax(problem.means[at] + known.mean)]))
+    noise = total_noise(problem, plan, feedback)
+    known = before.condition(place, float(feedback.mean[0]), float(noise[0, 0]))
+    return changed(state, memory=known, decision=int(at[np.argmax(known.mean)]))

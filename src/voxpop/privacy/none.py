@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class PlainRelease:
         return tally.feedback()
 
     def entry(self, count: int) -> Entry:
-        return Entry(self.model, count)
+        return _entry(count)
 
     def describe(self) -> dict[str, Any]:
         return {"model": self.model}
@@ -72,6 +73,15 @@ class PlainRelease:
         return cls(require_number("step", data["step"], above=0), require_count("arms", data["arms"]))
 
 
+# They are the same in every phase, and a policy may have a phase every round.
+_plain = lru_cache(maxsize=1024)(PlainRelease)
+
+
+@lru_cache(maxsize=1024)
+def _entry(count: int) -> Entry:
+    return Entry(PlainRelease.model, count)
+
+
 @dataclass(frozen=True)
 class NoPrivacy(Open):
     """The trust model that promises nothing."""
@@ -82,7 +92,7 @@ class NoPrivacy(Open):
     cost: ClassVar[None] = None
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return PlainRelease(problem.grid_step, len(plan.arms))
+        return _plain(problem.grid_step, len(plan.arms))
 
     def describe(self) -> dict[str, Any]:
         return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}

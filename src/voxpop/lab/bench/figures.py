@@ -8,7 +8,7 @@ from functools import partial
 from voxpop.lab.bench.large import growth, large_set, plain_loop, widths
 from voxpop.lab.bench.peers import other_policies, round_by_round
 from voxpop.lab.bench.results import Results
-from voxpop.lab.bench.studies import crowds, small_studies
+from voxpop.lab.bench.studies import crowds, every_round, small_studies
 
 
 def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
@@ -23,6 +23,7 @@ def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
         "affine widths": partial(widths, 100_000, 200),
         "growth with n and H": partial(growth, sizes, arms),
         "GP-UCB": partial(round_by_round, horizons),
+        "every round": partial(every_round, 10_000 if quick else 40_000),
         "crowds": crowds,
         "other policies": partial(other_policies, 1000 if quick else 5000),
     }

@@ -1,14 +1,16 @@
-"""How much faster is a whole `dpbe` run than a plain program that solves the equations afresh at every batch?
+"""Plain programs: a `dpbe` run that solves the equations afresh at every batch, and a bare loop of `gp-ucb`.
 
 All play the synthetic study (n = 100, T = 40,000) with the same answers, and the plans must be the same.
 
 plain selection  voxpop, but every batch builds K + lambda W^-1 of the merged arms and solves it for every active
                  action, as eq:sigma_update and eq:decision are printed
 plain program    besides, every trial value of c in the search for an affine width solves (K + c N) a = h afresh
+plain rounds     `gp-ucb` as a loop over NumPy arrays, without a driver, states or a log
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from time import perf_counter
@@ -21,6 +23,7 @@ from voxpop.core.problem import Indices, Problem
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
+from voxpop.policies.gp_ucb import GPUCB, confidence_bonus, noise_variance
 from voxpop.selection.dense import TIE
 from voxpop.selection.greedy import BatchRule, Selection
 from voxpop.widths.affine import Affine, AffineEstimator
@@ -70,6 +73,21 @@ class PlainEstimator(AffineEstimator):
         prior = norm_bound * np.sqrt(square)
         useful = width < prior
         return Affine(np.where(useful, width, prior), np.where(useful[:, None], weights, 0.0))
+
+
+def plain_rounds(problem: Problem, answers: Array) -> Indices:
+    """Play `gp-ucb` with these answers, one per round, and return the arms."""
+    everything, noise, delta = np.arange(problem.size), noise_variance(problem), GPUCB.delta
+    covariance, mean = problem.covariance(everything, everything).copy(), problem.means.copy()
+    arms, gain = np.empty(len(answers), dtype=np.intp), 0.0
+    for number, answer in enumerate(answers.tolist()):
+        width = confidence_bonus(problem, gain, delta) * np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+        arm = arms[number] = np.argmax(mean + width)
+        column = covariance[:, arm].copy()
+        gain += 0.5 * math.log1p(column[arm] / noise)
+        mean += column * ((answer - mean[arm]) / (column[arm] + noise))
+        covariance -= np.multiply.outer(column, column / (column[arm] + noise))
+    return arms
 
 
 def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nullcontext) -> tuple[float, Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from voxpop.core.state import State
 from voxpop.drivers.phase import Phase
 from voxpop.drivers.simulate import CROWD, collect
 from voxpop.lab.bench.clock import Work, seconds, together
-from voxpop.lab.bench.plain import plain_program, same_plans, timed
+from voxpop.lab.bench.plain import plain_program, plain_rounds, same_plans, timed
 from voxpop.lab.bench.results import Curve, Figure, Results
 from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options, make_scenario
@@ -34,13 +35,27 @@ def small_studies(seeds: int) -> Results:
         times.append(ours)
         same &= same_plans(fast, slow)
     note = f"a dpbe run of {1e3 * min(times):.0f} ms; " + ("same plans" if same else "THE PLANS DIFFER")
-    sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli"])], 3)
+    sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli.simulate"])], 3)
     return Results(
         [
             Figure("plain program / dpbe, n = 100", float(np.median(ratios)) if same else 0.0, 20.0, note=note),
             Figure("a command of 20 synthetic studies / its start", sweep / start, at_most=3.0, note=f"{sweep:.2g} s"),
         ]
     )
+
+
+def every_round(horizon: int) -> Results:
+    """Time `gp-ucb` in the synthetic study, a phase every round, against a bare loop with the same answers."""
+    scenario, policy = make_scenario("synthetic", Options(horizon=horizon)), make_policy("gp-ucb")
+    run = simulate(scenario, policy, 0)
+    answers = np.concatenate([phase.feedback.mean for phase in run.phases])
+    arms = np.concatenate([phase.plan.arms for phase in run.phases])
+    same = np.array_equal(plain_rounds(scenario.problem, answers), arms)
+    works: list[Work] = [lambda: simulate(scenario, policy, 0), lambda: plain_rounds(scenario.problem, answers)]
+    ours, plain = together(works, 3)
+    note = f"{1e6 * ours / horizon:.0f} us a round; " + ("same arms" if same else "THE ARMS DIFFER")
+    name = f"gp-ucb / plain rounds, n = 100, T = {horizon:,}"
+    return Results([Figure(name, ours / plain if same else math.inf, at_most=4.0, note=note)])
 
 
 def _python(arguments: list[str]) -> None:

@@ -1,6 +1,7 @@
 """People who deviate from the population like a Gaussian process: f_u ~ GP(f, v^2 k) (ass:local_func)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,9 +35,14 @@ class GPPeople:
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
         """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
+        spread = rng.standard_normal(len(plan.arms)) * self._deviation[plan.arms]
+        return np.asarray(self.f[plan.arms] + spread / np.sqrt(plan.pulls))
+
+    @cached_property
+    def _deviation(self) -> Array:
+        """The standard deviation of a new person's answer about each action in one round."""
         problem = self.problem
-        variance = problem.bias_std**2 * problem.prior_variance[plan.arms] + problem.noise_std**2
-        return np.asarray(self.f[plan.arms] + rng.standard_normal(len(plan.arms)) * np.sqrt(variance / plan.pulls))
+        return np.sqrt(problem.bias_std**2 * problem.prior_variance + problem.noise_std**2)
 
 
 def square_root(covariance: Array) -> Array:

@@ -17,13 +17,12 @@ from voxpop.belief.posterior import Belief
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices
 
-DRAWS = 128  # antithetic
+DRAWS = 64  # antithetic
 FRESH_DRAWS = 1024  # for the finalists
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
 MOST_ARMS = 16
-WIDEN = 1.0  # how much farther from its mean f may be than the posterior says, which trusts its fitted constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class Outlook:
         actions = np.concatenate([contenders, others])
         places = {action: place for place, action in enumerate(actions.tolist())}
         pool = np.array([places[arm] for arm in arms.tolist()])
-        covariance = WIDEN**2 * belief.covariance(actions)
+        covariance = belief.covariance(actions)
         return cls(actions, len(contenders), pool, places[best], mean[actions], covariance, xi, fresh_xi)
 
     @property

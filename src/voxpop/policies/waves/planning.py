@@ -26,6 +26,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbe
 PEOPLE_RATIO = 1.45
 GOOD_ENOUGH = 0.88  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
+FEW, MANY = 60, 600  # numbers of people for which arms are put in order
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
@@ -61,11 +62,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, phase: int, reference: int, rest: int) -> Plan:
+    def plan(self, phase: int, reference: int) -> Plan:
         """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(phase, self.arms, pulls, self.people, reference, rest=rest, forecast=forecast)
+        return Plan(phase, self.arms, pulls, self.people, reference, forecast=forecast)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +99,9 @@ class Planner:
         return replace(offer, gain=left * float(value))
 
     def _offers(self) -> Iterator[Offer]:
-        for rounds in useful_rounds(self.problem):
-            for places in self._arm_sets(rounds):
+        choices = useful_rounds(self.problem)
+        for places in self._arm_sets(choices[0], choices[-1]):
+            for rounds in choices:
                 yield from self._of_people(places, rounds)
 
     def _of_people(self, places: Indices, rounds: int) -> Iterator[Offer]:
@@ -131,13 +133,15 @@ class Planner:
         found[usable] = self.outlook.values(places, noises[usable], fresh)
         return found
 
-    def _arm_sets(self, rounds: int) -> list[Indices]:
+    def _arm_sets(self, fewest: int, most: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
         outlook = self.outlook
-        pulls = np.full(len(outlook.actions), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(outlook.actions, pulls)
-        orders = [outlook.by_value(single / people, MOST_ARMS) for people in (60, 600)]
-        orders += [outlook.by_variance(single / 200, MOST_ARMS), outlook.by_chance(MOST_ARMS)]
+        little, much = (
+            self.problem.answer_noise(outlook.actions, np.full(len(outlook.actions), rounds), people)
+            for rounds, people in ((fewest, FEW), (most, MANY))
+        )
+        orders = [outlook.by_value(little, MOST_ARMS), outlook.by_value(much, MOST_ARMS)]
+        orders += [outlook.by_variance(much, MOST_ARMS), outlook.by_chance(MOST_ARMS)]
         sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in SIZES}
         return [np.array(places, dtype=np.intp) for places in sorted(sets)]
 

@@ -22,12 +22,14 @@ from voxpop.core.phases import Answered, End, Feedback, Info, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.policies.protocol import ALONE, OVER
+from voxpop.policies.waves.certifying import Certifier
 from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
-from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certificate, next_level, one_sided
+from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certified_gaps, next_level, one_sided
 from voxpop.selection.posterior import information_gain
 
+CERTIFYING = 4  # waves that aim at a certificate, at most
 PRICE = 0.01  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
@@ -87,11 +89,50 @@ class Waves:
         outlook = state.memory.outlook
         fewest = min(max(FEWEST, channel.least), limits.people)
         planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
+        if self.tolerance is not None and state.certificate <= self.tolerance:
+            return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
         offer = planner.best()
-        if offer is None:
-            return End("asking more people no longer pays")
-        rest = min(self.answer_delay, limits.rounds - offer.rounds * len(offer.arms))
-        return offer.plan(state.phase + 1, state.best, rest)
+        if offer is not None:
+            return self._rested(offer.plan(state.phase + 1, state.best), limits)
+        if self.tolerance is None:
+            return End("asking more people no longer pays" if state.phase else "asking people does not pay")
+        return self._certify(problem, state, channel, limits, fewest)
+
+    def _certify(self, problem: Problem, state: State, channel: Channel, limits: Limits, fewest: int) -> Plan | End:
+        """Plan a wave that aims at the tolerance, or say why there is none."""
+        assert self.tolerance is not None
+        tried = sum(plan.aims_at_certificate for plan, _ in state.history)
+        if tried == CERTIFYING:
+            return End(f"{tried} waves did not certify the tolerance of {self.tolerance:g}")
+        memory: Memory = state.memory
+        known = np.full(problem.size, np.inf)
+        known[state.active] = certified_gaps(memory.statements, state.active, state.best)
+        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(memory, state.phase + 1, True, tried)
+        certifier = Certifier(
+            problem,
+            state,
+            channel,
+            state.centre,
+            known,
+            one_sided(UPPER_SHARE * level),
+            self._price(problem),
+            limits,
+            fewest,
+            self.population,
+        )
+        plan = certifier.plan(self.tolerance)
+        if plan is None:
+            return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
+        return self._rested(plan, limits)
+
+    def _rested(self, plan: Plan, limits: Limits) -> Plan:
+        """Give the incumbent the rounds that pass while people answer."""
+        return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
+
+    def _level(self, memory: Memory, phase: int, certifying: bool, tried: int) -> float:
+        """Return the level of a wave: half of what is left of delta, and all of it in a wave declared the last."""
+        last = phase == self.most_waves or (certifying and tried == CERTIFYING - 1)
+        return next_level(self.delta, memory.spent, last)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
@@ -102,7 +143,7 @@ class Waves:
             after = changed(State.prior(problem, fit.norm_bound), memory=Memory())
             for earlier in (*state.history, Answered(plan, feedback)):
                 after = self._learn(problem, after, *earlier)
-        after = self._decide(problem, after, believe(problem, after.history, after.norm_bound))
+        after = self._decide(problem, after, believe(problem, after.history))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -117,7 +158,8 @@ class Waves:
     def _learn(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> State:
         """State what a wave proves, and drop what cannot be best."""
         memory: Memory = state.memory
-        level = next_level(self.delta, memory.spent, last=plan.phase == self.most_waves)
+        tried = sum(earlier.aims_at_certificate for earlier, _ in state.history)
+        level = self._level(memory, plan.phase, plan.aims_at_certificate, tried)
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
         kept = state.active[statement.upper[state.active] >= 0]
@@ -183,6 +225,6 @@ class Waves:
             lead_width=belief.deviation,
             memory=changed(memory, outlook=outlook),
             decision=best,
-            certified=min(prior, certificate(memory.statements, state.active, best)),
+            certified=max(0.0, min(prior, float(certified_gaps(memory.statements, state.active, best).max()))),
             expected_loss=outlook.expected_loss if len(state.active) > 1 else 0.0,
         )

@@ -135,14 +135,14 @@ class Wave:
         return np.asarray(self.problem.bias_std * np.sqrt(np.maximum(square, 0.0) / self.population))
 
 
-def certificate(statements: Iterable[Statement], active: Indices, choice: int) -> float:
-    """Return the most by which any action can be better than the choice, by the best chain of statements.
+def certified_gaps(statements: Iterable[Statement], active: Indices, choice: int) -> Array:
+    """Bound f(x) - f(choice) for the active actions, by the best chain of statements; it holds for the best action.
 
-    From f(b) <= f(b') - l and max f - f(b) <= U follows max f - f(b') <= U - l, and lower bounds can be chained.
+    From f(b) <= f(b') - l and f(x) - f(b) <= u follows f(x) - f(b') <= u - l, and lower bounds can be chained.
     """
     statements = list(statements)
-    if len(active) == 1 and active[0] == choice:
-        return 0.0
+    if not statements:
+        return np.full(len(active), np.inf)
     # The least that the choice is better than each reference by; improved along chains.
     ahead = {statement.reference: -np.inf for statement in statements} | {choice: 0.0}
     for _ in statements:
@@ -150,5 +150,5 @@ def certificate(statements: Iterable[Statement], active: Indices, choice: int) -
             for other, known in list(ahead.items()):
                 step = 0.0 if other == statement.reference else float(statement.lower[other])
                 ahead[statement.reference] = max(ahead[statement.reference], known + step)
-    bounds = [statement.upper[active] - ahead[statement.reference] for statement in statements]
-    return max(0.0, float(np.min(bounds, axis=0).max())) if bounds else np.inf
+    bounds = np.min([statement.upper[active] - ahead[statement.reference] for statement in statements], axis=0)
+    return np.where(active == choice, 0.0, bounds)

@@ -78,6 +78,15 @@ Kernel = Annotated[
 ]
 
 
+class PilotGroup(Body):
+    """The average answers of people who tried the same actions for the same numbers of rounds before the study."""
+
+    points: Matrix = Field(description="One row per action, in the coordinates of the kernel.")
+    rounds: list[Positive] = Field(description="How often each of them tried each action.")
+    people: int = Field(ge=1)
+    mean: Numbers = Field(description="The average over these people, one per action.")
+
+
 class Problem(Body):
     """What is known before the first question is asked."""
 
@@ -91,6 +100,7 @@ class Problem(Body):
     prior_mean: float | Numbers = 0.0
     beta: float | None = None
     ridge: float | None = None
+    pilot: list[PilotGroup] = Field(default_factory=list)
 
 
 class Policy(Body):
@@ -103,6 +113,8 @@ class Policy(Body):
     batches: Literal["corrected", "printed", "single"] = DPBE.batches
     intersect: bool = DPBE.intersect
     compare: bool = DPBE.compare
+    settle: bool = DPBE.settle
+    rest: bool = DPBE.rest
     people: int | None = Field(DPBE.people, ge=1)
 
 

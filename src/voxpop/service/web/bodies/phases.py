@@ -10,6 +10,15 @@ from voxpop.service.web.bodies.base import Body, Count, Decision, Matrix, Number
 from voxpop.service.web.bodies.definition import StudyDefinition
 
 
+class Forecast(Body):
+    """What a phase was expected to bring and to cost, in units of reward, before it was played."""
+
+    gain: float = Field(description="By the better decision, over the rounds that are left.")
+    answers: float = Field(description="The price of the answers.")
+    exploring: float = Field(description="Lost while poorer actions are in force.")
+    certificate: float | None = Field(None, description="What is expected to be certified afterwards.")
+
+
 class Plan(Body):
     """What is played in a phase, and how many people are asked after it."""
 
@@ -19,6 +28,8 @@ class Plan(Body):
     people: Count
     reference: Count = Field(description="The action with which all others are compared.")
     reports: Literal["averages", "rounds"]
+    rest: Count = Field(0, description="Rounds after those of the arms, in which the reference is in force.")
+    forecast: Forecast | None = None
 
 
 class LedgerEntry(Body):
@@ -119,8 +130,10 @@ class ClosedPhase(Body):
     entry: LedgerEntry
 
 
-class Nothing(Body):
-    """An empty object."""
+class Finish(Body):
+    """Why no further phase is planned."""
+
+    reason: str = ""
 
 
 class Event(Body):
@@ -155,7 +168,7 @@ class FinishedEvent(Event):
     """There is nothing left to learn."""
 
     kind: Literal["finished"]
-    body: Nothing
+    body: Finish
 
 
 LogEvent = Annotated[CreatedEvent | OpenedEvent | ClosedEvent | FinishedEvent, Field(discriminator="kind")]

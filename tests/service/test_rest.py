@@ -1,0 +1,98 @@
+"""Rounds of rest in the service: people are invited before them, and the incumbent is in force meanwhile."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.world import STUDY, World, definition, private, world
+from voxpop.core.phases import Plan
+from voxpop.drivers.study import Study
+from voxpop.service.study.definition import Definition
+from voxpop.service.web.bodies.phases import FinishedEvent, OpenedEvent
+
+
+def plan_with_rest(it: World) -> Plan:
+    """Conduct the study up to a phase that has rounds of rest."""
+    for _ in range(20):
+        it.settle()
+        phase = it.coordinator.snapshots.current(STUDY).current
+        assert phase is not None
+        if phase.plan.rest:
+            return phase.plan
+        if it.coordinator.snapshots.current(STUDY).definition.rules.rounds_per_second is None:
+            it.play_all()
+        it.clock.now += phase.plan.length
+        it.settle()
+        it.answer_all()
+    raise AssertionError("no phase has rounds of rest")
+
+
+def test_people_are_invited_when_the_rounds_that_are_asked_about_are_played(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(), people=80) as it:
+        plan = plan_with_rest(it)
+        assert plan.asked < plan.length
+        assert it.status["rounds"] == plan.asked
+        assert it.coordinator.play(STUDY, plan.phase, "most", plan.asked - 1)["counted"] == plan.asked - 1
+        it.settle()
+        assert it.status["stage"] == "playing"
+        assert list(it.invited()) == []
+        assert it.coordinator.decision(STUDY)["index"] == plan.arms[-1]
+        assert it.coordinator.play(STUDY, plan.phase, "rest", 1 + plan.rest) == {"counted": 1, "played": plan.asked}
+        it.settle()
+        assert it.status["stage"] == "collecting"
+        assert len(list(it.invited())) == plan.people
+
+
+def test_while_people_answer_the_incumbent_is_the_decision_in_force(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(), people=80) as it:
+        plan = plan_with_rest(it)
+        it.play_all()
+        it.settle()
+        now = it.coordinator.decision(STUDY)
+        assert (now["stage"], now["index"], now["rounds"]) == ("collecting", plan.reference, 0)
+        before = it.coordinator.snapshots.current(STUDY)
+        assert before.best == plan.reference
+        it.answer_all()
+        it.settle()
+        after = it.coordinator.snapshots.current(STUDY)
+        assert after.state.rounds - before.state.rounds == plan.length  # rest counts towards the horizon
+
+
+def test_a_clock_invites_people_after_the_rounds_that_are_asked_about(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(rounds_per_second=2.0), people=80) as it:
+        plan = plan_with_rest(it)
+        it.clock.now += plan.asked / 2 - 0.1
+        it.settle()
+        assert it.status["stage"] == "playing"
+        it.clock.now += 0.2
+        it.settle()
+        assert it.status["stage"] == "collecting"
+
+
+@pytest.mark.parametrize("model", ["none", "central"])
+def test_the_log_says_what_rests_and_why_the_study_finished(tmp_path: Path, model: str) -> None:
+    made = definition(None if model == "none" else private(model))
+    with world(str(tmp_path / "c.db"), made, people=80) as it:
+        it.run()
+        events = it.coordinator.log(STUDY)
+        snapshot = it.coordinator.snapshots.current(STUDY)
+    opened = [OpenedEvent.model_validate(vars(event)) for event in events if event.kind == "opened"]
+    assert [event.body.plan.rest for event in opened] == [phase.plan.rest for phase in snapshot.closed]
+    assert any(event.body.plan.rest for event in opened)
+    finished = FinishedEvent.model_validate(vars(events[-1]))
+    assert finished.body.reason == snapshot.reason
+    assert snapshot.reason in ("every round of the horizon is played", "nothing else can be best")
+
+
+def test_the_service_ends_for_the_reason_that_a_study_gives(tmp_path: Path) -> None:
+    made: Definition = definition()
+    with world(str(tmp_path / "c.db"), made, people=80) as it:
+        it.run()
+        snapshot = it.coordinator.snapshots.current(STUDY)
+    study = Study(made.problem, made.policy)
+    for phase in snapshot.closed:
+        question = study.ask()
+        assert question is not None
+        study.tell(question.phase, phase.feedback)
+    assert study.ask() is None
+    assert study.ended == snapshot.reason
