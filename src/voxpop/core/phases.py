@@ -20,6 +20,11 @@ class Forecast:
     exploring: float  # lost while poorer actions are in force
     certificate: float | None = None  # what the certificate is expected to be afterwards, if that is the aim
 
+    @property
+    def cost(self) -> float:
+        """What the phase costs in all."""
+        return self.answers + self.exploring
+
 
 @dataclass(frozen=True)
 class End:

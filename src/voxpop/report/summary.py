@@ -61,10 +61,12 @@ def expectation(forecast: Forecast) -> str:
     >>> expectation(Forecast(120.0, 12.0, 30.0))
     'expected to bring 120 over the rounds left; answers cost 12, trying poorer decisions costs 30'
     """
-    aim = "" if forecast.certificate is None else f" and to certify the decision to {number(forecast.certificate)}"
+    aim = f"to bring {number(forecast.gain)} over the rounds left"
+    if forecast.certificate is not None:
+        aim = f"to certify that {certified(forecast.certificate, certain=False)}"
     return (
-        f"expected to bring {number(forecast.gain)} over the rounds left{aim}; "
-        f"answers cost {number(forecast.answers)}, trying poorer decisions costs {number(forecast.exploring)}"
+        f"expected {aim}; answers cost {number(forecast.answers)}, "
+        f"trying poorer decisions costs {number(forecast.exploring)}"
     )
 
 
