@@ -1,6 +1,7 @@
 """Stopping as people think of it: a cost, a tolerance, budgets, a confidence, on the command line and in the file."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def simulated(main: Main, *options: object) -> dict[str, Any]:
 def test_waves_are_the_default_and_need_no_settings(main: Main) -> None:
     data = simulated(main)
     assert data["policy"] == "waves"
-    assert data["settings"] == {"name": "waves", "answer_delay": 0, "delta": 0.05, "seed": 0}
+    assert data["settings"].items() >= {"name": "waves", "answer_delay": 0, "delta": 0.05}.items()
+    assert not data["settings"].keys() & {"answer_cost", "tolerance", "most_people", "most_waves", "population"}
     assert data["ended"] == "asking more people no longer pays"
 
 
@@ -42,7 +44,7 @@ def test_every_option_reaches_the_policy(main: Main) -> None:
     assert given.keys() == OPTIONS.keys()
     options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     expected = {name: value for name, value in given.items() if name != "confidence"} | {"delta": 0.1}
-    assert simulated(main, *options)["settings"] == {"name": "waves", "seed": 0, **expected}
+    assert simulated(main, *options)["settings"].items() >= expected.items()
     study_file(Path("tea.toml"), WAVES)
     assert main("run", "tea.toml", "--no-report", *options).code == 0
 
@@ -59,9 +61,9 @@ def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
     assert "waves" in few["ended"]
     poor = simulated(main, "--most-people", 15)
     assert poor["people"] == 15
-    assert poor["ended"] == "the budget of 15 people is used up"
+    assert "15 people" in poor["ended"]
     assert simulated(main, "--most-numbers", 100)["numbers"] <= 100
-    assert simulated(main, "--population", 15)["ended"] == "the population of 15 people is used up"
+    assert simulated(main, "--population", 15)["people"] == 15
 
 
 def test_rounds_that_pass_while_people_answer_are_the_incumbent_s(main: Main) -> None:
@@ -71,9 +73,9 @@ def test_rounds_that_pass_while_people_answer_are_the_incumbent_s(main: Main) ->
 
 def test_an_option_goes_before_the_file(main: Main, tmp_path: Path) -> None:
     study_file(tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nmost_people = 15'))
-    assert "the budget of 15 people is used up" in main("run", "tea.toml", "--no-report").out
+    assert re.search("Asked +15 people", main("run", "tea.toml", "--no-report").out)
     done = main("run", "tea.toml", "--no-report", "--most-people", 10)
-    assert "the budget of 10 people is used up" in done.out
+    assert re.search("Asked +10 people", done.out)
     for part in ("expected gain", "cost of answers", "Certified", "Expected loss", "95 % confidence"):
         assert part in done.out
 

@@ -19,7 +19,7 @@ def _option(kind: type, text: str) -> Any:
 
 
 OPTIONS: dict[str, Any] = {
-    "answer_cost": _option(float, "What one number costs, in units of reward; unless given, a hundredth of v."),
+    "answer_cost": _option(float, "What one number costs, in units of reward; unless given, about a hundredth of v."),
     "tolerance": _option(float, "Good enough: go on until nothing can be better by more than this, in reward."),
     "most_people": _option(int, "The most people to ask in all."),
     "most_numbers": _option(int, "The most numbers that people may send in all."),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.phases import Answered, End, Feedback, Forecast, Info, Plan, check_scale
+from voxpop.core.phases import Answered, End, Feedback, Forecast, Info, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.phase import Phase, entry_of, next_phase, release_phase
@@ -154,8 +154,8 @@ class Study:
 
     @property
     def warning(self) -> str:
-        """What the model check found in the latest answers, and what to do; empty if nothing is wrong."""
-        return self.infos[-1].warning if self.infos else ""
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(self.infos)
 
     def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
         """Return True if this study has that problem, policy and trust model."""

@@ -22,7 +22,7 @@ prior_mean = 0.62
 
 [policy]                      # optional, and so is each of its entries
 name = "waves"
-answer_cost = 0.01            # what one number costs, in units of reward; a hundredth of v unless given
+answer_cost = 0.01            # what one number costs, in units of reward; about a hundredth of v unless given
 tolerance = 0.02              # good enough: go on until nothing can be better by more than this
 most_people = 1000            # budgets of people, of numbers and of waves
 most_numbers = 10000
@@ -87,7 +87,7 @@ SECTIONS = (
 )
 # Examples of what may be added to [policy], which `voxpop calibrate` writes as comments.
 STOPPING = (
-    "answer_cost = 0.01     # what one number costs, in units of reward; a hundredth of v unless given",
+    "answer_cost = 0.01     # what one number costs, in units of reward; about a hundredth of v unless given",
     "tolerance = 0.02       # good enough: go on until nothing can be better by more than this",
     "most_people = 1000     # budgets; also most_numbers and most_waves",
     "population = 50000     # the people there are; nobody is asked twice",

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Plan
+from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase
@@ -63,8 +63,8 @@ class Run:
 
     @property
     def warning(self) -> str:
-        """What the model check found in the end, and what to do; empty if nothing is wrong."""
-        return self.phases[-1].info.warning if self.phases else ""
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(phase.info for phase in self.phases)
 
     @cached_property
     def metrics(self) -> Metrics:

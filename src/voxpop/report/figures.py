@@ -60,7 +60,7 @@ class ActionAxis:
 def draw_active(ax: Axes, run: Run) -> None:
     """Draw which actions could still be best in each phase, and which were played; the pilot is wave 0."""
     axis, problem, word = ActionAxis(run), run.scenario.problem, phase_word(run)
-    active = np.arange(problem.size)
+    active = run.policy.init(problem).active
     for group in problem.pilot:
         places = axis.nearest(problem, group.points)
         ax.plot(np.zeros(len(places)), places, "o", color=BLUE, markersize=4, fillstyle="none")

@@ -58,12 +58,13 @@ def phase_word(run: Run) -> str:
 def _pilot(run: Run, columns: list[str]) -> tuple[str, ...]:
     """Write the pilot as wave 0. Its rounds are no rounds of the study."""
     groups = run.scenario.problem.pilot
+    left = run.phases[0].info.active_before if run.phases else len(run.state.active)
     known = {
         "rounds": "pilot",
         "played": str(len({tuple(point) for group in groups for point in group.points.tolist()})),
         "people": f"{sum(group.people for group in groups):,}",
         "numbers": f"{sum(group.people * len(group.mean) for group in groups):,}",
-        "left": str(run.scenario.problem.size),
+        "left": str(left),
     }
     return "0", *(known.get(column, "") for column in columns)
 

@@ -101,11 +101,12 @@ def promises(study: str, problem: Problem, cells: Cells) -> Sheet:
 
 
 def _draw_least(ax: Axes, problem: Problem) -> None:
-    """Draw the lower bound on regret, without moving the axes."""
-    limits = ax.get_xlim(), ax.get_ylim()
-    people = np.geomspace(*limits[0], 50)
-    ax.plot(people, [least_regret(problem, count) for count in people], ":", color=MUTED, linewidth=1.5)
-    ax.set(xlim=limits[0], ylim=limits[1])
+    """Draw the lower bound on regret, and make room below for its beginning if need be."""
+    across, (low, high) = ax.get_xlim(), ax.get_ylim()
+    people = np.geomspace(*across, 50)
+    least = [least_regret(problem, count) for count in people]
+    ax.plot(people, least, ":", color=MUTED, linewidth=1.5)
+    ax.set(xlim=across, ylim=(min(low, least[0] / 2), high))
 
 
 def row(name: str, cell: Cell) -> Sequence[str]:
