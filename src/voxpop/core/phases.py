@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,6 +22,11 @@ class Forecast:
     answers: float  # the price of the answers
     exploring: float  # lost while poorer actions are in force
     certificate: float | None = None  # what the certificate is expected to be afterwards, if that is the aim
+
+    @property
+    def cost(self) -> float:
+        """What the phase costs in all."""
+        return self.answers + self.exploring
 
 
 @dataclass(frozen=True)
@@ -189,3 +195,8 @@ class Info:
     refuted: bool  # the norm bound was found too small and raised
     forgotten: int = 0  # phases dropped because no norm bound reconciles them with the latest
     warning: str = ""  # what the model check found, and what to do about it
+
+
+def latest_warning(infos: Iterable[Info]) -> str:
+    """Return what the model check found last; empty if it never found anything."""
+    return next((info.warning for info in reversed(list(infos)) if info.warning), "")

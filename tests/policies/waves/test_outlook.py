@@ -234,7 +234,8 @@ def test_people_without_noise_of_their_own_can_be_valued(noise_std: float) -> No
     outlook = Outlook.of(believe(problem), everything(problem), 0, seed=0)
     noise = problem.answer_noise(outlook.actions, np.ones(len(outlook.actions), int))
     order = outlook.by_value(noise / 60, MOST_ARMS)
-    assert len(set(order)) == MOST_ARMS == len(set(outlook.by_variance(noise / 60, MOST_ARMS)))
+    assert len(set(order)) == len(order) >= 10
+    assert len(set(outlook.by_variance(noise / 60, MOST_ARMS))) >= 10
     places = np.array(order)
     values = outlook.values_of_people(places, noise[np.ix_(places, places)], np.array([20.0, 2000.0]))
     assert 0 < values[0] < values[1] < 10

@@ -65,7 +65,7 @@ def test_a_budget_smaller_than_a_wave_buys_a_smaller_wave(limit: str, size: int)
 def test_budgets_last_for_several_waves_unless_few_are_allowed() -> None:
     problem = random_problem(3, horizon=10**6)
     free, one = (
-        played(Waves(most_people=200, **more), problem, everyone(problem, truth(problem, 3), 3))
+        played(Waves(most_people=200, **more), problem, everyone(problem, np.zeros(12), 3))
         for more in ({}, {"most_waves": 1})
     )
     assert free.plans[0].people <= 100
@@ -199,7 +199,7 @@ def test_twenty_thousand_actions_are_enough_to_plan_for() -> None:
     policy = Waves(most_waves=1)
     study = played(policy, problem, everyone(problem, np.zeros(20_000), 0))
     assert len(study.plans) == 1
-    assert len(study.plans[0].arms) <= 20
+    assert len(study.plans[0].arms) < 50
     assert study.state.certificate < State.prior(problem, 1.0).most_lost(0)
 
 
@@ -210,13 +210,13 @@ def test_twenty_thousand_actions_are_enough_to_plan_for() -> None:
 def test_answers_out_of_all_proportion_are_survived_with_a_warning(
     seed: int, scale: float, tolerance: float | None
 ) -> None:
-    problem, rng = random_problem(seed, horizon=300), np.random.default_rng(seed)
+    problem, rng = random_problem(seed, n=6, horizon=300), np.random.default_rng(seed)
 
     def answer(plan: Plan) -> Feedback:
         answers = scale * (rng.standard_normal(len(plan.arms)) + rng.standard_normal((30, len(plan.arms))))
         return Tally.of(answers, problem.grid_step).feedback()
 
-    study = played(Waves(tolerance=tolerance), problem, answer)
+    study = played(Waves(tolerance=tolerance, most_waves=6), problem, answer)
     assert "calibrate again" in study.infos[0].warning
     assert study.state.norm_bound > problem.norm_bound
 
@@ -234,12 +234,13 @@ def test_waves_that_contradict_each_other_are_survived(seed: int) -> None:
             problem.grid_step,
         ).feedback()
 
-    played(Waves(tolerance=0.05 if seed % 2 else None), problem, answer)
+    played(Waves(tolerance=0.05 if seed % 2 else None, most_waves=8), problem, answer)
 
 
 def test_a_single_answer_is_enough_to_go_on() -> None:
-    problem = random_problem(0, horizon=1000)
-    played(Waves(), problem, everyone(problem, truth(problem, 0), 0, most=1))
+    problem = random_problem(0, horizon=60)
+    study = played(Waves(), problem, everyone(problem, truth(problem, 0), 0, most=1))
+    assert study.state.history[0].feedback.count == 1
 
 
 # The same again
@@ -340,7 +341,7 @@ def test_settings_make_the_same_policy_again(settings: dict[str, Any]) -> None:
         ({"delta": 0}, "delta must be a number above 0 and below 1, got 0"),
         ({"delta": 1}, "delta must be a number above 0 and below 1, got 1"),
         ({"seed": -1}, "seed must be a whole number, at least 0, got -1"),
-        ({"budget": 3}, "policy 'waves' takes answer_cost, tolerance, .*got \\['budget'\\]"),
+        ({"budget": 3}, "policy 'waves' does not take budget; it takes answer_cost, tolerance, "),
     ],
 )
 def test_bad_settings_are_refused_with_a_sentence(settings: dict[str, Any], message: str) -> None:
@@ -409,10 +410,9 @@ def test_a_pilot_that_contradicts_the_first_wave_is_set_aside_with_a_warning(see
 
 
 def test_a_pilot_once_set_aside_stays_so_and_the_study_ends() -> None:
-    bare = random_problem(1, horizon=3000)
-    f = truth(bare, 1)
-    problem = piloted(-f, people=8, seed=1)
-    study = played(Waves(answer_cost=1e-4), problem, everyone(problem, f, 1))
+    f = truth(random_problem(0), 0)
+    problem = piloted(-f, people=8, seed=0)
+    study = played(Waves(answer_cost=1e-4), problem, everyone(problem, f, 0))
     flags = ["pilot contradicts" in info.warning for info in study.infos]
     assert flags == sorted(flags)
     assert any(flags)
@@ -459,7 +459,7 @@ def test_with_privacy_more_people_are_asked(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("floor", "budget"), [(100, None), (100, 150), (100, 100), (100, 99), (64, 300)])
 def test_a_floor_is_kept_whatever_the_budget(model: str, floor: int, budget: int | None) -> None:
-    problem = random_problem(3, horizon=30_000)
+    problem = random_problem(3, n=4, horizon=10_000)
     policy, channel = Waves(most_people=budget), Private(model, 3.0, floor=floor)
     study = played(policy, problem, everyone(problem, truth(problem, 3), 3, most=300), channel)
     assert all(plan.people >= floor for plan in study.plans)

@@ -22,7 +22,7 @@ FRESH_DRAWS = 1024  # for the finalists
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
-MOST_ARMS = 16
+MOST_ARMS = LIKELY + SPREAD
 ROUNDING = 1e-12  # of the variances, below which nothing is told from zero
 
 
@@ -119,7 +119,10 @@ class Outlook:
             trial = moved[None, :, :] + directions.T[:, :, None] * self.xi[step]
             scores = trial.max(axis=1).mean(axis=1)
             scores[chosen] = -np.inf
+            scores[rest.diagonal() <= least] = -np.inf  # known from the others
             best = int(np.argmax(scores))
+            if not np.isfinite(scores[best]):
+                break
             chosen.append(best)
             moved = trial[best]
             column = rest[:, best] / deviation[best]

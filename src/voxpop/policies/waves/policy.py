@@ -120,7 +120,8 @@ class Waves:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         outlook = state.memory.outlook
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
-        planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
+        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
+        planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
