@@ -74,3 +74,11 @@ def test_nothing_is_stated_once_all_of_delta_is_spent() -> None:
     assert state.memory.spent == pytest.approx(policy.delta)
     assert len(state.active) == 8
     assert policy.plan(problem, state) == End("4 waves did not certify the tolerance of 0.01")
+
+
+@pytest.mark.parametrize("horizon", [14, 17])
+def test_the_horizon_may_end_while_people_answer(horizon: int) -> None:
+    problem = random_problem(3, horizon=horizon)
+    policy = Waves(tolerance=0.2, answer_delay=7, answer_cost=1e300)
+    study = played(policy, problem, everyone(problem, truth(problem, 3), 3))
+    assert any(plan.rest < 7 for plan in study.plans)

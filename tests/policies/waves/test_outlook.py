@@ -171,8 +171,9 @@ def test_orders_name_every_arm_of_the_pool_once() -> None:
         assert sorted(order) == sorted(outlook.pool.tolist())
 
 
-def test_by_chance_the_incumbent_comes_before_what_is_surely_worse() -> None:
-    problem, belief, outlook = looked(4)
+@pytest.mark.parametrize("seed", range(6))
+def test_by_chance_arms_are_ordered_by_how_likely_they_beat_the_incumbent(seed: int) -> None:
+    _, _, outlook = looked(seed)
     order = outlook.by_chance(MOST_ARMS)
     best = outlook.incumbent
     S = outlook.covariance
@@ -183,7 +184,6 @@ def test_by_chance_the_incumbent_comes_before_what_is_surely_worse() -> None:
 
     chances = [chance(place) for place in order if place != best]
     assert chances == sorted(chances, reverse=True)
-    assert len(belief.mean) == problem.size
 
 
 # What is looked at
@@ -210,9 +210,10 @@ def test_only_active_actions_are_looked_at() -> None:
 
 def test_very_many_actions_are_looked_at_in_part() -> None:
     problem = random_problem(0, n=5000)
-    outlook = Outlook.of(believe(problem), everything(problem), 17, seed=0)
+    outlook = Outlook.of(believe(problem), everything(problem), 4017, seed=0)
     assert len(outlook.actions) < 250
-    assert outlook.actions[outlook.incumbent] == 17
+    assert outlook.actions[outlook.incumbent] == 4017
+    assert outlook.incumbent < outlook.contenders
     assert len(outlook.pool) >= 20
 
 
@@ -236,6 +237,6 @@ def test_people_without_noise_of_their_own_can_be_valued(noise_std: float) -> No
     order = outlook.by_value(noise / 60, MOST_ARMS)
     assert len(set(order)) == len(order) >= 10
     assert len(set(outlook.by_variance(noise / 60, MOST_ARMS))) >= 10
-    places = np.array(order)
-    values = outlook.values_of_people(places, noise[np.ix_(places, places)], np.array([20.0, 2000.0]))
-    assert 0 < values[0] < values[1] < 10
+    for places in (np.array(order), np.arange(25)):
+        values = outlook.values_of_people(places, noise[np.ix_(places, places)], np.array([20.0, 2000.0]))
+        assert 0 < values[0] < values[1] < 10

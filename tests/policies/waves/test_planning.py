@@ -14,7 +14,6 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.policies.waves.planning import (
     GOOD_ENOUGH,
-    PEOPLE_RATIO,
     Limits,
     Offer,
     Planner,
@@ -30,10 +29,10 @@ def test_numbers_of_people_grow_by_a_ratio_from_the_least_to_nearly_the_most(lea
     most = int(least * factor)
     found = numbers_of_people(least, most)
     assert found[0] == least
-    assert found[-1] <= most < found[-1] * PEOPLE_RATIO * (1 + 1e-9)
+    assert found[-1] <= most < found[-1] * 1.45 * (1 + 1e-9)
     assert (found == found.round()).all()
     assert (np.diff(found) > 0).all()
-    assert (found[1:] <= PEOPLE_RATIO * found[:-1] + 1).all()
+    assert (found[1:] <= 1.45 * found[:-1] + 1).all()
 
 
 @pytest.mark.parametrize(("least", "most"), [(1, 1), (20, 20), (20, 21), (7, 10**7)])
@@ -86,17 +85,17 @@ def looked(seed: int, horizon: int = 2000) -> tuple[Problem, State]:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_offer_is_beyond_the_limits(seed: int) -> None:
     problem, state = looked(seed)
-    limits = Limits(40, 300, 1000)
+    limits = Limits(12, 300, 1000)
     offers = list(planner(problem, state, limits, delay=5)._offers())
     assert offers
     for made in offers:
-        assert made.rounds * len(made.arms) + 5 < 40
+        assert made.rounds * len(made.arms) + 5 < 12
         assert 20 <= made.people <= 300
         assert made.people * len(made.arms) <= 1000
         assert state.best in made.arms
         assert made.answers == pytest.approx(0.01 * made.people * len(made.arms))
         assert made.gain >= 0
-    assert len({len(made.arms) for made in offers}) > 3
+    assert len({len(made.arms) for made in offers}) > 2
     assert len({made.people for made in offers}) > 3
 
 
