@@ -80,6 +80,7 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         for place, arm in enumerate(plan.arms):
             assert it.status["in_force"]["index"] == it.coordinator.decision(STUDY)["index"] == arm
             it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
+        assert it.coordinator.decision(STUDY)["index"] == plan.reference  # even before anybody is invited
         it.settle()
         assert it.status["stage"] == "collecting"
         assert plan.rest == 10
