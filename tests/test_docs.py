@@ -8,6 +8,9 @@ import pytest
 
 from tests.helpers_cli import ROOT, python
 from tests.helpers_experiments import LABELS, PAPER
+from voxpop.cli.commands import MODULES
+from voxpop.cli.stopping import OPTIONS
+from voxpop.policies import settings_of
 
 LABEL = re.compile(r"\b(?:eq|alg|lem|thm|sec|rk|ass|cor|fig|tab|def|app|prop):[A-Za-z][\w-]*(?:\.\d+)?")
 SOURCES = sorted(
@@ -69,3 +72,19 @@ def test_the_readme_names_the_commands(readme: str, command: str) -> None:
 def test_the_make_targets_of_the_readme_exist(readme: str) -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make (\w+)`", readme)) <= targets
+
+
+def test_the_guide_names_every_way_to_stop_asking() -> None:
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    options = {f"--{name.replace('_', '-')}" for name in OPTIONS}
+    assert set(re.findall(r"^\| `(--[\w-]+) ", guide, re.MULTILINE)) == options
+    entries = re.findall(r"^\| `--[^|]*\| `(\w+)`", guide, re.MULTILINE)
+    assert set(entries) <= set(settings_of("waves"))
+    assert len(entries) == len(options)
+
+
+def test_the_commands_of_the_guide_are_there() -> None:
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^voxpop (\w+)", guide, re.MULTILINE)
+    assert len(commands) >= 6
+    assert set(commands) <= set(MODULES)

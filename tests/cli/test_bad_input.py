@@ -30,7 +30,7 @@ EXTREMES: dict[str, tuple[Any, Kernel]] = {
     "length-scale of a million": (LINE, SquaredExponential(1e6)),
 }
 SETTINGS: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 5}}
-PATIENT = ("dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # these policies do not decide every round
+PATIENT = ("waves", "dpbe", "dpbe-paper", "dpbe-fixed", "mini-gp-opt")  # these policies do not decide every round
 BRIEF = ("pilot-only", "equal-split", "halving", "thompson")  # these stop asking early, whatever they know
 
 
@@ -97,7 +97,7 @@ def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
 
 @pytest.mark.parametrize("policy", sorted(set(POLICIES) - {*PATIENT, *BRIEF}))
 def test_a_policy_that_plays_round_by_round_refuses_an_endless_horizon(policy: str) -> None:
-    with pytest.raises(InputError, match=r"one round at a time.*at most 10,000,000.*use dpbe") as caught:
+    with pytest.raises(InputError, match=r"one round at a time.*at most 10,000,000.*use waves") as caught:
         simulate(scenario("rank one", 10**12), make_policy(policy), 0)
     refusal(caught)
 

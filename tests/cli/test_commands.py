@@ -102,10 +102,11 @@ def test_simulate_prints_one_object_with_the_promised_keys(main: Main, study: st
 
 
 def test_simulate_shows_phases_and_a_summary(main: Main) -> None:
-    done = main("simulate", "sphere", "--horizon", 500, "--size", 20)
+    done = main("simulate", "sphere", "--policy", "dpbe", "--horizon", 500, "--size", 20)
     assert done.code == 0
-    for word in ("phase", "people", "Do this", "Lost while learning", "sphere"):
+    for word in ("phase", "people", "widest bound", "Do this", "Certified", "Lost while learning", "sphere"):
         assert word in done.out
+    assert "Expected loss" not in done.out  # dpbe has no such figure
 
 
 def test_several_runs_print_one_object_a_line(main: Main) -> None:
@@ -173,7 +174,7 @@ def test_the_page_has_four_pictures_and_the_answer(reports: tuple[Outcome, Path,
     page = Page((reports[1] / "tea.html").read_text())
     assert page.tags.count("svg") == 4
     text = " ".join(page.text)
-    for said in ("price = 2", "norm bound", "0.5", "people asked", "Tea"):
+    for said in ("price = 2", "norm bound", "0.5", "people", "Tea"):
         assert said in text
 
 
@@ -221,7 +222,7 @@ def answers_csv(path: Path, question: dict[str, Any]) -> Path:
 
 def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
     pilot_csv(tmp_path / "pilot.csv")
-    done = main("calibrate", "pilot.csv", "--out", "tea.toml", "--horizon", 200, "--points", 21)
+    done = main("calibrate", "pilot.csv", "--out", "tea.toml", "--horizon", 20_000, "--points", 21)
     assert done.code == 0
     for constant in (
         "length-scale of price",
@@ -240,7 +241,7 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
         assert json.loads(main("ask", "tea.toml", "--json").out) == question
         done = main("tell", "tea.toml", answers_csv(tmp_path / "answers.csv", question))
         assert done.code == 0
-        assert "best so far: price = " in done.out
+        assert re.search("^best( so far)?: price = ", done.out, re.MULTILINE)
     best = Study.load(tmp_path / "tea.json").best
     assert abs(best.decision["price"] - 2) < 0.3
     assert "nothing is left to ask" in main("ask", "tea.toml").out
@@ -252,7 +253,7 @@ def test_answers_may_name_decisions_as_ask_prints_them(main: Main, tmp_path: Pat
     study_file(tmp_path / "tea.toml", STUDY.replace("points = 5", "points = 8"))
     seen: list[str] = []
     for _ in range(4):
-        printed = " ".join(main("ask", "tea.toml").out.split())
+        printed = " ".join(main("ask", "tea.toml").out.split("until the answers are in")[0].split())
         prices = re.findall(r"price = ([\d.]+)", printed)
         people = re.search(r"ask ([\d,]+) people", printed)
         assert people is not None

@@ -104,7 +104,8 @@ def test_the_printed_calibration_says_what_it_does_not_keep(main: Main) -> None:
 
 def test_floors_on_the_command_line(main: Main) -> None:
     def people(*options: object) -> list[int]:
-        data = data_of(main(*SHORT.split(), "--privacy", "central", "--epsilon", 5, "--json", *options))
+        command = [*SHORT.split(), "--policy", "dpbe", "--privacy", "central", "--epsilon", 5, "--json"]
+        data = data_of(main(*command, *options))
         return [phase["people"] for phase in data["phases"]]
 
     none, given, chosen = people("--floor", 0), people("--floor", 70), people()

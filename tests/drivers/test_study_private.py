@@ -19,7 +19,7 @@ def problem() -> Problem:
 
 
 def private(**named: Any) -> Study:
-    return Study(problem(), privacy=Private("central", 5.0), **named)
+    return Study(problem(), "dpbe", privacy=Private("central", 5.0), **named)
 
 
 def asked(study: Study) -> Question:
@@ -37,7 +37,7 @@ def records(question: Question, prefix: str) -> list[dict[str, Any]]:
 
 
 def test_more_people_are_asked_than_without_privacy() -> None:
-    assert asked(private()).people > 10 * asked(Study(problem())).people
+    assert asked(private()).people > 10 * asked(Study(problem(), "dpbe")).people
 
 
 def test_the_noise_is_from_the_operating_system_and_kept(tmp_path: Path) -> None:

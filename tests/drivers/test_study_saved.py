@@ -20,7 +20,7 @@ from voxpop.formats.files import write_atomically
 
 def small_study(path: Path | None = None) -> Study:
     problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.3), 0.1, 0.1, norm_bound=1.0, horizon=50)
-    study = Study(problem, path=path)
+    study = Study(problem, "dpbe", path)
     question = study.ask()
     assert question is not None
     study.tell(question.phase, [[0.3], [0.5]])

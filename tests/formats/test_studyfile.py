@@ -1,6 +1,8 @@
 """Study files: `run` reads what `calibrate` writes, and errors name what is wrong in a file."""
 
+import re
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from voxpop.calibration.fit import calibrate
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import Matern, SquaredExponential, Sum
 from voxpop.core.spaces import Choice, Float, Integer, Space
+from voxpop.formats import studyfile
 from voxpop.formats.studyfile import read_rehearsal, read_study, write_study
 from voxpop.formats.tables import read_pilot
 from voxpop.policies.dpbe import DPBE
+from voxpop.policies.waves import Waves
 
 POLICY = {"name": "dpbe", "alpha": 0.7, "ratio": 1.6}
 
@@ -33,9 +37,9 @@ def test_a_study_file_is_the_problem_it_says(study: Any) -> None:
     assert policy == DPBE(alpha=0.6)
 
 
-def test_the_policy_is_dpbe_unless_named(study: Any) -> None:
+def test_the_policy_is_waves_unless_named(study: Any) -> None:
     _, policy, _ = read_study(study(STUDY.replace('[policy]\nname = "dpbe"\nalpha = 0.6\n', "")))
-    assert policy == DPBE()
+    assert policy == Waves()
 
 
 def test_beta_and_ridge_may_be_given(study: Any) -> None:
@@ -240,3 +244,20 @@ def test_a_broken_rehearsal_is_refused_with_its_reason(study: Any, case: str) ->
         read_rehearsal(path)
     message = refusal(caught)
     assert [part for part in [str(path), *said] if part not in message] == [], message
+
+
+def test_the_hints_about_stopping_become_settings_without_their_hash(study: Any, tmp_path: Path) -> None:
+    records, space = read_pilot(pilot_csv(tmp_path / "pilot.csv"))
+    text = write_study(calibrate(records, space), space, 500, 5, "tea", {"name": "waves"})
+    assert read_study(study(text))[1] == Waves()
+    wanted = re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE)
+    assert read_study(study(wanted))[1] == Waves(
+        answer_cost=0.01, tolerance=0.02, most_people=1000, population=50_000, answer_delay=200
+    )
+
+
+def test_the_example_of_the_module_is_a_study_file(study: Any) -> None:
+    problem, policy, _ = read_study(study(str(studyfile.__doc__).split("\n", 2)[2]))
+    assert problem.size == 101
+    assert isinstance(policy, Waves)
+    assert None not in asdict(policy).values()  # every setting is shown

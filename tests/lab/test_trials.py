@@ -18,8 +18,9 @@ from voxpop.core.problem import Problem
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import SCENARIOS, Options, Scenario, least_norm, make_scenario
 from voxpop.lab.trials import Trial
-from voxpop.policies import make_policy
+from voxpop.policies import make_policy, settings_of
 from voxpop.policies.dpbe import DPBE, matching_people
+from voxpop.policies.waves import Waves
 from voxpop.privacy import NoPrivacy, Private
 
 SMALL: dict[str, Any] = {"size": 12, "horizon": 300}
@@ -109,22 +110,43 @@ def test_a_trial_reads_the_folder_that_it_names(tmp_path: Path) -> None:
     folder = light_readings(tmp_path)
     scenario = make_scenario("light", Options(seed=5, horizon=300, data=folder))
     by_hand = facts(simulate(scenario, make_policy("dpbe", **scenario.settings), seed=5))
-    assert facts(trial_of("light", seed=5, data=str(folder)).run()) == by_hand
-    assert facts(trial_of("light", seed=5).run()) != by_hand
+    assert facts(trial_of("light", policy="dpbe", seed=5, data=str(folder)).run()) == by_hand
+    assert facts(trial_of("light", policy="dpbe", seed=5).run()) != by_hand
 
 
 def test_settings_chosen_here_go_before_the_study_s() -> None:
-    policy = trial_of("sphere", alpha=0.4, ratio=2.5).run().policy
+    policy = trial_of("sphere", policy="dpbe", alpha=0.4, ratio=2.5).run().policy
     assert isinstance(policy, DPBE)
     assert (policy.alpha, policy.ratio) == (0.4, 2.5)
-    policy = trial_of("michalewicz", ratio=2.5).run().policy
+    policy = trial_of("michalewicz", policy="dpbe", ratio=2.5).run().policy
     assert isinstance(policy, DPBE)
     assert (policy.alpha, policy.ratio) == (0.6, 2.5)
 
 
+def test_the_policy_is_waves_unless_named_and_the_study_s_settings_are_dpbe_s_alone() -> None:
+    assert trial_of("sphere").run().policy == Waves()
+
+
+LIMITS: dict[str, Any] = {
+    "answer_cost": 0.5,
+    "tolerance": 0.2,
+    "most_people": 90,
+    "most_numbers": 900,
+    "most_waves": 3,
+    "population": 1000,
+    "answer_delay": 7,
+}
+
+
+def test_every_limit_of_waves_can_be_chosen() -> None:
+    trial = trial_of("sphere", **LIMITS, wave_delta=0.1)
+    assert trial.make_policy(trial.scenario()) == Waves(**LIMITS, delta=0.1)
+    assert {*LIMITS, "delta"} <= set(settings_of("waves"))
+
+
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])
 def test_a_private_trial_is_the_simulation_with_that_trust_model(model: str) -> None:
-    trial = trial_of("sphere", seed=2, horizon=60, privacy=model, epsilon=8.0, delta=1e-5, floor=40)
+    trial = trial_of("sphere", policy="dpbe", seed=2, horizon=60, privacy=model, epsilon=8.0, delta=1e-5, floor=40)
     trust = Private(model, 8.0, 1e-5, "exact", 40)
     assert trial.make_privacy() == trust
     scenario = make_scenario("sphere", Options(seed=2, size=12, horizon=60))
@@ -260,9 +282,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "broken seed": ({"seed": 0.5}, "seed must be a whole number"),
     "horizon": ({"horizon": 0}, "horizon must be a whole number, at least 1"),
     "size": ({"size": 0}, "size must be a whole number, at least 1"),
-    "alpha": ({"alpha": -0.3}, "alpha must be a number above 0"),
-    "large alpha": ({"alpha": 2.1}, "alpha must be a number above 0 and at most 2"),
-    "ratio": ({"ratio": 1.0}, "ratio must be a number above 1"),
+    "alpha": ({"policy": "dpbe", "alpha": -0.3}, "alpha must be a number above 0"),
+    "large alpha": ({"policy": "dpbe", "alpha": 2.1}, "alpha must be a number above 0 and at most 2"),
+    "ratio": ({"policy": "dpbe", "ratio": 1.0}, "ratio must be a number above 1"),
     "noise": ({"noise_std": 0.0}, "noise_std must be a number above 0, got 0"),
     "no noise": ({"noise_std": float("nan")}, "noise_std must be a number above 0, got nan"),
     "bias": ({"bias_std": -1.0}, "bias_std must be a number above 0, got -1"),
@@ -272,8 +294,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "calibration": ({"privacy": "central", "epsilon": 1.0, "calibration": "rough"}, "unknown calibration 'rough'"),
     "floor": ({"privacy": "central", "epsilon": 1.0, "floor": -1}, "floor must be a whole number, at least 0"),
     "trust model": ({"privacy": "centrl", "epsilon": 1.0}, "did you mean 'central'"),
-    "private and alone": ({"policy": "gp-ucb", "privacy": "central", "epsilon": 1.0}, "use dpbe"),
-    "a setting of others": ({"policy": "gp-ucb", "alpha": 0.5}, "'alpha'"),
+    "private and alone": ({"policy": "gp-ucb", "privacy": "central", "epsilon": 1.0}, "use waves"),
+    "a setting of others": ({"policy": "gp-ucb", "alpha": 0.5}, "does not take alpha"),
+    "a limit of waves": ({"policy": "dpbe", "most_people": 5}, "does not take most_people"),
+    "a setting of dpbe": ({"alpha": 0.5}, "policy 'waves' does not take alpha"),
     "no such data": ({"study": "light", "size": None, "data": "/nowhere"}, "/nowhere"),
     "size of light": ({"study": "light"}, "leave out the size of 12"),
     # silently dropped, they would give a run other than the one asked for

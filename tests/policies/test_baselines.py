@@ -234,8 +234,10 @@ def test_a_new_customer_every_round_buys_as_often_as_the_crowd() -> None:
 
 
 def test_unknown_settings_are_named() -> None:
-    with pytest.raises(InputError, match="policy 'gp-ucb' takes delta, got \\['alpha'\\]"):
+    with pytest.raises(InputError, match=r"'gp-ucb' does not take alpha; leave it out, or choose the policy dpbe,"):
         make_policy("gp-ucb", alpha=0.5)
+    with pytest.raises(InputError, match=r"policy 'waves' does not take patience; it takes answer_cost, tolerance,"):
+        make_policy("waves", patience=3)
     assert isinstance(make_policy("dpbe-fixed", people=3), DPBE)
     with pytest.raises(InputError, match="policy 'dpbe-fixed' takes people"):
         make_policy("dpbe-fixed")

@@ -23,7 +23,7 @@ from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
 POWERS = (1, 2, 4, 8)
 SPREAD = 1.0  # standard deviation of ln tau
 PENALTY = 1.0  # what a doubled power must gain in log-likelihood
-CLOSE = 0.0  # log-likelihood
+CLOSE = 2.0  # the roughest power whose log-likelihood is within this of the largest is taken
 SCALES = np.geomspace(0.02, 8.0, 61)  # tau in units of B/2
 
 
@@ -91,10 +91,10 @@ class Belief:
         return np.asarray(np.sqrt(np.maximum(self.tau**2 * self.problem.prior_variance - known, 0.0)))
 
 
-def believe(problem: Problem, history: Iterable[Answered] = (), norm_bound: float | None = None) -> Belief:
+def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
     """Pool the pilot and all phases."""
     rows = all_rows(problem, history)
-    usual = (problem.norm_bound if norm_bound is None else norm_bound) / 2
+    usual = problem.norm_bound / 2
     if not len(rows):
         return Belief(problem, rows, usual, 1)
     noise = rows.noise.copy()

@@ -8,11 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.special import chdtrc
 
 from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Answered, Feedback, Plan
 from voxpop.core.problem import Problem
+
+DOUBT = 1e-3  # the probability that Gaussian people who follow the model are found to differ too much
+NOTABLE = 1.3  # times the model's variance; less is not worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +57,27 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback) -> Rows:
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a phase's averages: people's deviations, their rounds, and privacy."""
+    """Compute the covariance of a phase's averages: people's deviations, their rounds, and privacy.
+
+    Where people were seen to differ more than the model says, their noise is raised to what was seen: for Gaussian
+    people the scatter is independent of the averages.
+    """
     noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
+    seen = np.sqrt(excess_scatter(problem, plan, feedback))
+    noise = np.asarray(noise * np.outer(seen, seen))
     return noise if feedback.noise is None else noise + feedback.noise
+
+
+def excess_scatter(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Return how many times the model's variance people's averages have, (arms,); ones unless that is beyond doubt."""
+    if feedback.scatter is None or feedback.count < 2:
+        return np.ones(len(plan.arms))
+    model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
+    ratios = feedback.scatter / model
+    freedom = feedback.count - 1
+    level = len(ratios) * float(chdtrc(freedom, freedom * float(ratios.max())))
+    beyond_doubt = level < DOUBT and ratios.max() > NOTABLE
+    return np.asarray(np.maximum(ratios, 1.0) if beyond_doubt else np.ones(len(ratios)))
 
 
 @lru_cache(maxsize=64)

@@ -1,20 +1,22 @@
-"""`voxpop ask` and `voxpop tell`: a study with real people, one phase after the other."""
+"""`voxpop ask` and `voxpop tell`: a study with real people, one wave after the other."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError
-from voxpop.drivers.study import Study
+from voxpop.drivers.study import Question, Study
 from voxpop.formats.studyfile import privacy_of, read_study
 from voxpop.formats.tables import read_answers
-from voxpop.report.summary import describe, number
+from voxpop.report.summary import certified, confidence, describe, expectation, number
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 
@@ -23,17 +25,18 @@ def ask(
     study: StudyPath,
     as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
 ) -> None:
-    """Say what to play now and how many people to ask; asking again gives the same question.
+    """Say what to play now, how many people to ask, and what that is expected to bring and to cost.
+
+    Asking again gives the same question.
 
     The study remembers its phases in a file beside the study file, with the ending .json.
     """
     opened = _open(study)
     question = opened.ask()
     if as_json:
-        typer.echo(json.dumps(None if question is None else vars(question)))
+        typer.echo(json.dumps(None if question is None else _plain(question)))
         return
     if question is None:
-        console.print("nothing is left to ask")
         _show_best(opened)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -41,14 +44,20 @@ def ask(
     table.add_column("rounds", justify="right")
     for decision, rounds in zip(question.decisions, question.rounds, strict=True):
         table.add_row(describe(decision), f"{rounds:,}")
-    console.print(f"[bold]phase {question.phase}[/bold]")
+    name = f"[bold]phase {question.phase}[/bold]"
+    if question.forecast is not None:
+        name = f"[bold]wave {question.phase}[/bold]: {expectation(question.forecast)}"
+    console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
     console.print(
         f"then ask {question.people:,} people, drawn at random, for their average reward of each; put the "
         f"answers into a CSV file with the columns person, {', '.join(question.decisions[0])}, reward and hand it to: "
         f"voxpop tell {study} ANSWERS.csv",
         highlight=False,
+        markup=False,
     )
+    passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
+    console.print(f"until the answers are in, use {describe(question.meanwhile)}{passing}", highlight=False)
 
 
 def tell(
@@ -57,13 +66,18 @@ def tell(
     phase: Annotated[
         int | None, typer.Option(help="The phase the answers belong to; the open one if not given.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is best as one JSON object.")] = False,
 ) -> None:
-    """Hand in the answers of the phase that was asked, and see what is best so far."""
+    """Hand in the answers of the wave that was asked, and see what is best so far."""
     opened = _open(study)
     question = opened.ask()
     open_phase = question.phase if question else len(opened.log)
     opened.tell(open_phase if phase is None else phase, read_answers(answers))
-    _show_best(opened)
+    if as_json:
+        opened.ask()  # finds out whether the study is over
+        typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
+    else:
+        _show_best(opened)
 
 
 def _open(study: Path) -> Study:
@@ -80,11 +94,23 @@ def _open(study: Path) -> Study:
     return opened
 
 
+def _plain(question: Question) -> dict[str, Any]:
+    forecast = question.forecast
+    return {**vars(question), "forecast": None if forecast is None else asdict(forecast)}
+
+
 def _show_best(opened: Study) -> None:
-    best = opened.best
-    console.print(
-        f"best so far: [bold]{describe(best.decision)}[/bold], "
-        f"with a reward of {number(best.low)} to {number(best.high)}; "
-        + ("nothing else can be best" if best.certain else f"nothing is better by more than {number(best.regret)}"),
-        highlight=False,
-    )
+    """Print what to do now, the two figures that say how sure that is, and why asking stopped, if it did."""
+    best, over = opened.best, opened.ask() is None
+    sure = confidence(opened.policy, opened.problem, len(opened.log))
+    facts = {
+        "best" if over else "best so far": f"[bold]{escape(describe(best.decision))}[/bold], "
+        f"with a reward of {number(best.low)} to {number(best.high)}",
+        "certified": f"{certified(best.regret, best.certain)} ({sure})",
+        "expected loss": "" if best.expected_loss is None else f"{number(best.expected_loss)} per round",
+        "model check": escape(opened.warning),
+        "nothing is left to ask": opened.ended or "",
+    }
+    for name, fact in facts.items():
+        if fact:
+            console.print(f"{name}: {fact}", highlight=False, soft_wrap=True)

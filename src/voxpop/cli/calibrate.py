@@ -17,6 +17,7 @@ from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
 from voxpop.formats.studyfile import write_study
 from voxpop.formats.tables import read_pilot
+from voxpop.policies import DEFAULT
 from voxpop.report.summary import number
 
 LEVEL = 2.5  # standard deviations of a typical bound
@@ -43,9 +44,7 @@ def calibrate(
     records, space = read_pilot(pilot)
     with console.status("maximising the marginal likelihood"):
         found = estimate_constants(records, space, kernel, margin)
-    write_atomically(
-        out, write_study(found, space, horizon, points, out.stem, {"name": "dpbe", "alpha": 0.7, "ratio": 1.6})
-    )
+    write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found)
     console.print(f"study file: {out}; rehearse it with: voxpop run {out}", highlight=False, soft_wrap=True)
 

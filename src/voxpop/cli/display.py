@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import (
     BarColumn,
@@ -24,6 +25,7 @@ from voxpop.lab.scenarios import Scenario
 from voxpop.lab.trials import Trial
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
+from voxpop.report.phases import phase_table
 from voxpop.report.summary import summarise
 
 console = Console()
@@ -57,16 +59,16 @@ def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy 
 
 
 def show_phases(run: Run) -> None:
-    """Print the run as a table of phases."""
+    """Print the run as a table of phases, or of waves."""
+    made = phase_table(run)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("phase", "rounds", "played", "people", "numbers", "left", "widest bound"):
+    for name in made.headings:
         table.add_column(name, justify="right")
-    for phase in run.phases:
-        plan, info = phase.plan, phase.info
-        cells = (plan.phase, f"{plan.length:,}", len(plan.arms), f"{plan.people:,}", f"{plan.numbers:,}")
-        note = "  norm bound raised" if info.refuted else ""
-        table.add_row(*map(str, cells), str(info.active_after), f"±{info.max_width:.3g}{note}")
+    for row in made.rows:
+        table.add_row(*row)
     console.print(table)
+    for note in made.notes:
+        console.print(note, highlight=False)
 
 
 def show_summary(run: Run) -> None:
@@ -75,6 +77,6 @@ def show_summary(run: Run) -> None:
     table.add_column(style="dim")
     table.add_column()
     for line in summarise(run):
-        note = f"\n[dim]{line.note}[/dim]" if line.note else ""
-        table.add_row(line.name, f"[bold]{line.value}[/bold]{note}")
+        note = f"\n[dim]{escape(line.note)}[/dim]" if line.note else ""
+        table.add_row(line.name, f"[bold]{escape(line.value)}[/bold]{note}")
     console.print(Panel(table, title=run.scenario.name, title_align="left", expand=False, padding=(1, 2)))

@@ -9,13 +9,15 @@ import typer
 
 from voxpop.cli.display import console, show_phases, show_summary, watched_run
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
+from voxpop.cli.stopping import Limits, takes_limits
 from voxpop.formats.files import file_stem, write_atomically
 from voxpop.formats.studyfile import read_rehearsal
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.lab.trials import Trial, policy_settings
 from voxpop.policies import make_policy
 from voxpop.privacy import make_privacy
 
 
+@takes_limits
 def run(
     study: Annotated[
         Path | None, typer.Argument(help="A study file (TOML); without one, the built-in pricing study.")
@@ -28,8 +30,10 @@ def run(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+    *,
+    limits: Limits,
 ) -> None:
-    """Find the best decision: play in phases, ask a sample of people, and report what to do.
+    """Find the best decision: ask samples of people in a few waves, and report what to do.
 
     Without a study file this is a pricing study for a simulated population of customers. The model's constants come
     from a pilot of 40 customers, never from the truth; the truth is only used to say what the answer is worth.
@@ -37,11 +41,13 @@ def run(
     given = privacy is not None or epsilon is not None
     trust = make_privacy(privacy or "central" if given else "none", epsilon, delta)
     if study is None:
+        trial = Trial("pricing", seed=seed, **limits)
         with console.status("asking 40 customers in a pilot, and calibrating"):
-            scenario = make_scenario("pricing", Options(seed=seed))
-        policy = make_policy("dpbe", **scenario.settings)
+            scenario = trial.scenario()
+        policy = trial.make_policy(scenario)
     else:
-        scenario, policy, planned = read_rehearsal(study)
+        scenario, planned_policy, planned = read_rehearsal(study)
+        policy = make_policy(**planned_policy.settings() | policy_settings(limits))
         trust = trust if given else planned
     result = watched_run(scenario, policy, seed, trust)
     show_phases(result)

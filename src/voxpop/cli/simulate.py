@@ -19,20 +19,22 @@ from voxpop.cli.privacy import (
     FloorOption,
     PrivacyOption,
 )
+from voxpop.cli.stopping import Limits, takes_limits
 from voxpop.core.errors import require_integer
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.lab.scenarios import SCENARIOS
 from voxpop.lab.sweep import Backend
 from voxpop.lab.trials import Trial
-from voxpop.policies import POLICIES
+from voxpop.policies import DEFAULT, POLICIES
 from voxpop.runtime.memory import statement
 
 
+@takes_limits
 def simulate(
     study: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENARIOS)}.")],
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = "dpbe",
-    alpha: Annotated[float | None, typer.Option(help="Phase l asks ceil(2^(alpha l)) people.")] = None,
-    ratio: Annotated[float | None, typer.Option(help="C, how rarely the action is switched; above 1.")] = None,
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = DEFAULT,
+    alpha: Annotated[float | None, typer.Option(help="Phase l of dpbe asks ceil(2^(alpha l)) people.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="C of dpbe, how rarely the action is switched; above 1.")] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
     size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None,
     privacy: PrivacyOption = "none",
@@ -50,6 +52,8 @@ def simulate(
     backend: BackendOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = None,
+    *,
+    limits: Limits,
 ) -> None:
     """Simulate a study with the paper's settings, or your own."""
     require_integer("runs", runs, least=1)
@@ -71,6 +75,7 @@ def simulate(
         calibration=calibration,
         floor=floor,
         data=None if data is None else str(data),
+        **limits,
     )
     first.make_privacy()  # refuses bad settings now, before anything is run
     if size is not None and size > GRAM_LIMIT:

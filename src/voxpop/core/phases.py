@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError, largest, require_array, require_integer
 from voxpop.core.problem import GRID_BITS, Indices
+
+HALF = 2**20  # where whole numbers are split in two, to be squared
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,11 @@ class Forecast:
     answers: float  # the price of the answers
     exploring: float  # lost while poorer actions are in force
     certificate: float | None = None  # what the certificate is expected to be afterwards, if that is the aim
+
+    @property
+    def cost(self) -> float:
+        """What the phase costs in all."""
+        return self.answers + self.exploring
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Feedback:
     noise: Array | None = None  # (arms, arms) the covariance of the noise that was added
     clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
     printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
+    scatter: Array | None = None  # (arms,) sample variance of single people's averages, where they are seen
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
@@ -105,6 +114,7 @@ class Tally:
     count: int
     total: tuple[int, ...]
     step: float
+    squares: tuple[int, ...] | None = None  # of single answers, in squared steps; None if nobody saw them
 
     @classmethod
     def of(cls, answers: object, step: float) -> Tally:
@@ -114,8 +124,11 @@ class Tally:
             raise InputError(f"answers must have the shape (people, arms) and not be empty, got {array.shape}")
         check_scale(largest(array), step)
         if len(array) == 1:
-            return cls(1, tuple(round(number / step) for number in array[0].tolist()), step)
-        return cls.of_steps(np.rint(array / step), step)
+            steps = tuple(round(number / step) for number in array[0].tolist())
+            return cls(1, steps, step, tuple(number * number for number in steps))
+        grid = np.rint(array / step)
+        tally = cls.of_steps(grid, step)
+        return cls(tally.count, tally.total, step, _squares(grid))
 
     @classmethod
     def of_steps(cls, grid: Array, step: float) -> Tally:
@@ -130,12 +143,35 @@ class Tally:
         if self.step != other.step or len(self.total) != len(other.total):
             raise InputError("only tallies of the same plan and the same problem can be added")
         total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
-        return Tally(self.count + other.count, total, self.step)
+        squares = None
+        if self.squares is not None and other.squares is not None:
+            squares = tuple(a + b for a, b in zip(self.squares, other.squares, strict=True))
+        return Tally(self.count + other.count, total, self.step, squares)
 
     def feedback(self) -> Feedback:
         """Return the average answer."""
         # Python rounds the quotient of two ints correctly, even if they are very large.
-        return Feedback(np.array([total / self.count * self.step for total in self.total]), self.count)
+        mean = np.array([total / self.count * self.step for total in self.total])
+        return Feedback(mean, self.count, scatter=self._scatter())
+
+    def _scatter(self) -> Array | None:
+        """Compute the sample variances of single answers, if they were seen."""
+        if self.squares is None or self.count < 2:
+            return None
+        pairs, pairs_of_people = zip(self.squares, self.total, strict=True), self.count * (self.count - 1)
+        variances = [(self.count * square - total * total) / pairs_of_people for square, total in pairs]
+        return np.array(variances) * self.step**2
+
+
+def _squares(grid: Array) -> tuple[int, ...]:
+    """Add up the squares of whole numbers exactly: each is split into two halves that fit."""
+    high = np.floor(grid / HALF)
+    if max(largest(high), HALF) ** 2 * len(grid) >= 2.0**62:
+        return tuple(sum(int(value) ** 2 for value in column) for column in grid.T.tolist())
+    low = (grid - HALF * high).astype(np.int64)
+    high = high.astype(np.int64)
+    sums = [part.sum(axis=0).tolist() for part in (high * high, high * low, low * low)]
+    return tuple(a * HALF * HALF + 2 * b * HALF + c for a, b, c in zip(*sums, strict=True))
 
 
 def check_scale(answer: float, step: float) -> None:
@@ -159,3 +195,8 @@ class Info:
     refuted: bool  # the norm bound was found too small and raised
     forgotten: int = 0  # phases dropped because no norm bound reconciles them with the latest
     warning: str = ""  # what the model check found, and what to do about it
+
+
+def latest_warning(infos: Iterable[Info]) -> str:
+    """Return what the model check found last; empty if it never found anything."""
+    return next((info.warning for info in reversed(list(infos)) if info.warning), "")

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.phases import Answered, End, Feedback, Info, Plan, check_scale
+from voxpop.core.phases import Answered, End, Feedback, Forecast, Info, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.phase import Phase, entry_of, next_phase, release_phase
 from voxpop.formats import wire
 from voxpop.formats.files import read_text, write_atomically
-from voxpop.policies import Policy, make_policy
+from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Secure
 from voxpop.privacy.models import privacy_from_settings
 
@@ -33,6 +33,9 @@ class Question:
     decisions: tuple[Any, ...]
     rounds: tuple[int, ...]
     people: int
+    meanwhile: Any = None  # the decision to keep in force until the answers are in
+    rest: int = 0  # the rounds that are expected to pass until then
+    forecast: Forecast | None = None  # what the phase is expected to bring and to cost, if the policy knows
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,10 @@ class Study:
     >>> study = Study(problem)
     >>> question = study.ask()
     >>> question.decisions, question.rounds, question.people
-    (([0.0],), (1,), 2)
-    >>> study.tell(question.phase, [[0.31], [0.27]])
-    >>> study.ask().phase
-    2
+    (([0.0], [0.5], [1.0]), (1, 1, 1), 20)
+    >>> study.tell(question.phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.best.decision, study.ask(), study.ended
+    ([0.5], None, 'asking more people no longer pays')
 
     With a `path` the study is saved after every change, so that a program killed at any moment goes on from
     `Study.load(path)` with the same plans.
@@ -68,7 +71,7 @@ class Study:
     def __init__(
         self,
         problem: Problem,
-        policy: Policy | str = "dpbe",
+        policy: Policy | str = DEFAULT,
         path: str | PathLike[str] | None = None,
         privacy: Privacy | None = None,
         **settings: Any,
@@ -84,7 +87,7 @@ class Study:
         self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use dpbe"
+                f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
             )
         self.path = None if path is None else Path(path)
         self.log: list[Answered] = []
@@ -108,7 +111,9 @@ class Study:
                 self._pending = phase
         plan = self._pending.plan
         decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
-        return Question(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.people)
+        meanwhile = self.problem.decisions[plan.reference]
+        rounds = tuple(plan.pulls.tolist())
+        return Question(plan.phase, decisions, rounds, plan.people, meanwhile, plan.rest, plan.forecast)
 
     def tell(self, phase: int, feedback: object) -> None:
         """Take the feedback of the phase that was asked, in one of three forms.
@@ -146,6 +151,11 @@ class Study:
             state.expected_loss,
             certain=len(state.active) == 1,
         )
+
+    @property
+    def warning(self) -> str:
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(self.infos)
 
     def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
         """Return True if this study has that problem, policy and trust model."""

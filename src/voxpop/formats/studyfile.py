@@ -20,9 +20,16 @@ bias_std = 1.43
 norm_bound = 2.6
 prior_mean = 0.62
 
-[policy]
-name = "dpbe"
-alpha = 0.7
+[policy]                      # optional, and so is each of its entries
+name = "waves"
+answer_cost = 0.01            # what one number costs, in units of reward; about a hundredth of v unless given
+tolerance = 0.02              # good enough: go on until nothing can be better by more than this
+most_people = 1000            # budgets of people, of numbers and of waves
+most_numbers = 10000
+most_waves = 3
+population = 50000            # the people there are; nobody is asked twice
+answer_delay = 200            # rounds that pass while people answer; the best so far is in force
+delta = 0.05                  # what is certified may fail with this probability
 
 [privacy]                     # optional: what people are promised
 model = "central"
@@ -77,6 +84,15 @@ SECTIONS = (
     "service",
     "pilot",
     "rehearsal",
+)
+# Examples of what may be added to [policy], which `voxpop calibrate` writes as comments.
+STOPPING = (
+    "answer_cost = 0.01     # what one number costs, in units of reward; about a hundredth of v unless given",
+    "tolerance = 0.02       # good enough: go on until nothing can be better by more than this",
+    "most_people = 1000     # budgets; also most_numbers and most_waves",
+    "population = 50000     # the people there are; nobody is asked twice",
+    "answer_delay = 200     # rounds that pass while people answer; the best so far is in force",
+    "delta = 0.05           # what is certified may fail with this probability",
 )
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
@@ -232,7 +248,7 @@ def write_study(
         model[key].comment(f"{estimate.range}{note}")
     model["ridge"] = float(f"{calibration.ridge:.6g}")
     document["model"] = model
-    document["policy"] = dict(policy)
+    document["policy"] = _policy_table(policy)
     labels = calibration.pilot.labels or ()
     groups = toml.aot()
     for group in calibration.groups:
@@ -248,6 +264,19 @@ def write_study(
     rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
     document["rehearsal"] = {"at": _decision_list(labels), "rewards": rewards}
     return toml.dumps(document)
+
+
+def _policy_table(policy: Mapping[str, Any]) -> Any:
+    """Write the policy, with what may be said about stopping as comments."""
+    import tomlkit as toml
+
+    table = toml.table()
+    table.update(policy)
+    if policy["name"] == "waves":
+        table.add(toml.comment("When to stop asking. Nothing needs to be given; take away the # of what you want:"))
+        for line in STOPPING:
+            table.add(toml.comment(line))
+    return table
 
 
 def _decision_list(labels: Iterable[Mapping[str, Any]]) -> Any:

@@ -142,13 +142,16 @@ def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
         "noise": None if feedback.noise is None else feedback.noise.tolist(),
         "clipping": None if feedback.clipping is None else feedback.clipping.tolist(),
         "printed": feedback.printed,
+        "scatter": None if feedback.scatter is None else feedback.scatter.tolist(),
     }
 
 
 def feedback_from_dict(data: dict[str, Any]) -> Feedback:
     """Make the feedback that `feedback_to_dict` described."""
-    noise, clipping = (None if data[name] is None else np.array(data[name], float) for name in ("noise", "clipping"))
-    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"])
+    noise, clipping, scatter = (
+        None if data.get(name) is None else np.array(data[name], float) for name in ("noise", "clipping", "scatter")
+    )
+    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"], scatter)
 
 
 def pack(kind: str, content: dict[str, Any]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Plan
+from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase
@@ -61,6 +61,11 @@ class Run:
         """True if no action is better than the final one by more than was certified."""
         return self.loss <= self.state.certificate
 
+    @property
+    def warning(self) -> str:
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(phase.info for phase in self.phases)
+
     @cached_property
     def metrics(self) -> Metrics:
         """What the run cost."""
@@ -104,6 +109,8 @@ class Run:
                     "max_width": phase.info.max_width,
                     "information_gain": phase.info.information_gain,
                     "norm_bound_refuted": phase.info.refuted,
+                    "warning": phase.info.warning,
+                    "forecast": None if phase.plan.forecast is None else asdict(phase.plan.forecast),
                     "release": phase.release.describe(),
                 }
                 for phase in self.phases
@@ -130,7 +137,7 @@ def simulate(
     problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
-            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use dpbe"
+            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
         )
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():

@@ -36,7 +36,7 @@ class Scenario:
     problem: Problem
     population: Population
     f: Array  # (n,) the truth, for metrics only
-    settings: dict[str, Any] = field(default_factory=dict)  # the policy's
+    settings: dict[str, Any] = field(default_factory=dict)  # the paper's for dpbe, or a study file's for its policy
     calibration: Calibration | None = None
     pilot_numbers: int = 0  # answers that the pilot took
     reward: str = "reward"  # what the reward is called

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,29 @@ from typing import Any
 from voxpop.drivers.phase import ClosedPhase
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
-from voxpop.policies import Policy, make_policy, settings_of
+from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
 from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import Privacy, make_privacy
 
 Watch = Callable[[ClosedPhase], None]
+# Fields of a trial that are settings of the policy, by the name that the policy gives them.
+SETTINGS = {
+    "alpha": "alpha",
+    "ratio": "ratio",
+    "answer_cost": "answer_cost",
+    "tolerance": "tolerance",
+    "most_people": "most_people",
+    "most_numbers": "most_numbers",
+    "most_waves": "most_waves",
+    "population": "population",
+    "answer_delay": "answer_delay",
+    "wave_delta": "delta",
+}
+
+
+def policy_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was chosen for the policy, by the names that the policy gives it."""
+    return {name: chosen[field] for field, name in SETTINGS.items() if field in chosen}
 
 
 @dataclass(frozen=True)
@@ -26,7 +44,7 @@ class Trial:
     """
 
     study: str
-    policy: str = "dpbe"
+    policy: str = DEFAULT
     seed: int = 0
     horizon: int | None = None
     size: int | None = None
@@ -41,6 +59,14 @@ class Trial:
     calibration: str = "exact"
     floor: int | None = None
     data: str | None = None
+    answer_cost: float | None = None
+    tolerance: float | None = None
+    most_people: int | None = None
+    most_numbers: int | None = None
+    most_waves: int | None = None
+    population: int | None = None
+    answer_delay: int | None = None
+    wave_delta: float | None = None  # the probability with which a certificate may fail; delta is privacy's
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was chosen, as plain data."""
@@ -70,7 +96,7 @@ class Trial:
 
         `dpbe-fixed` asks as many people per phase as make it cost what `dpbe-paper` costs, which is run to find out.
         """
-        chosen = {name: value for name in ("alpha", "ratio") if (value := getattr(self, name)) is not None}
+        chosen = policy_settings(self.as_dict())
         own = {name: value for name, value in scenario.settings.items() if name in settings_of(self.policy)}
         settings = {**own, **chosen}
         if self.policy == "dpbe-fixed":

@@ -23,7 +23,7 @@ def require_few_rounds(name: str, problem: Problem) -> None:
     if problem.horizon > MOST_ROUNDS:
         raise InputError(
             f"policy {name!r} plays one round at a time, and a horizon of {problem.horizon:,} is too long for that "
-            f"(at most {MOST_ROUNDS:,}); use dpbe"
+            f"(at most {MOST_ROUNDS:,}); use waves"
         )
 
 

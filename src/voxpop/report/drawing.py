@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, MUTED, BLUE, SKY, ORANGE, GREEN = "#1f2933", "#9aa5b1", "#0b5fa5", "#b9d7f0", "#d9480f", "#2b8a3e"
+MIDDLE = "#7fb2dd"  # between BLUE and SKY
 STYLE = {
     "font.size": 10,
     "text.color": INK,

@@ -1,4 +1,4 @@
-"""The pictures of a run: active actions, estimate against truth, regret, numbers sent."""
+"""The pictures of a run: what is left, estimate against truth, regret, and what each phase cost."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from voxpop.core.errors import Array
+from voxpop.core.phases import Forecast
+from voxpop.core.problem import Problem
 from voxpop.lab.metrics import regret_curve
 from voxpop.lab.runs import Run
-from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, SKY, sheet, styled
+from voxpop.report.drawing import BLUE, GREEN, INK, MIDDLE, MUTED, ORANGE, SKY, sheet, styled
+from voxpop.report.phases import phase_word
+from voxpop.report.summary import confidence, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+POOLED = "all answers pooled"
+LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarithmic axis
 
 
 class ActionAxis:
@@ -32,13 +41,29 @@ class ActionAxis:
             values = [label[name] for label in decisions]
             if all(isinstance(value, int | float) for value in values):
                 self.label, self.places = name, np.array(values, dtype=float)
+        self.numeric = self.places is not ranks
         self.order = np.argsort(self.places)
+
+    def draw_band(self, ax: Axes, low: Array, high: Array, colour: str, label: str) -> None:
+        """Draw an interval for every action: a band along a numeric parameter, or else one bar each."""
+        places, low, high = self.places[self.order], low[self.order], high[self.order]
+        if self.numeric:
+            ax.fill_between(places, low, high, color=colour, linewidth=0, label=label)
+        else:
+            ax.vlines(places, low, high, color=colour, linewidth=3, label=label)
+
+    def nearest(self, problem: Problem, points: Array) -> Array:
+        """Return the places of the decisions nearest to some points, such as the pilot's."""
+        return np.asarray(self.places[cdist(points, problem.decisions.points).argmin(axis=1)])
 
 
 def draw_active(ax: Axes, run: Run) -> None:
-    """Draw which actions could still be best in each phase, and which were played."""
-    axis = ActionAxis(run)
-    active = np.arange(run.scenario.problem.size)
+    """Draw which actions could still be best in each phase, and which were played; the pilot is wave 0."""
+    axis, problem, word = ActionAxis(run), run.scenario.problem, phase_word(run)
+    active = run.policy.init(problem).active
+    for group in problem.pilot:
+        places = axis.nearest(problem, group.points)
+        ax.plot(np.zeros(len(places)), places, "o", color=BLUE, markersize=4, fillstyle="none")
     for closed in run.phases:
         phase = closed.plan.phase
         ax.plot(np.full(len(active), phase), axis.places[active], "_", color=SKY, markersize=11, markeredgewidth=3)
@@ -46,30 +71,50 @@ def draw_active(ax: Axes, run: Run) -> None:
         active = closed.active
     best = axis.places[int(run.scenario.f.argmax())]
     ax.axhline(best, color=ORANGE, linewidth=1, linestyle="--")
-    ax.plot([], [], "_", color=SKY, markersize=11, markeredgewidth=3, label="can still be best")
+    ax.plot([], [], "_", color=SKY, markersize=11, markeredgewidth=3, label="could still be best")
     ax.plot([], [], ".", color=BLUE, label="played")
+    if problem.pilot:
+        ax.plot([], [], "o", color=BLUE, markersize=4, fillstyle="none", label="tried in the pilot")
     ax.plot([], [], "--", color=ORANGE, linewidth=1, label="truly best")
-    ax.set(title="What is left, phase by phase", xlabel="phase", ylabel=axis.label)
-    ax.legend(loc="upper right", fontsize=8)
+    ax.set(title=f"What is left, {word} by {word}", xlabel=word, ylabel=axis.label)
+    _whole_phases(ax, 0 if problem.pilot else 1, len(run.phases))
+    _legend_below(ax)
 
 
 def draw_estimate(ax: Axes, run: Run) -> None:
-    """Draw the estimate with its band against the truth."""
-    axis, state, f = ActionAxis(run), run.state, run.scenario.f
+    """Draw the estimate with what is certified, the answers, and the truth."""
+    axis, state, f, problem = ActionAxis(run), run.state, run.scenario.f, run.scenario.problem
     order = axis.order
     places = axis.places[order]
-    left = np.zeros(len(f), dtype=bool)
-    left[state.active] = True
-    ax.fill_between(places, state.lower[order], state.upper[order], color=SKY, linewidth=0, label="bounds")
+    sure = confidence(run.policy, problem, len(run.phases))
+    axis.draw_band(ax, state.lower, state.upper, SKY, f"certified ({sure})")
+    if state.expected_loss is None:
+        left = np.isin(np.arange(len(f)), state.active)
+        ax.plot(axis.places[left], state.centre[left], ".", color=BLUE, markersize=5, label="estimate, if still active")
+    else:
+        _draw_pooled(ax, run, axis)
     ax.plot(places, f[order], color=ORANGE, linewidth=1.5, label="truth")
-    ax.plot(axis.places[left], state.centre[left], ".", color=BLUE, markersize=5, label="estimate, if still active")
     best = run.best
     ax.plot([axis.places[best]], [state.centre[best]], "*", color=GREEN, markersize=13, label="chosen")
     low, high = float(f.min()), float(f.max())
     reach = high - low or 1.0
     ax.set_ylim(low - 0.6 * reach, high + 0.6 * reach)
     ax.set(title="Estimate and truth", xlabel=axis.label, ylabel=run.scenario.reward)
-    ax.legend(loc="upper right", fontsize=8, ncols=2)
+    _legend_below(ax)
+
+
+def _draw_pooled(ax: Axes, run: Run, axis: ActionAxis) -> None:
+    """Draw what all answers say together, and the answers of each wave; those of the pilot are hollow."""
+    state, problem, spread = run.state, run.scenario.problem, 2 * run.state.lead_width
+    axis.draw_band(ax, state.centre - spread, state.centre + spread, MIDDLE, "likely (2 std)")
+    line = "-" if axis.numeric else "."
+    ax.plot(axis.places[axis.order], state.centre[axis.order], line, color=BLUE, linewidth=1.5, label=POOLED)
+    for place, group in enumerate(problem.pilot):
+        at, label = axis.nearest(problem, group.points), "answers, pilot" if place == 0 else None
+        ax.plot(at, group.mean, "o", color=INK, markersize=4, fillstyle="none", label=label)
+    for place, phase in enumerate(run.phases):
+        at, label = axis.places[phase.plan.arms], "answers, waves" if place == 0 else None
+        ax.plot(at, phase.feedback.mean, ".", color=INK, markersize=4, label=label)
 
 
 def draw_regret(ax: Axes, run: Run) -> None:
@@ -81,13 +126,43 @@ def draw_regret(ax: Axes, run: Run) -> None:
     ax.plot([0, horizon], [0, blind * horizon], color=MUTED, linestyle="--", linewidth=1, label="a random action")
     ax.set_xlim(0, horizon)
     ax.set_ylim(0, max(2.5 * regret[-1], 1e-12))
+    ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.set(title="Loss compared with knowing the best from the start", xlabel="round", ylabel="cumulative regret")
     ax.legend(loc="upper left", fontsize=8)
 
 
-def draw_numbers(ax: Axes, run: Run) -> None:
+def draw_cost(ax: Axes, run: Run) -> None:
+    """Draw what each phase was expected to bring and to cost, if the policy said so, or else what was sent."""
+    known = {plan.phase: plan.forecast for plan in run.plans if plan.forecast is not None}
+    if known:
+        _draw_forecasts(ax, known)
+        _whole_phases(ax, 1, len(run.phases))
+    else:
+        _draw_numbers(ax, run)
+
+
+def _draw_forecasts(ax: Axes, known: Mapping[int, Forecast]) -> None:
+    """Draw gain and cost of each wave side by side."""
+    phases = np.array(list(known))
+    gains = np.array([forecast.gain for forecast in known.values()])
+    costs = np.array([forecast.cost for forecast in known.values()])
+    ax.bar(phases - 0.2, gains, 0.4, color=BLUE, label="expected gain")
+    ax.bar(phases + 0.2, costs, 0.4, color=ORANGE, label="cost: answers, and trying poorer decisions")
+    for phase, forecast in known.items():
+        if forecast.certificate is not None:
+            said = f"to certify\n{number(forecast.certificate)}"
+            ax.annotate(said, (phase, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    positive = np.concatenate([gains[gains > 0], costs[costs > 0]])
+    if len(positive) and positive.max() > LOGARITHMIC * positive.min():
+        ax.set_yscale("log")
+        ax.set_ylim(positive.min() / 2, positive.max() * 4)
+    ax.set(title="What each wave was expected to bring and to cost", xlabel="wave", ylabel="total reward")
+    _legend_below(ax)
+
+
+def _draw_numbers(ax: Axes, run: Run) -> None:
     """Draw what was sent in each phase, and in all."""
     phases = [plan.phase for plan in run.plans]
     sent = [plan.numbers for plan in run.plans]
@@ -98,17 +173,28 @@ def draw_numbers(ax: Axes, run: Run) -> None:
     ax.legend(loc="upper left", fontsize=8)
 
 
+def _whole_phases(ax: Axes, first: int, last: int) -> None:
+    """Mark whole phases, with room for at least three."""
+    ax.set_xlim(first - 0.6, max(3, last) + 0.6)
+    ax.locator_params(axis="x", integer=True)
+
+
+def _legend_below(ax: Axes) -> None:
+    """Write the legend below the picture, where it covers nothing."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4, fontsize=8, columnspacing=1.2)
+
+
 DRAWINGS: dict[str, Callable[[Axes, Run], None]] = {
     "active": draw_active,
     "estimate": draw_estimate,
     "regret": draw_regret,
-    "numbers": draw_numbers,
+    "cost": draw_cost,
 }
 
 
 def figure(run: Run, name: str) -> Figure:
     """Draw one picture."""
-    made = sheet(6.4, 4.0)
+    made = sheet(6.4, 4.4)
     with styled():
         DRAWINGS[name](made.subplots(), run)
     return made
@@ -116,7 +202,7 @@ def figure(run: Run, name: str) -> Figure:
 
 def overview(run: Run) -> Figure:
     """Draw the four pictures on one sheet."""
-    made = sheet(11, 7)
+    made = sheet(12, 8.5)
     with styled():
         for ax, draw in zip(made.subplots(2, 2).flat, DRAWINGS.values(), strict=True):
             draw(ax, run)

@@ -9,7 +9,8 @@ from voxpop.core.errors import InputError
 from voxpop.lab.runs import Run
 from voxpop.report.drawing import svg
 from voxpop.report.figures import DRAWINGS, figure
-from voxpop.report.summary import describe, number, summarise
+from voxpop.report.phases import phase_table, phase_word
+from voxpop.report.summary import confidence, describe, number, summarise
 
 
 def fill(template: str, **values: Any) -> str:
@@ -38,7 +39,9 @@ def render(run: Run) -> str:
         title=f"{run.scenario.name}: {describe(problem.decisions[run.best])}",
         lines=summarise(run),
         pictures=[svg(figure(run, name)) for name in DRAWINGS],
-        phases=run.phases,
+        table=phase_table(run),
+        word=phase_word(run),
+        sure=confidence(run.policy, problem, len(run.phases)),
         run=run,
         problem=problem,
         number=number,

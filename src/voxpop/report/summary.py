@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from voxpop.core.phases import Forecast
+from voxpop.core.problem import Problem
 from voxpop.lab.runs import Run
+from voxpop.policies import Policy
 
 
 @dataclass(frozen=True)
@@ -31,55 +35,106 @@ def describe(decision: Any) -> str:
     return str(decision)
 
 
+def certified(certificate: float, certain: bool) -> str:
+    """Say what is proved about the decision.
+
+    >>> certified(0.0213, certain=False)
+    'nothing is better by more than 0.0213'
+    """
+    if certain:
+        return "nothing else can be best"
+    if math.isinf(certificate):
+        return "nothing yet"
+    return f"nothing is better by more than {number(certificate)}"
+
+
+def confidence(policy: Policy, problem: Problem, phases: int) -> str:
+    """Say how sure everything is that is certified after this number of phases."""
+    printed = 2 * problem.size * max(1, phases) * problem.beta
+    chance = min(1.0, policy.settings().get("delta", printed))
+    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
+
+
+def expectation(forecast: Forecast) -> str:
+    """Say what a wave is expected to bring and to cost.
+
+    >>> expectation(Forecast(120.0, 12.0, 30.0))
+    'expected to bring 120 over the rounds left; answers cost 12, trying poorer decisions costs 30'
+    """
+    aim = f"to bring {number(forecast.gain)} over the rounds left"
+    if forecast.certificate is not None:
+        aim = f"to certify that {certified(forecast.certificate, certain=False)}"
+    return (
+        f"expected {aim}; answers cost {number(forecast.answers)}, "
+        f"trying poorer decisions costs {number(forecast.exploring)}"
+    )
+
+
 def summarise(run: Run) -> list[Line]:
-    """Say what to do, how sure that is, and what it cost."""
-    scenario, state, metrics = run.scenario, run.state, run.metrics
-    problem, f, best = scenario.problem, scenario.f, run.best
-    low, high = state.lower[best], state.upper[best]
-    others = len(state.active) - 1
-    chance = 2 * problem.size * max(1, len(run.phases)) * problem.beta
-    lines = [
-        Line("Do this", describe(problem.decisions[best])),
-        Line("Expect", f"a {scenario.reward} of {number(low)} to {number(high)}", f"the truth is {number(f[best])}"),
-        Line(
-            "How sure",
-            "nothing else can be best"
-            if others == 0
-            else f"nothing else is better by more than {number(state.certificate)}",
-            f"wrong with probability below {chance:.2g} if the model holds; "
-            + ("one action is left" if others == 0 else f"{others + 1} of {problem.size} actions are left"),
-        ),
-        Line(
-            "Asked",
-            f"{metrics.people:,} people, {metrics.numbers:,} numbers in all",
-            f"and {scenario.pilot_numbers:,} in the pilot" if scenario.pilot_numbers else "",
-        ),
-        Line(
-            "Lost while learning",
-            f"{metrics.regret:,.0f} over {problem.horizon:,} rounds",
-            f"compared with knowing the best action from the start{_share(metrics.regret, problem.horizon * f.max())}",
-        ),
-    ]
+    """Say what to do, how sure that is, what it cost, and why asking stopped."""
+    return [*_decision(run), *_cost(run), *_promise(run), *_notes(run)]
+
+
+def _decision(run: Run) -> Iterator[Line]:
+    scenario, state, best = run.scenario, run.state, run.best
+    problem, left = scenario.problem, len(state.active)
+    low, high = number(state.lower[best]), number(state.upper[best])
+    yield Line("Do this", describe(problem.decisions[best]))
+    yield Line("Expect", f"a {scenario.reward} of {low} to {high}", f"the truth is {number(scenario.f[best])}")
+    yield Line(
+        "Certified",
+        certified(state.certificate, certain=left == 1),
+        f"{confidence(run.policy, problem, len(run.phases))}, if the model holds; "
+        + ("one action is left" if left == 1 else f"{left} of {problem.size} actions could still be best"),
+    )
+    if state.expected_loss is not None:
+        yield Line(
+            "Expected loss",
+            f"{number(state.expected_loss)} per round",
+            "what the model expects this choice to lose against the best; asking stops when it no longer pays, long "
+            "before everything is certain",
+        )
+
+
+def _cost(run: Run) -> Iterator[Line]:
+    scenario, metrics = run.scenario, run.metrics
+    problem, waves = scenario.problem, len(run.phases)
+    yield Line(
+        "Asked",
+        f"{metrics.people:,} people, {metrics.numbers:,} numbers, in {waves:,} wave{'s' * (waves != 1)}",
+        f"and {scenario.pilot_numbers:,} numbers in the pilot" if scenario.pilot_numbers else "",
+    )
+    yield Line("Stopped because", run.ended)
+    yield Line(
+        "Lost while learning",
+        f"{metrics.regret:,.0f} over {problem.horizon:,} rounds",
+        "compared with knowing the best action from the start"
+        + _share(metrics.regret, problem.horizon * scenario.f.max()),
+    )
+
+
+def _promise(run: Run) -> Iterator[Line]:
     trust = run.privacy.describe()
     if trust["privacy"] != "none":
-        lines.append(
-            Line(
-                "Claimed" if trust["caveats"] else "Promised",
-                f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
-                "; ".join(trust["caveats"])
-                or "to everyone, whatever they answer; each person is asked once"
-                + ("; the pilot is not covered" if scenario.pilot_numbers else ""),
-            )
+        yield Line(
+            "Claimed" if trust["caveats"] else "Promised",
+            f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
+            "; ".join(trust["caveats"])
+            or "to everyone, whatever they answer; each person is asked once"
+            + ("; the pilot is not covered" if run.scenario.pilot_numbers else ""),
         )
-    if state.norm_bound != problem.norm_bound:
-        lines.append(
-            Line(
-                "Note",
-                f"the norm bound {number(problem.norm_bound)} was too small for the answers",
-                f"it was raised to {number(state.norm_bound)} during the study",
-            )
+
+
+def _notes(run: Run) -> Iterator[Line]:
+    given, final = run.scenario.problem.norm_bound, run.state.norm_bound
+    if final != given:
+        yield Line(
+            "Note",
+            f"the norm bound {number(given)} was too small for the answers",
+            f"it was raised to {number(final)} during the study",
         )
-    return lines
+    if run.warning:
+        yield Line("Model check", run.warning)
 
 
 def number(value: float) -> str:

@@ -9,6 +9,7 @@ from voxpop.lab.bench.large import growth, large_set, plain_loop, widths
 from voxpop.lab.bench.peers import other_policies, round_by_round
 from voxpop.lab.bench.results import Results
 from voxpop.lab.bench.studies import crowds, every_round, small_studies
+from voxpop.lab.bench.waves import planning
 
 
 def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
@@ -24,6 +25,7 @@ def pieces(quick: bool) -> dict[str, Callable[[], Results]]:
         "growth with n and H": partial(growth, sizes, arms),
         "GP-UCB": partial(round_by_round, horizons),
         "every round": partial(every_round, 10_000 if quick else 40_000),
+        "the plan of a wave": partial(planning, [100, 10_000] if quick else [100, 10_000, 1_000_000]),
         "crowds": crowds,
         "other policies": partial(other_policies, 1000 if quick else 5000),
     }

@@ -33,7 +33,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             present=partial(present, scale.note),
             text="B = 1 is far too small for the benchmark functions and the sensors, so no width is valid there, the "
             "paper's or ours; the best action may be dropped. With the true norm of the function on the decision set "
-            "every width is valid. voxpop's default notices a refuted bound and doubles it.",
+            "every width is valid. voxpop's dpbe notices a refuted bound and doubles it.",
         )
     ]
 
@@ -83,8 +83,8 @@ def _findings(cells: Cells) -> list[Finding]:
     found = []
     for study in STUDIES:
         printed, ours = (cells[_key(study, name, "true norm")] for name in POLICIES)
-        half = f"{study}: with a valid norm bound voxpop's default loses at most half of what DPBE loses"
-        less = f"{study}: with a valid norm bound voxpop's default sends no more than DPBE"
+        half = f"{study}: with a valid norm bound voxpop's dpbe loses at most half of what DPBE loses"
+        less = f"{study}: with a valid norm bound voxpop's dpbe sends no more than DPBE"
         found += [
             compare(half, ours, printed, factor=0.5).as_target(),
             compare(less, ours, printed, "numbers").as_target(),

@@ -43,7 +43,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             labels=FIGURES[study],
             series=_series(study, scale),
             present=partial(present, study, scale.note),
-            text="Left: DPBE as printed; middle: voxpop's default; both for alpha = 0.4 (light) to 0.9 (full colour). "
+            text="Left: DPBE as printed; middle: voxpop's dpbe; both for alpha = 0.4 (light) to 0.9 (full colour). "
             "GP-UCB, BPE, mini-GP-Opt and BBKB treat a person's bias as noise. mini-GP-Opt and BBKB are not in the "
             "paper's figure. Right: every run.",
         )
@@ -113,7 +113,7 @@ def _costs(study: str, cells: Cells) -> Sheet:
 
 def _findings(study: str, cells: Cells) -> list[Finding]:
     printed, ours, ucb, bpe = (cells[n] for n in (_key("DPBE", 0.9), _key("voxpop", 0.9), "GP-UCB", "BPE"))
-    theirs, default = f"{study}: DPBE with alpha = 0.9", f"{study}: voxpop's default with alpha = 0.9"
+    theirs, default = f"{study}: DPBE with alpha = 0.9", f"{study}: voxpop's dpbe with alpha = 0.9"
     return [
         compare(f"{theirs} loses at most twice what GP-UCB loses", printed, ucb, factor=2).because(REASONS["ucb"]),
         compare(f"{theirs} loses at most twice what BPE loses", printed, bpe, factor=2).because(REASONS["bpe"]),

@@ -8,12 +8,13 @@ fixed before them (`statements.py`). The recommendation is the pooled posterior'
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from voxpop.belief.posterior import Belief, believe
+from voxpop.belief.posterior import Belief, believe, pooled_best
 from voxpop.belief.rows import total_noise
 from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array, require_integer, require_number
@@ -26,11 +27,23 @@ from voxpop.policies.waves.certifying import Certifier
 from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
-from voxpop.policies.waves.statements import UPPER_SHARE, Statement, Wave, certified_gaps, next_level, one_sided
+from voxpop.policies.waves.statements import (
+    UPPER_SHARE,
+    Statement,
+    Wave,
+    certified_gaps,
+    next_level,
+    one_sided,
+    pilot_statement,
+)
+from voxpop.runtime.threads import one_thread
 from voxpop.selection.posterior import information_gain
 
+CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
+MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
-PRICE = 0.01  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
+PILOT_SHARE = 0.1  # of delta, for what the pilot proves
+PRICE = 0.008  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +53,21 @@ class Memory:
     spent: float = 0.0
     statements: tuple[Statement, ...] = ()
     outlook: Outlook | None = None
+    pilot: bool = True  # False once it contradicts the waves
 
 
 @dataclass(frozen=True)
 class Waves:
     """Ask while asking pays; every limit may be left out."""
 
-    answer_cost: float | None = None  # of one number, in units of reward; 0.01 v unless given
+    answer_cost: float | None = None  # of one number, in units of reward; 0.008 v unless given
     tolerance: float | None = None  # go on until the decision is certified to this, even if it does not pay
     most_people: int | None = None  # in all waves together
     most_numbers: int | None = None
     most_waves: int | None = None
     population: int | None = None  # people there are; nobody is asked twice
     answer_delay: int = 0  # rounds that pass while people answer
+    checks: int = 0  # random arms in each wave
     delta: float = 0.05  # the certificate fails with this probability
     seed: int = 0  # of the draws by which waves are valued
     name = "waves"
@@ -67,6 +82,7 @@ class Waves:
             if getattr(self, limit) is not None:
                 require_integer(limit, getattr(self, limit), least=1)
         require_integer("answer_delay", self.answer_delay, least=0)
+        require_integer("checks", self.checks, least=0)
         require_number("delta", self.delta, above=0, below=1)
         require_integer("seed", self.seed, least=0)
 
@@ -76,8 +92,19 @@ class Waves:
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
-        state = State.prior(problem, problem.norm_bound)
-        return self._decide(problem, changed(state, memory=Memory()), believe(problem))
+        return self._decide(problem, self._start(problem, problem.norm_bound, True), believe(problem))
+
+    def _start(self, problem: Problem, norm_bound: float, pilot: bool) -> State:
+        """Return the state before the first wave; the pilot counts as wave 0 unless it contradicts the others."""
+        state = State.prior(problem, norm_bound)
+        if not problem.pilot:
+            return changed(state, memory=Memory())
+        level = PILOT_SHARE * self.delta
+        if not pilot:
+            return changed(state, memory=Memory(level, pilot=False))
+        share = share_of_raise(problem.norm_bound, norm_bound)
+        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level)
+        return changed(state, active=np.flatnonzero(stated.upper >= 0), memory=Memory(level, (stated,)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -86,14 +113,19 @@ class Waves:
         limits = self._limits(problem, state)
         if isinstance(limits, End):
             return limits
+        if self.tolerance is not None:
+            if state.certificate <= self.tolerance:
+                return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+            if _certifying(state) == CERTIFYING:  # the last of them took what was left of delta
+                return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         outlook = state.memory.outlook
         fewest = min(max(FEWEST, channel.least), limits.people)
-        planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
-        if self.tolerance is not None and state.certificate <= self.tolerance:
-            return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
-        offer = planner.best()
+        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
+        planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
+        with one_thread():  # matrices are small here, whatever the number of actions
+            offer = planner.best()
         if offer is not None:
-            return self._rested(offer.plan(state.phase + 1, state.best), limits)
+            return self._rested(self._checked(offer.plan(state.phase + 1, state.best), state, limits), limits)
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.phase else "asking people does not pay")
         return self._certify(problem, state, channel, limits, fewest)
@@ -101,9 +133,7 @@ class Waves:
     def _certify(self, problem: Problem, state: State, channel: Channel, limits: Limits, fewest: int) -> Plan | End:
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
-        tried = sum(plan.aims_at_certificate for plan, _ in state.history)
-        if tried == CERTIFYING:
-            return End(f"{tried} waves did not certify the tolerance of {self.tolerance:g}")
+        tried = _certifying(state)
         memory: Memory = state.memory
         known = np.full(problem.size, np.inf)
         known[state.active] = certified_gaps(memory.statements, state.active, state.best)
@@ -120,10 +150,28 @@ class Waves:
             fewest,
             self.population,
         )
-        plan = certifier.plan(self.tolerance)
+        with one_thread():
+            plan = certifier.plan(self.tolerance)
         if plan is None:
             return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
         return self._rested(plan, limits)
+
+    def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
+        """Add random arms, which find what the belief does not expect."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase, 1)))
+        others = np.setdiff1d(state.active, plan.arms)
+        each = int(plan.pulls[0])
+        room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.people - len(plan.arms))
+        extra = rng.permutation(others)[: max(0, min(self.checks, room))]
+        arms = np.sort(np.concatenate([plan.arms, extra]))
+        assert plan.forecast is not None
+        lost = each * float((state.centre[state.best] - state.centre[extra]).sum())
+        forecast = replace(
+            plan.forecast,
+            answers=plan.forecast.answers * len(arms) / len(plan.arms),
+            exploring=plan.forecast.exploring + lost,
+        )
+        return replace(plan, arms=arms, pulls=np.full(len(arms), each), forecast=forecast)
 
     def _rested(self, plan: Plan, limits: Limits) -> Plan:
         """Give the incumbent the rounds that pass while people answer."""
@@ -138,12 +186,13 @@ class Waves:
         """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
         feedback.check(plan)
         after = self._learn(problem, state, plan, feedback)
-        fit = check(problem, after.history, after.norm_bound)
-        if fit.norm_bound > after.norm_bound:  # every wave is judged again, as if the larger bound had been assumed
-            after = changed(State.prior(problem, fit.norm_bound), memory=Memory())
+        fit = check(problem, _without_pilot(problem), after.history, after.norm_bound, state.memory.pilot)
+        if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.memory.pilot):
+            # Every wave is judged again, as if this had been assumed from the start.
+            after = self._start(problem, fit.norm_bound, fit.pilot)
             for earlier in (*state.history, Answered(plan, feedback)):
                 after = self._learn(problem, after, *earlier)
-        after = self._decide(problem, after, believe(problem, after.history, after.norm_bound))
+        after = self._decide(problem, after, believe(problem if fit.pilot else _without_pilot(problem), after.history))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -158,7 +207,7 @@ class Waves:
     def _learn(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> State:
         """State what a wave proves, and drop what cannot be best."""
         memory: Memory = state.memory
-        tried = sum(earlier.aims_at_certificate for earlier, _ in state.history)
+        tried = _certifying(state)
         level = self._level(memory, plan.phase, plan.aims_at_certificate, tried)
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
@@ -171,9 +220,8 @@ class Waves:
         return state.best
 
     def _price(self, problem: Problem) -> float:
-        if self.answer_cost is not None:
-            return self.answer_cost
-        return PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
+        usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
+        return usual if self.answer_cost is None else max(self.answer_cost, CHEAPEST * usual)
 
     def _limits(self, problem: Problem, state: State) -> Limits | End:
         """Return what the next wave may take, or which budget is used up."""
@@ -182,18 +230,21 @@ class Waves:
             return OVER
         if self.most_waves is not None and state.phase >= self.most_waves:
             return End(f"the budget of {self.most_waves:,} waves is used up")
+        if state.phase >= MOST_WAVES:
+            return End(f"{MOST_WAVES} waves did not settle it")
         asked = sum(plan.people for plan, _ in state.history)
-        numbers = sum(plan.numbers for plan, _ in state.history)
-        people_left = MOST_PEOPLE
-        for limit, name in ((self.most_people, "the budget"), (self.population, "the population")):
-            if limit is not None:
-                people_left = min(people_left, limit - asked)
-                if people_left < 1:
-                    return End(f"{name} of {limit:,} people is used up")
-        numbers_left = 100 * MOST_PEOPLE if self.most_numbers is None else self.most_numbers - numbers
-        if numbers_left < 2:
+        people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
+        if min(people, default=1) < 1:
+            return End(f"all {asked:,} people of the budget or the population were asked")
+        numbers = None if self.most_numbers is None else self.most_numbers - sum(p.numbers for p, _ in state.history)
+        if numbers is not None and numbers < 2:
             return End(f"the budget of {self.most_numbers:,} numbers is used up")
-        return Limits(rounds, people_left, numbers_left)
+        last = self.most_waves is not None and state.phase + 1 == self.most_waves
+        return Limits(
+            rounds,
+            _portion(min(people, default=MOST_PEOPLE), FEWEST, last),
+            _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * FEWEST, last),
+        )
 
     def _state(
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, level: float
@@ -228,3 +279,18 @@ class Waves:
             certified=max(0.0, min(prior, float(certified_gaps(memory.statements, state.active, best).max()))),
             expected_loss=outlook.expected_loss if len(state.active) > 1 else 0.0,
         )
+
+
+def _portion(left: int, small: int, last: bool) -> int:
+    """Return what the next wave may take of a budget: half, unless it is the last wave or little is left."""
+    return left if last or left < 2 * small else -(-left // 2)
+
+
+def _certifying(state: State) -> int:
+    """Count the waves that aimed at a certificate."""
+    return sum(plan.aims_at_certificate for plan, _ in state.history)
+
+
+@lru_cache(maxsize=64)
+def _without_pilot(problem: Problem) -> Problem:
+    return replace(problem, pilot=()) if problem.pilot else problem

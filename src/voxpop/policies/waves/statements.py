@@ -12,14 +12,17 @@ maximum of a known Gaussian vector: of M draws the k-th largest is exceeded with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
+from voxpop.belief.rows import pilot_rows, prior_means
 from voxpop.core.errors import Array
 from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
+from voxpop.core.spaces import Decisions
 from voxpop.widths.affine import Affine, AffineEstimator
 from voxpop.widths.blocks import affine_values, affine_values_and_gaps
 
@@ -133,6 +136,27 @@ class Wave:
             other = np.array([reference])
             square = square + self.problem.prior_variance[reference] - 2 * self.problem.covariance(at, other)[:, 0]
         return np.asarray(self.problem.bias_std * np.sqrt(np.maximum(square, 0.0) / self.population))
+
+
+def pilot_statement(problem: Problem, norm_bound: float, reference: int, level: float) -> Statement:
+    """State what the pilot proves about f(x) - f(reference), for all x and both sides at once.
+
+    Its answers chose the model's constants, so no weights were fixed before them; by Scheffe, the bounds hold for all
+    weights together with the root of a quantile of chi-squared as factor.
+    """
+    rows, size = pilot_rows(problem), problem.size
+    places = [np.flatnonzero((problem.decisions.points == point).all(axis=1)) for point in rows.points]
+    new = np.array([not len(place) for place in places])  # the pilot's actions need not be the study's
+    points = np.concatenate([problem.decisions.points, rows.points[new]])
+    means = np.concatenate([problem.means, prior_means(problem, rows.points[new])])
+    wider = replace(problem, decisions=Decisions(points), prior_mean=means, pilot=())
+    arms = np.where(new, size + np.cumsum(new) - 1, [place[0] if len(place) else 0 for place in places])
+    z = math.sqrt(float(chdtri(len(rows), level)))
+    gaps = Wave(wider, arms, rows.noise, None, norm_bound, None).gaps(np.arange(size), reference, rows.residual, z)
+    ahead = problem.means - problem.means[reference] + gaps.estimate
+    upper, lower = ahead + gaps.width, ahead - gaps.width
+    upper[reference] = lower[reference] = 0.0
+    return Statement(reference, upper, lower)
 
 
 def certified_gaps(statements: Iterable[Statement], active: Indices, choice: int) -> Array:

@@ -1,0 +1,53 @@
+"""When to stop asking: the options that `voxpop run` and `voxpop simulate` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import typer
+
+from voxpop.core.errors import require_number
+
+Limits = dict[str, Any]  # what was given, by the names of a trial's fields
+
+
+def _option(kind: type, text: str) -> Any:
+    return Annotated[kind | None, typer.Option(help=text, rich_help_panel="When to stop asking; all may be left out")]
+
+
+OPTIONS: dict[str, Any] = {
+    "answer_cost": _option(float, "What one number costs, in units of reward; unless given, about a hundredth of v."),
+    "tolerance": _option(float, "Good enough: go on until nothing can be better by more than this, in reward."),
+    "most_people": _option(int, "The most people to ask in all."),
+    "most_numbers": _option(int, "The most numbers that people may send in all."),
+    "most_waves": _option(int, "The most waves in which people are asked."),
+    "population": _option(int, "The number of people there are; nobody is asked twice."),
+    "answer_delay": _option(int, "Rounds that pass while people answer; the best so far is in force."),
+    "confidence": _option(float, "How sure to be of what is certified; 0.95 unless given."),
+}
+
+
+def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take the options above; it gets those that were given as one argument, `limits`."""
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        limits = {name: values.pop(name) for name in OPTIONS}
+        command(**values, limits=_given(**limits))
+
+    own = [each for each in signature(command, eval_str=True).parameters.values() if each.name != "limits"]
+    shared = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=made) for name, made in OPTIONS.items()]
+    made = signature(command).replace(parameters=[*own, *shared])
+    run.__signature__ = made  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+    return run
+
+
+def _given(confidence: float | None, **limits: float | None) -> Limits:
+    """Return the limits that were given; delta is what is left of the confidence."""
+    if confidence is not None:
+        limits["wave_delta"] = round(1 - require_number("confidence", confidence, above=0, below=1), 12)
+    return {name: value for name, value in limits.items() if value is not None}

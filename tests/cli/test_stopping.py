@@ -1,0 +1,133 @@
+"""Stopping as people think of it: a cost, a tolerance, budgets, a confidence, on the command line and in the file."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers_cli import STUDY, Outcome, main_of, study_file
+from voxpop.cli.stopping import OPTIONS
+
+Main = Callable[..., Outcome]
+WAVES = STUDY.replace('name = "dpbe"\nalpha = 0.6', 'name = "waves"').replace("horizon = 500", "horizon = 20000")
+SPHERE = ("simulate", "sphere", "--size", 15, "--horizon", 4000, "--json")
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
+    """`voxpop ...` in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return main_of(monkeypatch)
+
+
+def simulated(main: Main, *options: object) -> dict[str, Any]:
+    done = main(*SPHERE, *options)
+    assert (done.code, done.err) == (0, "")
+    data: dict[str, Any] = json.loads(done.out)
+    return data
+
+
+def test_waves_are_the_default_and_need_no_settings(main: Main) -> None:
+    data = simulated(main)
+    assert data["policy"] == "waves"
+    assert data["settings"].items() >= {"name": "waves", "answer_delay": 0, "delta": 0.05}.items()
+    assert not data["settings"].keys() & {"answer_cost", "tolerance", "most_people", "most_waves", "population"}
+    assert data["ended"] == "asking more people no longer pays"
+
+
+def test_every_option_reaches_the_policy(main: Main) -> None:
+    given = {"answer_cost": 0.002, "tolerance": 0.5, "most_people": 900, "most_numbers": 9000, "most_waves": 4}
+    given |= {"population": 5000, "answer_delay": 11, "confidence": 0.9}
+    assert given.keys() == OPTIONS.keys()
+    options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
+    expected = {name: value for name, value in given.items() if name != "confidence"} | {"delta": 0.1}
+    assert simulated(main, *options)["settings"].items() >= expected.items()
+    study_file(Path("tea.toml"), WAVES)
+    assert main("run", "tea.toml", "--no-report", *options).code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "simulate"])
+def test_both_commands_explain_the_options(main: Main, command: str) -> None:
+    said = main(command, "--help").out
+    assert [name for name in OPTIONS if f"--{name.replace('_', '-')}" not in said] == []
+
+
+def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
+    few = simulated(main, "--most-waves", 1)
+    assert len(few["phases"]) == 1
+    assert "waves" in few["ended"]
+    poor = simulated(main, "--most-people", 15)
+    assert poor["people"] == 15
+    assert "15 people" in poor["ended"]
+    assert simulated(main, "--most-numbers", 100)["numbers"] <= 100
+    assert simulated(main, "--population", 15)["people"] == 15
+
+
+def test_rounds_that_pass_while_people_answer_are_the_incumbent_s(main: Main) -> None:
+    data = simulated(main, "--answer-delay", 40)
+    assert {phase["rest"] for phase in data["phases"]} == {40}
+
+
+def test_an_option_goes_before_the_file(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nmost_people = 15'))
+    assert re.search("Asked +15 people", main("run", "tea.toml", "--no-report").out)
+    done = main("run", "tea.toml", "--no-report", "--most-people", 10)
+    assert re.search("Asked +10 people", done.out)
+    for part in ("expected gain", "cost of answers", "Certified", "Expected loss", "95 % confidence"):
+        assert part in done.out
+
+
+def test_a_file_s_setting_may_be_misspelt(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nmost_persons = 60'))
+    done = main("run", "tea.toml")
+    assert done.code == 2
+    assert "tea.toml: policy 'waves' does not take most_persons; it takes answer_cost" in done.err
+
+
+def answered(tmp_path: Path, question: dict[str, Any]) -> Path:
+    """Write the answers of people to whom the price 2 is best."""
+    rows = [
+        f"p{question['phase']}-{person},{decision['price']},{1 - (decision['price'] - 2) ** 2 + 0.01 * (person % 5)}"
+        for person in range(question["people"])
+        for decision in question["decisions"]
+    ]
+    (tmp_path / "answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
+    return tmp_path / "answers.csv"
+
+
+def test_ask_says_before_a_wave_what_it_expects_and_what_it_costs(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nanswer_delay = 25'))
+    question = json.loads(main("ask", "tea.toml", "--json").out)
+    assert question["forecast"]["gain"] > question["forecast"]["answers"] > 0
+    assert question["rest"] == 25
+    said = main("ask", "tea.toml").out
+    assert said.startswith("wave 1: expected to bring ")
+    assert " over the rounds left; answers cost " in said
+    assert f"until the answers are in, use price = {question['meanwhile']['price']:g}; the study counts 25" in said
+
+
+def test_tell_names_both_figures_and_says_why_it_stopped(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nmost_waves = 1\ndelta = 0.1'))
+    told = main("tell", "tea.toml", answered(tmp_path, json.loads(main("ask", "tea.toml", "--json").out)))
+    best, certified, loss, over = told.out.splitlines()
+    assert best.startswith("best: price = 2, with a reward of ")
+    assert certified.startswith("certified: nothing ")
+    assert certified.endswith("(90 % confidence)")
+    assert loss.startswith("expected loss: ")
+    assert loss.endswith(" per round")
+    assert over.startswith("nothing is left to ask: the budget of 1 wave")
+    assert main("ask", "tea.toml").out == told.out
+    assert main("ask", "tea.toml", "--json").out == "null\n"
+
+
+def test_tell_can_be_read_by_programs(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "tea.toml", WAVES)
+    told = main("tell", "tea.toml", answered(tmp_path, json.loads(main("ask", "tea.toml", "--json").out)), "--json")
+    data = json.loads(told.out)
+    assert data["decision"] == {"price": 2.0}
+    assert data.keys() >= {"regret", "expected_loss", "certain", "low", "high", "ended", "warning"}
+    question = json.loads(main("ask", "tea.toml", "--json").out)
+    assert (data["ended"] is None) == (question is not None)
