@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
 from tests.helpers import everything, evidence, random_problem
-from voxpop.belief.posterior import Belief, believe, pooled_best
+from voxpop.belief.posterior import POWERS, Belief, believe, pooled_best
 from voxpop.belief.rows import Rows, all_rows, pilot_rows, prior_means, rows_of
 from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
@@ -147,13 +147,14 @@ def score(problem: Problem, tau: float, power: int) -> float:
 
 
 @pytest.mark.parametrize("noise_std", [0.1, 2.0])
-def test_scale_and_power_are_the_likeliest(noise_std: float) -> None:
+def test_scale_and_power_are_the_roughest_that_are_likely(noise_std: float) -> None:
     problem = problem_of(noise_std=noise_std)
     found = believe(problem, HISTORY)
-    scores = {
-        (tau, q): score(problem, tau, q) for q in (1, 2, 4) for tau in found.tau * np.array([0.5, 0.9, 1, 1.1, 2])
-    }
-    assert max(scores, key=lambda pair: scores[pair]) == (found.tau, found.power)
+    scales = np.geomspace(0.02, 8.0, 200) * problem.norm_bound / 2
+    best = {q: max(score(problem, tau, q) for tau in scales) for q in POWERS}
+    likely = [q for q in POWERS if best[q] >= max(best.values()) - 2]
+    assert found.power == max(likely)
+    assert score(problem, found.tau, found.power) == pytest.approx(best[found.power], abs=0.02)
 
 
 @pytest.mark.parametrize("tau", [0.3, 1.0, 2.5])

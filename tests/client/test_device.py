@@ -11,11 +11,12 @@ import pytest
 
 from tests.helpers_privacy import first_phase
 from tests.service.test_http import Site
-from tests.service.world import STUDY
-from voxpop.client import Device, Memory, Outcome, Promise
+from tests.service.world import STUDY, definition
+from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
 from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.policies import make_policy
 from voxpop.privacy import Private
 
 
@@ -40,6 +41,18 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
     assert site.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     for device in devices:
         device.close()
+    site.close()
+
+
+def test_a_device_that_comes_too_late_to_register_hears_that_the_study_is_over(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.coordinator.create(STUDY, definition(policy=make_policy("pilot-only")))
+    site.step()
+    device = Device(str(site.client.base_url), STUDY, Promise())
+    assert device.check_in() is Outcome.FINISHED
+    with pytest.raises(StudyOverError, match="is over"):
+        device.register()
+    device.close()
     site.close()
 
 

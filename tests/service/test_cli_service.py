@@ -9,16 +9,19 @@ from tests.helpers_cli import STUDY, main_of, study_file, voxpop
 
 
 def test_the_demo_agrees_with_the_simulator() -> None:
-    done = voxpop("demo", "--devices", 60, "--horizon", 15)
+    done = voxpop("demo", "--devices", 100, "--horizon", 2000, "--epsilon", 15)
     assert done.returncode == 0, done.stderr + done.stdout
-    assert "the same: the simulator, given the same reports, makes the same plans" in done.stdout
-    assert "in 4 phases" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "the same: the simulator, given the same reports, makes the same plans" in said
+    assert re.search(r"[1-9]\d+ devices answered in [1-9] phases?; it ended because", said)
 
 
-def test_the_demo_says_when_there_are_too_few_devices() -> None:
+def test_the_demo_ends_well_if_asking_does_not_pay() -> None:
     done = voxpop("demo", "--devices", 12, "--horizon", 15)
-    assert done.returncode == 2
-    assert re.search(r"error: phase \d+ lacks \d+ people", done.stderr)
+    assert done.returncode == 0, done.stderr + done.stdout
+    said = " ".join(done.stdout.split())
+    assert "0 devices answered in 0 phases; it ended because" in said
+    assert "the same: the simulator" in said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
@@ -25,12 +26,13 @@ from voxpop.core import kernels
 from voxpop.core.kernels import Constant, Kernel, Linear, Matern, Precomputed, SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
-from voxpop.policies import POLICIES, Policy, make_policy
+from voxpop.policies import POLICIES, Policy, make_policy, settings_of
 from voxpop.privacy import NoPrivacy
 from voxpop.service.keys import new_key, sign
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.web.bodies.definition import StudyDefinition
+from voxpop.service.web.bodies.policies import Policy as PolicyBody
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -123,5 +125,30 @@ def test_the_document_knows_every_kernel() -> None:
 
 def test_the_document_knows_every_policy_of_a_service() -> None:
     made = [make_policy(name, **({"people": 5} if name == "dpbe-fixed" else {})) for name in POLICIES]
-    found = [described(KERNELS[0], policy).policy.name for policy in made if policy.aggregates]
-    assert found == [policy.name for policy in made if policy.aggregates]
+    for policy in made:
+        if policy.aggregates:
+            found = described(KERNELS[0], policy).policy
+            assert found is not None
+            assert found.name == policy.name
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "dpbe-fixed"])
+def test_the_document_has_the_defaults_and_settings_of_every_policy(name: str) -> None:
+    """A policy without settings is the one that the document describes: same settings, same values."""
+    made = make_policy(name)
+    if not made.aggregates:
+        return
+    read: TypeAdapter[Any] = TypeAdapter(PolicyBody)
+    body = read.validate_python({"name": name}).model_dump()
+    if name not in ("dpbe-paper", "dpbe-nobatching"):  # these are dpbe with other settings
+        assert make_policy(**body) == made
+        assert set(body) == {"name", *settings_of(name)}
+    assert read.validate_python(made.settings()).model_dump().items() >= made.settings().items()
+
+
+def test_a_definition_without_a_policy_has_the_default_one() -> None:
+    whole = described(KERNELS[0], make_policy("halving")).model_dump(exclude_none=True)
+    whole["problem"] |= {"labels": None}
+    for given_policy in ({}, {"policy": None}, {"policy": make_policy().settings()}):
+        without = {name: part for name, part in whole.items() if name != "policy"}
+        assert Definition.of({**without, **given_policy}).policy == make_policy()

@@ -15,7 +15,7 @@ from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.formats.releases import release_from_dict
 from voxpop.lab.populations.gp import GPPeople
-from voxpop.policies import make_policy
+from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import new_key
@@ -37,8 +37,12 @@ def problem(horizon: int = 31) -> Problem:
     return Problem(np.linspace(0, 1, 6), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=horizon)
 
 
-def definition(privacy: Privacy | None = None, horizon: int = 31, **rules: Any) -> Definition:
-    return Definition(problem(horizon), make_policy("dpbe", alpha=0.7), privacy or NoPrivacy(), Rules(**rules))
+def definition(
+    privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, **rules: Any
+) -> Definition:
+    """Define a study, of dpbe unless another policy is given: its phases are known in advance."""
+    policy = policy or make_policy("dpbe", alpha=0.7)
+    return Definition(problem(horizon), policy, privacy or NoPrivacy(), Rules(**rules))
 
 
 def private(model: str, floor: int = 12) -> Private:

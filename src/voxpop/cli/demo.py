@@ -17,19 +17,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from voxpop.cli.display import console
+from voxpop.cli.privacy import PrivacyOption
 from voxpop.cli.service import need_service
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.core.errors import require_integer, require_number
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
-from voxpop.privacy import Private
+from voxpop.privacy import NoPrivacy, Private, make_privacy
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def demo(
     devices: Annotated[int, typer.Option(help="Simulated devices.")] = 700,
-    epsilon: Annotated[float, typer.Option(help="The eps that everyone is promised.")] = 15.0,
-    horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 2047,
+    privacy: PrivacyOption = "shuffle",
+    epsilon: Annotated[float, typer.Option(help="The eps that everyone is promised.")] = 5.0,
+    horizon: Annotated[int, typer.Option(help="Rounds for which the price matters.")] = 5000,
     port: Annotated[int, typer.Option(help="The port of the coordinator and its dashboard; 0 for a free one.")] = 0,
 ) -> None:
     """Find the best price with a coordinator, a shuffler and hundreds of devices that really talk to each other.
@@ -43,13 +45,14 @@ def demo(
 
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)
+    trust = make_privacy(privacy, None if privacy == NoPrivacy.model else epsilon, Private.delta)
     require_integer("port", port, least=0, most=65535)
     start = time.monotonic()
     with console.status("asking 40 customers in a pilot, and calibrating"):
         scenario = make_scenario("pricing", Options(horizon=horizon, size=51))
-    privacy = Private("shuffle", epsilon)
     rules = Rules(deadline=QUIET)  # every device answers, however busy the machine is
-    definition = Definition(scenario.problem, make_policy("dpbe", **scenario.settings), privacy, rules, scenario.reward)
+    policy = make_policy("waves", most_people=devices)
+    definition = Definition(scenario.problem, policy, trust, rules, scenario.reward)
     with (
         _ended_by_signals(),
         tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,
@@ -64,12 +67,6 @@ def demo(
             def watch(seen: dict[str, Any]) -> None:
                 last.update(seen)
                 live.update(_picture(seen, devices))
-                if seen["status"]["short"] and world.registered >= devices:
-                    lacking = seen["status"]["short"]
-                    raise InputError(
-                        f"phase {seen['status']['phase']} lacks {lacking} people, and every device has taken part; "
-                        f"run it with more --devices than {devices}"
-                    )
 
             world.play(watch)
         problems = world.check()
@@ -112,24 +109,31 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
         ("people answered", status["answered"], status["people"]),
     ):
         bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
+    from voxpop.service.study.findings import counted
+
     ledger = seen["ledger"]
     spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
     text = (
-        f"phase {status['phase']}, {status['stage']}; best so far {seen['actions'][status['best']['index']]}; privacy "
-        f"ledger: {ledger['releases']} releases about {ledger['people']:,} people, eps of the most exposed {spent}"
+        f"Phase {status['phase']}, {status['stage']}. Privacy ledger: {counted(ledger['releases'], 'release')} about "
+        f"{counted(ledger['people'], 'person', 'people')}, eps of the most exposed {spent}."
     )
-    return Group(table, bars, text)
+    return Group(table, bars, text, *status["says"])
 
 
 def _conclude(
     seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
 ) -> None:
     """Print the result, and whether the simulator agrees."""
+    from voxpop.service.study.findings import counted
+
+    if not console.is_terminal:
+        console.print()  # the picture ends without a new line there
     best = seen["status"]["best"]["index"]
     sent = sum(map(len, reports.values()))
     console.print(
         f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} per customer of {f.max():.3f} possible"
-        f"; {sent:,} reports from {sent:,} devices in {len(reports)} phases; {seconds:.1f} s",
+        f"; {counted(sent, 'device')} answered in {counted(len(reports), 'phase')}; it ended because "
+        f"{seen['status']['reason']}; {seconds:.1f} s",
         highlight=False,
     )
     if not problems:

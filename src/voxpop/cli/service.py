@@ -13,7 +13,6 @@ import typer
 
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError, require_integer
-from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
     from voxpop.service.settings import Settings
@@ -206,7 +205,7 @@ def status(
     last = ""
     while True:
         found = _ask(url, key_file, "GET", f"/v1/studies/{name}")
-        line = json.dumps(found) if as_json else _line(found)
+        line = json.dumps(found) if as_json else _lines(found)
         if line != last:
             typer.echo(line)
         last = line
@@ -234,13 +233,13 @@ def played(
     typer.echo(f"{found['counted']} rounds counted, {found['played']} played in phase {phase}")
 
 
-def _line(found: dict[str, Any]) -> str:
-    best = describe(found["best"]["decision"])
-    line = f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
-    line += f"{found['answered']:,} of {found['people']:,} people answered"
-    if found["short"]:
-        line += f" (waiting: {found['short']:,} more people must register)"
-    return f"{line}; {found['active']} actions left; best so far: {best}"
+def _lines(found: dict[str, Any]) -> str:
+    """Write a status: how far the phase is, then what the coordinator says about it."""
+    first = (
+        f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
+        f"{found['answered']:,} of {found['people']:,} people answered; {found['active']} actions left"
+    )
+    return "\n  ".join([first, *found["says"]])
 
 
 def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:

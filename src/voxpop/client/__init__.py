@@ -5,8 +5,8 @@ device.record(phase=3, arm=17, reward=2.4)    # after each round; works offline
 device.check_in()                             # now and then; answers if the device was invited
 """
 
-from voxpop.client.device import Device, Outcome
+from voxpop.client.device import Device, Outcome, StudyOverError
 from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory
 
-__all__ = ["Device", "Memory", "Outcome", "Promise"]
+__all__ = ["Device", "Memory", "Outcome", "Promise", "StudyOverError"]

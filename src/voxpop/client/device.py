@@ -38,6 +38,10 @@ class Outcome(Enum):
     OFFLINE = "the service did not answer; try again later"
 
 
+class StudyOverError(InputError):
+    """The study is over, and nobody can register any more."""
+
+
 class Device:
     """One participant of one study."""
 
@@ -106,6 +110,8 @@ class Device:
             return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
                 str(found.get("status")), Outcome.WAITING
             )
+        except StudyOverError:
+            return Outcome.FINISHED
         except httpx.RequestError:
             return Outcome.OFFLINE
 
@@ -194,7 +200,8 @@ class Device:
             raise httpx.TransportError(f"the coordinator answered {answer.status_code}")
         if answer.status_code >= 400:
             unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
-            raise InputError(refusal_of(answer) or unknown)
+            refusal = refusal_of(answer)
+            raise StudyOverError(refusal) if answer.status_code == 410 and refusal else InputError(refusal or unknown)
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer

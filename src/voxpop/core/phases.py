@@ -166,7 +166,7 @@ class Tally:
 def _squares(grid: Array) -> tuple[int, ...]:
     """Add up the squares of whole numbers exactly: each is split into two halves that fit."""
     high = np.floor(grid / HALF)
-    if largest(high) >= 2.0**30 or len(grid) >= 2**20:
+    if max(largest(high), HALF) ** 2 * len(grid) >= 2.0**62:
         return tuple(sum(int(value) ** 2 for value in column) for column in grid.T.tolist())
     low = (grid - HALF * high).astype(np.int64)
     high = high.astype(np.int64)

@@ -22,7 +22,8 @@ FRESH_DRAWS = 1024  # for the finalists
 CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
-MOST_ARMS = 16
+MOST_ARMS = LIKELY + SPREAD
+ROUNDING = 1e-12  # of the variances, below which nothing is told from zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Outlook:
         """Compute the value of waves about the same arms with several noise covariances, (waves, arms, arms)."""
         cross = self.covariance[: self.contenders, places]
         inner = self.covariance[np.ix_(places, places)]
-        roots = np.linalg.cholesky(inner + noises + 1e-12 * np.trace(inner) * np.eye(len(places)))
+        roots = np.linalg.cholesky(inner + noises + ROUNDING * np.trace(inner) * np.eye(len(places)))
         gains = np.linalg.solve(roots, np.broadcast_to(cross.T, (len(noises), *cross.T.shape)))
         moved = np.matmul(gains.transpose(0, 2, 1), (self.fresh_xi if fresh else self.xi)[: len(places)])
         moved += self.mean[: self.contenders, None]
@@ -91,7 +92,7 @@ class Outlook:
         """Compute the value for several numbers of people, if the noise of one person is `single`."""
         cross = self.covariance[: self.contenders, places]
         inner = self.covariance[np.ix_(places, places)]
-        root = np.linalg.cholesky(single)
+        root = np.linalg.cholesky(single + ROUNDING * np.trace(single) * np.eye(len(places)))
         half = solve_triangular(root, inner, lower=True)
         white = solve_triangular(root, half.T, lower=True)
         theta, vectors = np.linalg.eigh((white + white.T) / 2)
@@ -109,34 +110,38 @@ class Outlook:
         c, pool = self.contenders, self.pool
         residual = self.covariance[:c][:, pool].copy()  # of the contenders with the averages not yet explained
         rest = observed[np.ix_(pool, pool)].copy()
+        least = ROUNDING * rest.diagonal().max()
         moved = np.repeat(self.mean[:c, None], DRAWS, axis=1)
         chosen: list[int] = []
         for step in range(min(most, len(pool))):
-            deviation = np.sqrt(np.maximum(rest.diagonal(), 1e-300))
+            deviation = np.sqrt(np.maximum(rest.diagonal(), least))
             directions = residual / deviation  # (contenders, pool)
             trial = moved[None, :, :] + directions.T[:, :, None] * self.xi[step]
             scores = trial.max(axis=1).mean(axis=1)
             scores[chosen] = -np.inf
+            scores[rest.diagonal() <= least] = -np.inf  # known from the others
             best = int(np.argmax(scores))
+            if not np.isfinite(scores[best]):
+                break
             chosen.append(best)
             moved = trial[best]
             column = rest[:, best] / deviation[best]
             residual -= np.outer(directions[:, best], column)
             rest -= np.outer(column, column)
-            rest.flat[:: len(rest) + 1] = np.maximum(rest.diagonal(), 1e-300)
         return [int(pool[place]) for place in chosen]
 
     def by_variance(self, noise: Array, most: int) -> list[int]:
         """Order arms greedily by posterior variance, as places."""
         rest = self.covariance[np.ix_(self.pool, self.pool)].copy()
         extra = noise[np.ix_(self.pool, self.pool)].diagonal()
+        least = ROUNDING * rest.diagonal().max()
         chosen: list[int] = []
         for _ in range(min(most, len(self.pool))):
             variance = rest.diagonal().copy()
             variance[chosen] = -np.inf
             best = int(np.argmax(variance))
             chosen.append(best)
-            column = rest[:, best] / np.sqrt(rest[best, best] + extra[best])
+            column = rest[:, best] / np.sqrt(max(rest[best, best] + extra[best], least))
             rest -= np.outer(column, column)
         return [int(self.pool[place]) for place in chosen]
 

@@ -20,12 +20,14 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Forecast, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
-from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
+from voxpop.policies.waves.outlook import Outlook
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
+LARGE = (22, 29, 36)  # further sizes, if few waves are left
 PEOPLE_RATIO = 1.45
 GOOD_ENOUGH = 0.88  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
+LAST_FINALISTS = (0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1.0)  # if the number of waves is limited
 FEW, MANY = 60, 600  # numbers of people for which arms are put in order
 FEWEST = 20  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
@@ -81,6 +83,16 @@ class Planner:
     delay: int  # rounds that pass while people answer
     limits: Limits
     fewest: int
+    waves_left: int | None  # with this one; None: as many as pay
+
+    @property
+    def _enough(self) -> float:
+        """The share of the largest net with which a wave is good enough: the next ones can make up for the rest."""
+        return GOOD_ENOUGH if self.waves_left is None else max(GOOD_ENOUGH, 1 - 0.03 * (self.waves_left - 1))
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return SIZES if self.waves_left is None or self.waves_left > 2 else (*SIZES, *LARGE)
 
     def best(self) -> Offer | None:
         """Return the cheapest offer whose net is almost the largest; None if nothing pays.
@@ -88,9 +100,10 @@ class Planner:
         The largest of many estimates is too large, so the finalists are valued again with fresh draws.
         """
         offers = [offer for offer in self._offers() if offer.net > 0]
-        finalists = [_cheapest(offers, share) for share in FINALISTS]
+        shares = FINALISTS if self.waves_left is None else LAST_FINALISTS
+        finalists = [_cheapest(offers, share) for share in shares]
         again = [self._again(offer) for offer in finalists if offer is not None]
-        return _cheapest([offer for offer in again if offer.net > 0], GOOD_ENOUGH)
+        return _cheapest([offer for offer in again if offer.net > 0], self._enough)
 
     def _again(self, offer: Offer) -> Offer:
         """Value an offer with fresh draws, and more of them."""
@@ -140,9 +153,10 @@ class Planner:
             self.problem.answer_noise(outlook.actions, np.full(len(outlook.actions), rounds), people)
             for rounds, people in ((fewest, FEW), (most, MANY))
         )
-        orders = [outlook.by_value(little, MOST_ARMS), outlook.by_value(much, MOST_ARMS)]
-        orders += [outlook.by_variance(much, MOST_ARMS), outlook.by_chance(MOST_ARMS)]
-        sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in SIZES}
+        most_arms = self._sizes[-1]
+        orders = [outlook.by_value(little, most_arms), outlook.by_value(much, most_arms)]
+        orders += [outlook.by_variance(much, most_arms), outlook.by_chance(most_arms)]
+        sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in self._sizes}
         return [np.array(places, dtype=np.intp) for places in sorted(sets)]
 
 

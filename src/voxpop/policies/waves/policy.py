@@ -113,11 +113,15 @@ class Waves:
         limits = self._limits(problem, state)
         if isinstance(limits, End):
             return limits
+        if self.tolerance is not None:
+            if state.certificate <= self.tolerance:
+                return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+            if _certifying(state) == CERTIFYING:  # the last of them took what was left of delta
+                return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         outlook = state.memory.outlook
         fewest = min(max(FEWEST, channel.least), limits.people)
-        planner = Planner(problem, state, channel, outlook, self._price(problem), self.answer_delay, limits, fewest)
-        if self.tolerance is not None and state.certificate <= self.tolerance:
-            return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
+        planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
@@ -129,9 +133,7 @@ class Waves:
     def _certify(self, problem: Problem, state: State, channel: Channel, limits: Limits, fewest: int) -> Plan | End:
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
-        tried = sum(plan.aims_at_certificate for plan, _ in state.history)
-        if tried == CERTIFYING:
-            return End(f"{tried} waves did not certify the tolerance of {self.tolerance:g}")
+        tried = _certifying(state)
         memory: Memory = state.memory
         known = np.full(problem.size, np.inf)
         known[state.active] = certified_gaps(memory.statements, state.active, state.best)
@@ -205,7 +207,7 @@ class Waves:
     def _learn(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> State:
         """State what a wave proves, and drop what cannot be best."""
         memory: Memory = state.memory
-        tried = sum(earlier.aims_at_certificate for earlier, _ in state.history)
+        tried = _certifying(state)
         level = self._level(memory, plan.phase, plan.aims_at_certificate, tried)
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
@@ -282,6 +284,11 @@ class Waves:
 def _portion(left: int, small: int, last: bool) -> int:
     """Return what the next wave may take of a budget: half, unless it is the last wave or little is left."""
     return left if last or left < 2 * small else -(-left // 2)
+
+
+def _certifying(state: State) -> int:
+    """Count the waves that aimed at a certificate."""
+    return sum(plan.aims_at_certificate for plan, _ in state.history)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
 from voxpop.core.errors import Array
 from voxpop.core.phases import Plan
@@ -92,8 +92,9 @@ def main() -> None:
         device.memory = Noting()
     customers, rng = Customers(np.array(settings["prices"])), np.random.default_rng(settings["seed"])
     with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(Device.register, devices))
-        _say({"registered": len(devices)})
+        with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
+            list(pool.map(Device.register, devices))
+            _say({"registered": len(devices)})
         fleet = Fleet(devices, customers, rng, pool)
         while True:
             pause = BETWEEN

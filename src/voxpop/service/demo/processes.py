@@ -102,7 +102,7 @@ class Demo:
     def check(self) -> list[str]:
         """Return the differences between the service and the simulator on the same reports."""
         events = [Event(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
-        return disagreements(events, self.reports)
+        return disagreements(events, self.reports, own_noise=True)
 
     def listen(self, stream: IO[str]) -> None:
         """Collect what a fleet writes to its standard output."""

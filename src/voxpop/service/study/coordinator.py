@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from voxpop.core.errors import InputError, require_integer
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, one
-from voxpop.service.study import invitations, log, participants, steps
+from voxpop.service.study import findings, invitations, log, participants, steps
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_name
 from voxpop.service.study.events import Event, Kind
@@ -112,7 +112,7 @@ class Coordinator:
             enrolled, unasked = (connection.execute(query).scalar_one() for query in (registered, fresh))
         plan = snapshot.current.plan if snapshot.current else None
         collecting = row.stage == Stage.COLLECTING
-        return {
+        found = {
             "study": study,
             "stage": row.stage,
             "phase": row.phase,
@@ -125,8 +125,12 @@ class Coordinator:
             "registered": enrolled,
             "never_asked": unasked,
             "active": len(snapshot.state.active),
-            "best": {"index": snapshot.best, "decision": snapshot.definition.problem.decisions[snapshot.best]},
+            "in_force": self._in_force(snapshot, row),
+            "best": findings.best_decision(snapshot),
+            **findings.outlook(snapshot),
         }
+        askable = unasked if snapshot.definition.rules.participations == 1 else enrolled
+        return {**found, "says": findings.sentences(found, askable)}
 
     # -- the application
 
@@ -138,6 +142,10 @@ class Coordinator:
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next phase: read again
             return self.decision(study)
+        return {"phase": row.phase, "stage": row.stage, **self._in_force(snapshot, row)}
+
+    def _in_force(self, snapshot: Snapshot, row: Any) -> dict[str, Any]:
+        """Return the decision in force: the arm that is played, or the best so far while none is."""
         index, left = snapshot.best, 0
         if snapshot.current is not None and row.stage in IN_PLAY:
             plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, self.context.clock())
@@ -145,8 +153,7 @@ class Coordinator:
             if done < plan.asked:
                 place = int(np.searchsorted(ends, done, side="right"))
                 index, left = int(plan.arms[place]), int(ends[place]) - done
-        decision = snapshot.definition.problem.decisions[index]
-        return {"phase": row.phase, "stage": row.stage, "index": index, "decision": decision, "rounds": left}
+        return {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": left}
 
     def play(self, study: str, phase: int, key: str, rounds: int) -> dict[str, Any]:
         """Count the rounds that the application played; repeating a key changes nothing."""

@@ -12,7 +12,7 @@ from voxpop.core.errors import InputError, require_choice, require_integer, requ
 from voxpop.core.problem import Problem
 from voxpop.formats import wire
 from voxpop.formats.studyfile import privacy_of, read_study
-from voxpop.policies import Policy
+from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
@@ -50,7 +50,7 @@ class Definition:
     def __post_init__(self) -> None:
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person per round, but a service asks many per phase; use dpbe"
+                f"policy {self.policy.name!r} asks one person per round, but a service asks many per phase; use waves"
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
@@ -77,14 +77,14 @@ class Definition:
     def of(cls, data: Any) -> Definition:
         """Read what `as_dict` wrote; raise `InputError` if that is impossible."""
         parts = [part.name for part in fields(cls)]
-        if not isinstance(data, Mapping) or set(data) != set(parts):
+        if not isinstance(data, Mapping) or {"policy", *data} != set(parts):
             raise InputError(
                 f"a study is an object with the parts {', '.join(parts)}; make it with: voxpop study create"
             )
         try:
             return cls(
                 wire.problem_from_dict(data["problem"]),
-                wire.policy_from_dict(data["policy"]),
+                make_policy() if data.get("policy") is None else wire.policy_from_dict(data["policy"]),
                 privacy_from_settings(data["privacy"]),
                 rules_of(data["rules"]),
                 str(data["reward"]),

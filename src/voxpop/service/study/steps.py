@@ -92,7 +92,8 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     with context.database.write() as connection:
         if log.row_of(connection, study, lock=True).seq == snapshot.seq:
             log.append(connection, study, event, **changes)
-            context.note(event.kind, study=study, phase=changes.get("phase"))
+            said = {"reason": phase.reason} if isinstance(phase, End) else {"phase": phase.plan.phase}
+            context.note(event.kind, study=study, **said)
 
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:

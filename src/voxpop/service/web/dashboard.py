@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -38,12 +39,15 @@ def dashboard_data(coordinator: Coordinator, study: str) -> dict[str, Any]:
                 "people": phase.feedback.count,
                 "active": phase.info.active_after,
                 "width": phase.info.max_width,
+                "forecast": None if phase.plan.forecast is None else asdict(phase.plan.forecast),
+                "warning": phase.info.warning,
             }
             for phase in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
         "lower": state.lower.tolist(),
         "upper": state.upper.tolist(),
+        "estimates": state.centre.tolist(),
         "active": state.active.tolist(),
         "asked": snapshot.current.plan.arms.tolist() if snapshot.current else [],
         "ledger": snapshot.ledger.totals(delta),

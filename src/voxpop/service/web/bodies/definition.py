@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from voxpop.core.kernels import Constant, Linear, Matern, SquaredExponential
-from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private
 from voxpop.service.study.definition import Rules
 from voxpop.service.web.bodies.base import Body, Count, Matrix, Numbers, Positive, TrustModel
+from voxpop.service.web.bodies.policies import Policy
 
 
 class ScaledKernel(Body):
@@ -103,21 +103,6 @@ class Problem(Body):
     pilot: list[PilotGroup] = Field(default_factory=list)
 
 
-class Policy(Body):
-    """Which actions are played, and how many people are asked."""
-
-    name: Literal["dpbe", "dpbe-paper", "dpbe-fixed", "dpbe-nobatching"]
-    alpha: Positive = DPBE.alpha
-    ratio: float = Field(DPBE.ratio, gt=1)
-    width: Literal["affine", "printed"] = DPBE.width
-    batches: Literal["corrected", "printed", "single"] = DPBE.batches
-    intersect: bool = DPBE.intersect
-    compare: bool = DPBE.compare
-    settle: bool = DPBE.settle
-    rest: bool = DPBE.rest
-    people: int | None = Field(DPBE.people, ge=1)
-
-
 class NoPrivacyModel(Body):
     """No privacy: people trust the operator with their averages."""
 
@@ -138,7 +123,7 @@ class StudyDefinition(Body):
     """Everything that defines a study; `voxpop study create` makes it from a study file."""
 
     problem: Problem
-    policy: Policy
+    policy: Policy | None = Field(None, description="The default policy, unless given.")
     privacy: Annotated[NoPrivacyModel | PrivacyModel, Field(discriminator="model")]
     rules: Rules
     reward: str

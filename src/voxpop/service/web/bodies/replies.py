@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Numbers, Stage, TrustModel
-from voxpop.service.web.bodies.phases import DevicePhase, LogEvent
+from voxpop.service.web.bodies.phases import DevicePhase, Forecast, LogEvent
 
 
 class Error(Body):
@@ -58,10 +58,27 @@ class StudyNames(Body):
 
 
 class BestDecision(Body):
-    """The best decision so far."""
+    """The best decision so far, and how sure that is."""
 
     index: Count
     decision: Decision
+    certified: float | None = Field(
+        ge=0,
+        description="No decision is better by more than this, with the given confidence; null if nothing is known.",
+    )
+    confidence: float | None = Field(gt=0, lt=1, description="null if the certificate promises nothing.")
+    expected_loss: float | None = Field(
+        description="What it is expected to lose per round, compared with the decision that is best; null if the "
+        "policy does not estimate it."
+    )
+
+
+class DecisionInForce(Body):
+    """The decision that is used now: the one that is tried out, or the best so far."""
+
+    index: Count
+    decision: Decision
+    rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
 class Status(Body):
@@ -79,7 +96,13 @@ class Status(Body):
     registered: Count
     never_asked: Count
     active: Count = Field(description="Actions that can still be best.")
+    in_force: DecisionInForce
     best: BestDecision
+    forecast: Forecast | None = Field(description="What the open phase is expected to bring and to cost, if known.")
+    arms: Count = Field(description="Decisions that are played in the phase.")
+    reason: str | None = Field(description="Why the study is finished; null if it is not.")
+    warning: str = Field(description="What the model check found after the last phase; empty if nothing is wrong.")
+    says: list[str] = Field(description="The same in sentences.")
 
 
 class Log(Body):
@@ -97,6 +120,8 @@ class WatchedPhase(Body):
     people: Count
     active: Count
     width: float
+    forecast: Forecast | None = Field(description="What it was expected to bring and to cost, if known.")
+    warning: str = Field(description="What the model check found afterwards; empty if nothing is wrong.")
 
 
 class PrivacySummary(Body):
@@ -129,20 +154,18 @@ class Watch(Body):
     actions: list[str]
     lower: Numbers
     upper: Numbers
+    estimates: Numbers
     active: list[Count]
     asked: list[Count]
     ledger: LedgerTotals
     budget: float | None
 
 
-class CurrentDecision(Body):
-    """The decision in force."""
+class CurrentDecision(DecisionInForce):
+    """The decision in force, and how far the study is."""
 
     phase: Count
     stage: Stage
-    index: Count
-    decision: Decision
-    rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
 class RoundsCounted(Body):

@@ -1,0 +1,116 @@
+"""What a study has found so far: the best decision and how sure that is, in numbers and in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from voxpop.report.summary import describe, number
+from voxpop.service.study.snapshot import Snapshot
+
+Status = Mapping[str, Any]
+
+
+def best_decision(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the best decision so far, what is certified about it, and what it is expected to lose."""
+    state, index = snapshot.state, snapshot.best
+    certified = state.certificate if index == state.best else state.most_lost(index)
+    return {
+        "index": index,
+        "decision": snapshot.definition.problem.decisions[index],
+        "certified": certified if math.isfinite(certified) else None,  # JSON has no infinity
+        "confidence": _confidence(snapshot),
+        "expected_loss": state.expected_loss,
+    }
+
+
+def outlook(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what is expected of the open phase, why the study ended, and what the model check found."""
+    forecast = snapshot.current.plan.forecast if snapshot.current else None
+    return {
+        "forecast": None if forecast is None else asdict(forecast),
+        "arms": len(snapshot.current.plan.arms) if snapshot.current else 0,
+        "reason": snapshot.reason if snapshot.finished else None,
+        "warning": snapshot.closed[-1].info.warning if snapshot.closed else "",
+    }
+
+
+def _confidence(snapshot: Snapshot) -> float | None:
+    """Compute the probability with which the certificate holds at least; None if it may always fail."""
+    problem, delta = snapshot.definition.problem, getattr(snapshot.definition.policy, "delta", None)
+    if delta is None:  # every bound of every phase fails with probability beta at most
+        delta = 2 * problem.size * max(1, len(snapshot.closed)) * problem.beta
+    return 1 - float(delta) if delta < 1 else None
+
+
+def sentences(status: Status, askable: int) -> list[str]:
+    """Say in sentences what a status says in numbers; `askable` people can still be asked."""
+    said = [_in_force(status), _certified(status), _expected_loss(status)]
+    if status["stage"] == "finished":
+        said.append(f"Finished: {status['reason'] or 'no further phase is planned'}.")
+    said += [_forecast(status), _waiting(status, askable)]
+    if status["warning"]:
+        said.append(f"Warning: {status['warning']}")
+    return [sentence for sentence in said if sentence]
+
+
+def _in_force(status: Status) -> str:
+    now, best = status["in_force"], status["best"]
+    sentence = f"In force: {describe(now['decision'])}"
+    if now["rounds"]:
+        sentence += f", for {counted(now['rounds'], 'more round')} of phase {status['phase']}"
+    if now["index"] != best["index"]:
+        return f"{sentence}; best so far: {describe(best['decision'])}."
+    return f"{sentence}; it is the best so far."
+
+
+def _certified(status: Status) -> str:
+    best = status["best"]
+    if best["certified"] is None or best["confidence"] is None:
+        return "Certified: nothing yet."
+    limit = f" by more than {number(best['certified'])}" if best["certified"] > 0 else ""
+    percent = math.floor(1e4 * best["confidence"] + 1e-6) / 100  # never more than is promised
+    return f"Certified: no decision is better than {describe(best['decision'])}{limit}, with {percent:g} % confidence."
+
+
+def _expected_loss(status: Status) -> str:
+    loss = status["best"]["expected_loss"]
+    return "" if loss is None else f"Expected loss: {number(loss)} per round, compared with the best possible decision."
+
+
+def _forecast(status: Status) -> str:
+    expected = status["forecast"]
+    if expected is None:
+        return ""
+    sentence = (
+        f"Phase {status['phase']} asks {counted(status['people'], 'person', 'people')} about "
+        f"{counted(status['arms'], 'decision')}: it is expected to gain {number(expected['gain'])} over the rounds "
+        f"that are left, and to cost {number(expected['answers'])} for the answers and {number(expected['exploring'])} "
+        "while poorer decisions are in force"
+    )
+    if expected["certificate"] is not None:
+        sentence += f"; then nothing should be better by more than {number(expected['certificate'])}"
+    return sentence + "."
+
+
+def _waiting(status: Status, askable: int) -> str:
+    if status["short"]:
+        more = counted(status["short"], "more person", "more people")
+        return f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been."
+    if status["stage"] in ("open", "playing") and askable < status["people"]:
+        return (
+            f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "
+            f"who can be asked are registered; {status['people'] - askable:,} more must register."
+        )
+    return ""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "round"), counted(2000, "round"), counted(2, "person", "people")
+    ('1 round', '2,000 rounds', '2 people')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,80 @@
+"""Waves that aim at a tolerance: they reach it, or the study says why not; delta is never spent twice."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import drive, random_problem
+from tests.helpers_waves import everyone, truth
+from voxpop.core.phases import End, Feedback, Forecast, Plan
+from voxpop.policies.waves.policy import CERTIFYING, Waves
+
+
+@pytest.mark.parametrize("answer_cost", [None, 1e300])
+@pytest.mark.parametrize("tolerance", [0.3, 0.1, 0.02])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tolerance_is_reached_even_if_that_does_not_pay(
+    seed: int, tolerance: float, answer_cost: float | None
+) -> None:
+    problem = random_problem(seed, horizon=3000)
+    f = truth(problem, seed)
+    policy = Waves(tolerance=tolerance, answer_cost=answer_cost)
+    *_, (_, _, _, state, _) = drive(policy, problem, everyone(problem, f, seed))
+    end = policy.plan(problem, state)
+    assert isinstance(end, End)
+    assert state.certificate <= tolerance or f"tolerance of {tolerance:g}" in end.reason
+    if tolerance >= 0.1:
+        assert state.certificate <= tolerance
+    assert f.max() - f[state.best] <= state.certificate + 1e-12
+
+
+def test_a_wave_that_aims_at_a_certificate_says_what_it_expects() -> None:
+    problem = random_problem(0, horizon=3000)
+    policy = Waves(tolerance=0.2, answer_cost=1e300)
+    plan = policy.plan(problem, policy.init(problem))
+    assert isinstance(plan, Plan)
+    assert plan.aims_at_certificate
+    assert plan.forecast is not None
+    assert plan.forecast.certificate is not None
+    assert 0 < plan.forecast.certificate <= 0.2
+    assert plan.forecast.answers == pytest.approx(1e300 * plan.numbers)
+
+
+def test_waves_that_pay_come_before_waves_that_only_certify() -> None:
+    problem = random_problem(0, horizon=3000)
+    plan = Waves(tolerance=0.2).plan(problem, Waves().init(problem))
+    assert isinstance(plan, Plan)
+    assert not plan.aims_at_certificate
+
+
+@pytest.mark.parametrize(
+    ("horizon", "limits"),
+    [(4, {}), (3000, {"most_people": 25}), (3000, {"most_numbers": 60}), (3000, {"population": 5})],
+)
+def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, limits: dict[str, int]) -> None:
+    problem = random_problem(1, horizon=horizon)
+    policy = Waves(tolerance=1e-6, **limits)
+    *_, (_, _, _, state, _) = drive(policy, problem, everyone(problem, truth(problem, 1), 1))
+    end = policy.plan(problem, state)
+    assert isinstance(end, End)
+    assert state.certificate > 1e-6
+    assert any(word in end.reason for word in ("tolerance of 1e-06", "were asked", "used up", "every round"))
+
+
+def test_a_tolerance_that_the_prior_meets_needs_nobody() -> None:
+    problem = random_problem(0, horizon=3000)
+    end = Waves(tolerance=2.5).plan(problem, Waves().init(problem))
+    assert end == End("the decision is certified within the tolerance of 2.5")
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_stated_once_all_of_delta_is_spent() -> None:
+    """The last wave that may aim at a certificate takes what is left of delta; another wave could prove nothing."""
+    problem = random_problem(3, n=8, horizon=3000)
+    policy = Waves(tolerance=0.01)
+    state = policy.init(problem)
+    for number in range(CERTIFYING):
+        aimed = Plan(number + 1, np.array([0]), np.array([1]), 2, state.best, forecast=Forecast(0, 0, 0, 0.01))
+        state, _ = policy.advance(problem, state, aimed, Feedback(np.zeros(1), 2))
+    assert state.memory.spent == pytest.approx(policy.delta)
+    assert len(state.active) == 8
+    assert policy.plan(problem, state) == End("4 waves did not certify the tolerance of 0.01")

@@ -1,0 +1,98 @@
+"""What a status says of the best decision, in numbers that JSON can hold and in sentences."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.service.world import definition
+from voxpop.core.frozen import changed
+from voxpop.core.phases import Feedback, Forecast, Plan
+from voxpop.drivers.phase import ClosedPhase, Phase
+from voxpop.policies import make_policy
+from voxpop.service.study.events import Event, Kind
+from voxpop.service.study.findings import best_decision, outlook, sentences
+from voxpop.service.study.snapshot import Snapshot
+
+
+def begun(name: str = "waves", **settings: Any) -> Snapshot:
+    made = definition(None, 500, make_policy(name, **settings))
+    return Snapshot.begin(Event(0, Kind.CREATED, 0.0, made.as_dict()))
+
+
+def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
+    """Return a status with these parts."""
+    best = best_decision(snapshot)
+    usual = {"stage": "closed", "phase": 1, "people": 0, "short": 0}
+    return {**usual, "in_force": {**best, "rounds": 0}, "best": best, **outlook(snapshot), **others}
+
+
+def closed(snapshot: Snapshot, warning: str) -> Snapshot:
+    """Close the first phase with this warning."""
+    phase = snapshot.next_phase()
+    assert isinstance(phase, Phase)
+    feedback = Feedback(np.zeros(len(phase.plan.arms)), phase.plan.people)
+    policy, problem = snapshot.definition.policy, snapshot.definition.problem
+    state, info = policy.advance(problem, snapshot.state, phase.plan, feedback)
+    one = ClosedPhase(phase.plan, phase.release, feedback, changed(info, warning=warning), state.active)
+    return replace(snapshot, state=state, closed=(one,))
+
+
+def test_an_infinite_certificate_is_null() -> None:
+    snapshot = begun()
+    unknown = replace(snapshot, state=changed(snapshot.state, certified=float("inf")))
+    assert best_decision(unknown)["certified"] is None
+    json.dumps(best_decision(unknown), allow_nan=False)
+    assert "Certified: nothing yet." in sentences(status(unknown), 0)
+
+
+def test_the_certificate_and_the_expected_loss_are_named_apart() -> None:
+    snapshot = begun(delta=0.1)
+    known = replace(snapshot, state=changed(snapshot.state, decision=3, certified=0.25, expected_loss=0.0123))
+    said = sentences(status(known), 0)
+    assert "Certified: no decision is better than (0.6) by more than 0.25, with 90 % confidence." in said
+    assert "Expected loss: 0.0123 per round, compared with the best possible decision." in said
+    nothing = replace(known, state=changed(known.state, certified=0.0))
+    assert "Certified: no decision is better than (0.6), with 90 % confidence." in sentences(status(nothing), 0)
+
+
+@pytest.mark.parametrize(("beta", "confidence"), [(1e-4, 1 - 2 * 6 * 1e-4), (0.2, None)])
+def test_the_confidence_of_dpbe_is_that_of_all_its_bounds(beta: float, confidence: float | None) -> None:
+    snapshot = begun("dpbe")
+    problem = changed(snapshot.definition.problem, beta=beta)
+    snapshot = replace(snapshot, definition=replace(snapshot.definition, problem=problem))
+    assert best_decision(snapshot)["confidence"] == (None if confidence is None else pytest.approx(confidence))
+    text = sentences(status(snapshot), 0)[1]
+    assert ("with 99.88 % confidence" in text) == (confidence is not None)
+    assert ("nothing yet" in text) == (confidence is None)
+
+
+def test_the_model_check_s_warning_is_passed_on() -> None:
+    warned = closed(begun(), "the answers vary more than the model allows")
+    assert outlook(warned)["warning"] == "the answers vary more than the model allows"
+    assert sentences(status(warned), 0)[-1] == "Warning: the answers vary more than the model allows"
+    assert not any(text.startswith("Warning") for text in sentences(status(closed(begun(), "")), 0))
+
+
+def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
+    snapshot = begun()
+    best = best_decision(snapshot)
+    index = (best["index"] + 1) % 6
+    trying = {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": 2}
+    said = sentences(status(snapshot, stage="playing", in_force=trying), 0)[0]
+    assert said.startswith("In force: (")
+    assert ", for 2 more rounds of phase 1; best so far: (" in said
+
+
+def test_a_certificate_that_is_aimed_at_is_named() -> None:
+    snapshot = begun()
+    phase = snapshot.next_phase()
+    assert isinstance(phase, Phase)
+    plan: Plan = changed(phase.plan, forecast=Forecast(12.0, 3.0, 0.5, 0.08))
+    aimed = replace(snapshot, current=changed(phase, plan=plan))
+    (said,) = (text for text in sentences(status(aimed, people=1), 9) if text.startswith("Phase 1"))
+    assert "asks 1 person about" in said
+    assert "gain 12 over the rounds that are left, and to cost 3 for the answers and 0.5 while" in said
+    assert said.endswith("; then nothing should be better by more than 0.08.")

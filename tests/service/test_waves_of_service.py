@@ -1,0 +1,145 @@
+"""The default policy in the service: its waves are the simulator's, and it ends with a reason."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.service.test_phases_of_service import AgentNoise
+from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Private
+from voxpop.service.demo.replay import disagreements
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.definition import Definition
+from voxpop.service.web.bodies.replies import Status
+
+
+def waves(**settings: Any) -> Policy:
+    return make_policy("waves", **settings)
+
+
+def of_model(model: str, **settings: Any) -> Definition:
+    epsilon = {"none": 0.0, "central": 5.0, "local": 30.0, "shuffle": 5.0}[model]
+    return definition(None if model == "none" else Private(model, epsilon), 500, waves(most_people=150, **settings))
+
+
+def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **named: Any) -> World:
+    """Run a whole study, and return its world."""
+    shuffler = stack.enter_context(own_shuffler(str(folder / "shuffler.db")))
+    it = stack.enter_context(world(str(folder / "c.db"), made, people, shuffler, **named))
+    it.run()
+    return it
+
+
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str) -> None:
+    with ExitStack() as stack:
+        it = ran(stack, tmp_path, of_model(model), noise=AgentNoise())
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        found = it.coordinator.snapshots.current(STUDY)
+        assert len(found.closed) >= 2
+        it.reports[2][0][0] += 3.0
+        assert disagreements(it.coordinator.log(STUDY), it.reports) != []
+
+
+def test_a_service_that_draws_its_own_noise_agrees_as_far_as_noise_allows(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        it = ran(stack, tmp_path, definition(Private("central", 60.0), 500, waves()))
+        log = it.coordinator.log(STUDY)
+        assert disagreements(log, it.reports, own_noise=True) == []
+        assert disagreements(log, it.reports) != []
+        for report in it.reports[1]:
+            report[0] -= 1000.0  # all are clipped to the edge of the ball
+        assert disagreements(log, it.reports, own_noise=True) == [
+            "the releases of phase 1 differ by more than noise can explain"
+        ]
+
+
+def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), of_model("none"), people=150) as it:
+        it.settle()
+        status = Status.model_validate(it.status)
+        plan = it.coordinator.snapshots.current(STUDY).current.plan  # type: ignore[union-attr]
+        assert status.forecast is not None
+        assert plan.forecast is not None
+        assert (status.forecast.gain, status.forecast.answers) == (plan.forecast.gain, plan.forecast.answers)
+        assert (status.people, status.arms) == (plan.people, len(plan.arms))
+        sentence = next(text for text in status.says if text.startswith("Phase 1"))
+        assert f"asks {plan.people} people about {len(plan.arms)} decisions" in sentence
+        assert f"gain {plan.forecast.gain:.3g} over" in sentence
+
+
+def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), of_model("none", answer_delay=10), people=150) as it:
+        it.settle()
+        plan = it.coordinator.snapshots.current(STUDY).current.plan  # type: ignore[union-attr]
+        other = next(int(arm) for arm in plan.arms if arm != plan.reference)
+        for place, arm in enumerate(plan.arms):
+            assert it.status["in_force"]["index"] == it.coordinator.decision(STUDY)["index"] == arm
+            it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
+        it.settle()
+        assert it.status["stage"] == "collecting"
+        assert plan.rest == 10
+        assert it.status["in_force"]["index"] == it.status["best"]["index"] == plan.reference != other
+        assert it.coordinator.decision(STUDY)["rounds"] == 0
+
+
+def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(None, 500, waves(answer_cost=1e6))) as it:
+        it.settle()
+        status = Status.model_validate(it.status)
+        assert (status.stage, status.phase, status.people) == ("finished", 0, 0)
+        assert status.reason
+        assert f"Finished: {status.reason}." in status.says
+        assert [event.kind for event in it.coordinator.log(STUDY)] == ["created", "finished"]
+        now = it.coordinator.decision(STUDY)
+        assert (now["index"], now["rounds"]) == (status.best.index, 0)
+        with pytest.raises(Refusal, match="is over") as refused:
+            it.coordinator.register(STUDY, "k" * 40)
+        assert refused.value.status == 410
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+
+
+def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), of_model("none"), people=5) as it:
+        it.settle()
+        people = it.status["people"]
+        assert people > 5
+        early = f"Waiting: phase 1 needs {people} people, and 5 who can be asked are registered; {people - 5} more "
+        assert early + "must register." in it.status["says"]
+        it.play_all()
+        it.settle()
+        more = f"Waiting: {people - 5} more people must register;"
+        assert any(sentence.startswith(more) for sentence in it.status["says"])
+        it.register(people - 5)
+        it.settle()
+        assert not any(sentence.startswith("Waiting") for sentence in it.status["says"])
+
+
+def test_waves_fit_into_the_population_that_they_know_of(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        made = definition(None, 500, waves(population=30))
+        it = ran(stack, tmp_path, made, people=30)
+        assert it.status["stage"] == "finished"
+        assert sum(map(len, it.reports.values())) <= 30
+
+
+@pytest.mark.parametrize("name", ["pilot-only", "equal-split", "halving", "thompson"])
+def test_other_policies_run_in_the_service_too(tmp_path: Path, name: str) -> None:
+    settings = {"equal-split": {"people": 8}, "thompson": {"people": 2, "steps": 6}}.get(name, {})
+    with ExitStack() as stack:
+        it = ran(stack, tmp_path, definition(None, 500, make_policy(name, **settings)), people=150)
+        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        status = Status.model_validate(it.status)
+        assert status.best.expected_loss is None
+        assert not any(sentence.startswith("Expected loss") for sentence in status.says)
+        assert np.isfinite(it.coordinator.snapshots.current(STUDY).state.upper).all()
+
+
+def test_central_waves_ask_enough_people_to_hide_in(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        it = ran(stack, tmp_path, definition(private("central", 25), 500, waves(most_waves=1)))
+        assert min(len(rows) for rows in it.reports.values()) >= 25
