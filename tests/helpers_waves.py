@@ -1,14 +1,20 @@
-"""Truths and people for the tests of waves."""
+"""Truths, people and whole studies for the tests of waves."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from tests.helpers import function_of_norm
+from voxpop.core.channel import OPEN, Channel
 from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Plan, Tally
+from voxpop.core.phases import Feedback, Info, Plan, Tally
 from voxpop.core.problem import Problem
+from voxpop.core.state import State
 from voxpop.lab.populations.gp import GPPeople
+from voxpop.policies import Policy
+
+ENDLESS = 60  # more waves than any study may have
 
 
 def truth(problem: Problem, seed: int, norm: float = 0.8) -> Array:
@@ -23,3 +29,54 @@ def everyone(problem: Problem, f: Array, seed: int, most: int = 3000) -> Callabl
         return Tally.of(people.observe(plan, min(plan.people, most), rng), problem.grid_step).feedback()
 
     return answer
+
+
+@dataclass(frozen=True)
+class Played:
+    """A study that is over."""
+
+    plans: list[Plan]
+    infos: list[Info]
+    state: State
+    end: str
+
+    @property
+    def people(self) -> int:
+        return sum(plan.people for plan in self.plans)
+
+    @property
+    def numbers(self) -> int:
+        return sum(plan.numbers for plan in self.plans)
+
+    @property
+    def rounds(self) -> int:
+        return sum(plan.length for plan in self.plans)
+
+    @property
+    def warnings(self) -> str:
+        return "; ".join(info.warning for info in self.infos)
+
+
+def played(policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback], channel: Channel = OPEN) -> Played:
+    """Play a study to its end, and check what must hold in every one."""
+    state = policy.init(problem)
+    plans: list[Plan] = []
+    infos: list[Info] = []
+    while isinstance(plan := policy.plan(problem, state, channel), Plan):
+        assert plan.phase == len(plans) + 1 < ENDLESS
+        assert plan.reference == state.best == policy.best(problem, state)
+        assert plan.people >= 1
+        assert (plan.pulls >= 1).all()
+        assert (np.diff(plan.arms) > 0).all()
+        assert np.isin(plan.arms, state.active).all()
+        plans.append(plan)
+        state, info = policy.advance(problem, state, plan, answer(plan))
+        infos.append(info)
+        assert state.best in state.active
+        assert state.certificate >= 0
+        assert np.isfinite(state.certificate)
+        assert state.expected_loss is not None
+        assert np.isfinite(state.expected_loss)
+        assert state.rounds == sum(plan.length for plan in plans) <= problem.horizon
+    assert plan.reason
+    return Played(plans, infos, state, plan.reason)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.helpers import drive, random_problem
-from tests.helpers_waves import everyone, truth
+from tests.helpers import random_problem
+from tests.helpers_waves import everyone, played, truth
 from voxpop.core.phases import End, Feedback, Forecast, Plan
 from voxpop.policies.waves.policy import CERTIFYING, Waves
 
@@ -18,13 +18,11 @@ def test_a_tolerance_is_reached_even_if_that_does_not_pay(
     problem = random_problem(seed, horizon=3000)
     f = truth(problem, seed)
     policy = Waves(tolerance=tolerance, answer_cost=answer_cost)
-    *_, (_, _, _, state, _) = drive(policy, problem, everyone(problem, f, seed))
-    end = policy.plan(problem, state)
-    assert isinstance(end, End)
-    assert state.certificate <= tolerance or f"tolerance of {tolerance:g}" in end.reason
+    study = played(policy, problem, everyone(problem, f, seed))
+    assert study.state.certificate <= tolerance or f"tolerance of {tolerance:g}" in study.end
     if tolerance >= 0.1:
-        assert state.certificate <= tolerance
-    assert f.max() - f[state.best] <= state.certificate + 1e-12
+        assert study.state.certificate <= tolerance
+    assert f.max() - f[study.state.best] <= study.state.certificate + 1e-12
 
 
 def test_a_wave_that_aims_at_a_certificate_says_what_it_expects() -> None:
@@ -53,11 +51,9 @@ def test_waves_that_pay_come_before_waves_that_only_certify() -> None:
 def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, limits: dict[str, int]) -> None:
     problem = random_problem(1, horizon=horizon)
     policy = Waves(tolerance=1e-6, **limits)
-    *_, (_, _, _, state, _) = drive(policy, problem, everyone(problem, truth(problem, 1), 1))
-    end = policy.plan(problem, state)
-    assert isinstance(end, End)
-    assert state.certificate > 1e-6
-    assert any(word in end.reason for word in ("tolerance of 1e-06", "were asked", "used up", "every round"))
+    study = played(policy, problem, everyone(problem, truth(problem, 1), 1))
+    assert study.state.certificate > 1e-6
+    assert any(word in study.end for word in ("tolerance of 1e-06", "were asked", "too few for a wave", "every round"))
 
 
 def test_a_tolerance_that_the_prior_meets_needs_nobody() -> None:

@@ -103,14 +103,14 @@ class Waves:
         if not pilot:
             return changed(state, memory=Memory(level, pilot=False))
         share = share_of_raise(problem.norm_bound, norm_bound)
-        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level)
+        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level, self.population)
         return changed(state, active=np.flatnonzero(stated.upper >= 0), memory=Memory(level, (stated,)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
         if len(state.active) == 1:
             return ALONE
-        limits = self._limits(problem, state)
+        limits = self._limits(problem, state, channel.least)
         if isinstance(limits, End):
             return limits
         if self.tolerance is not None:
@@ -119,7 +119,7 @@ class Waves:
             if _certifying(state) == CERTIFYING:  # the last of them took what was left of delta
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         outlook = state.memory.outlook
-        fewest = min(max(FEWEST, channel.least), limits.people)
+        fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
         planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
@@ -223,8 +223,8 @@ class Waves:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
         return usual if self.answer_cost is None else max(self.answer_cost, CHEAPEST * usual)
 
-    def _limits(self, problem: Problem, state: State) -> Limits | End:
-        """Return what the next wave may take, or which budget is used up."""
+    def _limits(self, problem: Problem, state: State, least: int) -> Limits | End:
+        """Return what a wave of at least this many people may take, or which budget is used up."""
         rounds = problem.horizon - state.rounds
         if rounds <= 1:
             return OVER
@@ -236,14 +236,16 @@ class Waves:
         people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
         if min(people, default=1) < 1:
             return End(f"all {asked:,} people of the budget or the population were asked")
+        if min(people, default=least) < least:
+            return End(f"{min(people):,} people are left, fewer than the {least:,} that privacy takes in every wave")
         numbers = None if self.most_numbers is None else self.most_numbers - sum(p.numbers for p, _ in state.history)
-        if numbers is not None and numbers < 2:
-            return End(f"the budget of {self.most_numbers:,} numbers is used up")
+        if numbers is not None and numbers < 2 * max(1, least):
+            return End(f"{numbers:,} of {self.most_numbers:,} numbers are left, too few for a wave")
         last = self.most_waves is not None and state.phase + 1 == self.most_waves
         return Limits(
             rounds,
-            _portion(min(people, default=MOST_PEOPLE), FEWEST, last),
-            _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * FEWEST, last),
+            _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last),
+            _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
         )
 
     def _state(
@@ -252,7 +254,7 @@ class Waves:
         """Compute the wave's statement, and bounds on every active f(x) that hold together at the same level."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = total_noise(problem, plan, feedback)
-        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
+        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, None)
         seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)).generate_state(2).tolist()
         best = wave.gaps(at, plan.reference, y, one_sided(UPPER_SHARE * level))
         every = wave.all_gaps(at, plan.reference, y, (1 - UPPER_SHARE) * level, seeds[0])

@@ -138,7 +138,9 @@ class Wave:
         return np.asarray(self.problem.bias_std * np.sqrt(np.maximum(square, 0.0) / self.population))
 
 
-def pilot_statement(problem: Problem, norm_bound: float, reference: int, level: float) -> Statement:
+def pilot_statement(
+    problem: Problem, norm_bound: float, reference: int, level: float, population: int | None
+) -> Statement:
     """State what the pilot proves about f(x) - f(reference), for all x and both sides at once.
 
     Its answers chose the model's constants, so no weights were fixed before them; by Scheffe, the bounds hold for all
@@ -152,7 +154,8 @@ def pilot_statement(problem: Problem, norm_bound: float, reference: int, level: 
     wider = replace(problem, decisions=Decisions(points), prior_mean=means, pilot=())
     arms = np.where(new, size + np.cumsum(new) - 1, [place[0] if len(place) else 0 for place in places])
     z = math.sqrt(float(chdtri(len(rows), level)))
-    gaps = Wave(wider, arms, rows.noise, None, norm_bound, None).gaps(np.arange(size), reference, rows.residual, z)
+    wave = Wave(wider, arms, rows.noise, None, norm_bound, population)
+    gaps = wave.gaps(np.arange(size), reference, rows.residual, z)
     ahead = problem.means - problem.means[reference] + gaps.estimate
     upper, lower = ahead + gaps.width, ahead - gaps.width
     upper[reference] = lower[reference] = 0.0
