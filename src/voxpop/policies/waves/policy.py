@@ -229,13 +229,14 @@ class Waves:
         if rounds <= 1:
             return OVER
         if self.most_waves is not None and state.phase >= self.most_waves:
-            return End(f"the budget of {self.most_waves:,} waves is used up")
+            return End(f"the budget of {self.most_waves:,} wave{'s' * (self.most_waves > 1)} is used up")
         if state.phase >= MOST_WAVES:
             return End(f"{MOST_WAVES} waves did not settle it")
         asked = sum(plan.people for plan, _ in state.history)
         people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
         if min(people, default=1) < 1:
-            return End(f"all {asked:,} people of the budget or the population were asked")
+            which = "population" if self.population == asked else "budget"
+            return End(f"all {asked:,} people of the {which} were asked")
         if min(people, default=least) < least:
             return End(f"{min(people):,} people are left, fewer than the {least:,} that privacy takes in every wave")
         numbers = None if self.most_numbers is None else self.most_numbers - sum(p.numbers for p, _ in state.history)
