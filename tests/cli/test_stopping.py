@@ -60,7 +60,7 @@ def test_both_commands_explain_the_options(main: Main, command: str) -> None:
 def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
     few = simulated(main, "--most-waves", 1)
     assert len(few["phases"]) == 1
-    assert "waves" in few["ended"]
+    assert "budget of 1 wave" in few["ended"]
     poor = simulated(main, "--most-people", 15)
     assert poor["people"] == 15
     assert "15 people" in poor["ended"]
