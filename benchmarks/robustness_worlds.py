@@ -104,13 +104,18 @@ def tight(problem: Problem, rng: np.random.Generator) -> Array:
     raise RuntimeError("no action is the maximum of the function that is worst for it")
 
 
-def spiky(problem: Problem, rng: np.random.Generator) -> Array:
-    """Return a function as smooth as a doubled length-scale allows, with a narrow spike that is the best of all."""
-    points = problem.decisions.points
-    smooth = of_norm(replace(problem, kernel=SquaredExponential(0.2)), rng.standard_normal(problem.size), 1.0)
-    x = int(rng.integers(problem.size))
-    spike = SquaredExponential(0.1)(points, points[[x]])[:, 0]
-    return np.asarray(smooth + (smooth.max() - smooth[x] + 0.2) * spike)
+def spiky(given: Problem, truth: Problem, rng: np.random.Generator) -> Array:
+    """Return something smooth, with a spike that is the best of all and vanishes on the arms of the first wave.
+
+    The spike is as narrow as the true kernel allows. The random arms of the first wave may still find it.
+    """
+    policy = Waves(checks=0)
+    arms = cast(Plan, policy.plan(given, policy.init(given))).arms
+    smooth = of_norm(replace(truth, kernel=SquaredExponential(0.3)), rng.standard_normal(truth.size), 1.0)
+    smooth /= np.ptp(smooth)
+    x = farthest(truth, arms, rng)
+    spike = gram(truth) @ unseen(truth, arms, x)
+    return np.asarray(smooth + (smooth.max() - smooth[x] + 0.15) * spike / spike[x])
 
 
 # People
