@@ -159,7 +159,7 @@ class Waves:
     def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase, 1)))
-        others = np.setdiff1d(state.active, plan.arms)
+        others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
         each = int(plan.pulls[0])
         room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.people - len(plan.arms))
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
@@ -212,6 +212,8 @@ class Waves:
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
         kept = state.active[statement.upper[state.active] >= 0]
+        if not len(kept):  # only if an earlier wave, judged again, has dropped this one's reference
+            kept = state.active
         known = changed(memory, spent=memory.spent + level, statements=(*memory.statements, statement))
         return changed(state.intersect(centre, width).record(plan, feedback), active=kept, memory=known)
 
