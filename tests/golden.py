@@ -77,10 +77,13 @@ def asked(policy: str) -> Result:
 
 RUNS: dict[str, Callable[[], Result]] = {
     **{f"policy/{name}": partial(simulated, study="synthetic", policy=name) for name in POLICIES},
-    **{f"study/{name}": partial(simulated, study=name) for name in ("sphere", "camel", "michalewicz", "pricing")},
+    **{
+        f"study/{name}": partial(simulated, study=name, policy="dpbe")
+        for name in ("sphere", "camel", "michalewicz", "pricing")
+    },
     **{
         f"privacy/{model}/{calibration}": partial(
-            simulated, study="synthetic", privacy=model, epsilon=epsilon, calibration=calibration
+            simulated, study="synthetic", policy="dpbe", privacy=model, epsilon=epsilon, calibration=calibration
         )
         for model, epsilon in MODELS.items()
         for calibration in ("exact", "paper")

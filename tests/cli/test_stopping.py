@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from voxpop.cli.stopping import OPTIONS
+from voxpop.policies.waves import Waves
 
 Main = Callable[..., Outcome]
 WAVES = STUDY.replace('name = "dpbe"\nalpha = 0.6', 'name = "waves"').replace("horizon = 500", "horizon = 20000")
@@ -58,7 +60,7 @@ def test_both_commands_explain_the_options(main: Main, command: str) -> None:
 def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
     few = simulated(main, "--most-waves", 1)
     assert len(few["phases"]) == 1
-    assert "waves" in few["ended"]
+    assert "budget of 1 wave" in few["ended"]
     poor = simulated(main, "--most-people", 15)
     assert poor["people"] == 15
     assert "15 people" in poor["ended"]
@@ -131,3 +133,17 @@ def test_tell_can_be_read_by_programs(main: Main, tmp_path: Path) -> None:
     assert data.keys() >= {"regret", "expected_loss", "certain", "low", "high", "ended", "warning"}
     question = json.loads(main("ask", "tea.toml", "--json").out)
     assert (data["ended"] is None) == (question is not None)
+
+
+def test_tell_says_what_the_model_check_found(main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study_file(tmp_path / "tea.toml", WAVES)
+    answers = answered(tmp_path, json.loads(main("ask", "tea.toml", "--json").out))
+    advance = Waves.advance
+
+    def warned(*arguments: Any) -> Any:
+        state, info = advance(*arguments)
+        return state, replace(info, warning="people differ more than [model] says; calibrate again")
+
+    monkeypatch.setattr(Waves, "advance", warned)
+    told = main("tell", "tea.toml", answers)
+    assert "model check: people differ more than [model] says; calibrate again" in told.out.splitlines()

@@ -1,6 +1,7 @@
 """The device: what it keeps, what it repeats, and what it refuses to send."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,13 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
 
 
 def test_a_device_that_comes_too_late_to_register_hears_that_the_study_is_over(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    site.coordinator.create(STUDY, definition(policy=make_policy("pilot-only")))
-    site.step()
-    device = Device(str(site.client.base_url), STUDY, Promise())
-    assert device.check_in() is Outcome.FINISHED
-    with pytest.raises(StudyOverError, match="is over"):
-        device.register()
-    device.close()
-    site.close()
+    with closing(Site(tmp_path)) as site:
+        site.coordinator.create(STUDY, definition(policy=make_policy("pilot-only")))
+        site.step()
+        with closing(Device(str(site.client.base_url), STUDY, Promise())) as device:
+            assert device.check_in() is Outcome.FINISHED
+            with pytest.raises(StudyOverError, match="is over"):
+                device.register()
 
 
 def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:

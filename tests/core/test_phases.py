@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_problem
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Feedback, Plan, Tally
+from voxpop.core.phases import Feedback, Info, Plan, Tally, latest_warning
 
 STEP = 2.0**-40
 ANSWERS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=12)
@@ -106,3 +106,11 @@ def test_feedback_must_come_from_somebody(count: object) -> None:
 def test_a_plan_counts_its_rounds_and_numbers() -> None:
     plan = Plan(3, np.array([4, 0, 7]), np.array([1, 2, 5]), 6)
     assert (plan.length, plan.numbers) == (8, 18)
+
+
+def test_the_latest_warning_stays_when_later_phases_find_nothing() -> None:
+    def info(warning: str) -> Info:
+        return Info(5, 4, 0.1, 1.0, 1.0, refuted=False, warning=warning)
+
+    assert latest_warning([]) == latest_warning([info("")]) == ""
+    assert latest_warning(map(info, ["first", "second", ""])) == "second"

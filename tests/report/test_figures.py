@@ -67,7 +67,9 @@ def test_the_pilot_is_drawn_as_wave_0(waves: Run) -> None:
     assert "tried in the pilot" in legend(ax)
     assert ax.get_xlim()[0] == pytest.approx(-0.6)
     assert ax.get_xlabel() == "wave"
-    assert {0, 1, 2} <= set(ax.get_xticks().tolist())
+    assert [text.get_text() for text in ax.get_xticklabels()] == [*map(str, range(len(waves.phases) + 1)), "end"]
+    left = next(line for line in ax.get_lines() if set(np.asarray(line.get_xdata())) == {len(waves.phases) + 1})
+    assert len(np.asarray(left.get_ydata())) == len(waves.state.active)
 
 
 def test_phases_of_dpbe_are_drawn_as_before(phases: Run) -> None:

@@ -12,7 +12,7 @@ def test_the_demo_agrees_with_the_simulator() -> None:
     done = voxpop("demo", "--devices", 100, "--horizon", 2000, "--epsilon", 15)
     assert done.returncode == 0, done.stderr + done.stdout
     said = " ".join(done.stdout.split())
-    assert "the same: the simulator, given the same reports, makes the same plans" in said
+    assert "the same: the simulator, given the same reports and noise, makes the same plans" in said
     assert re.search(r"[1-9]\d+ devices answered in [1-9] phases?; it ended because", said)
 
 

@@ -94,5 +94,5 @@ def test_a_certificate_that_is_aimed_at_is_named() -> None:
     aimed = replace(snapshot, current=changed(phase, plan=plan))
     (said,) = (text for text in sentences(status(aimed, people=1), 9) if text.startswith("Phase 1"))
     assert "asks 1 person about" in said
-    assert "gain 12 over the rounds that are left, and to cost 3 for the answers and 0.5 while" in said
-    assert said.endswith("; then nothing should be better by more than 0.08.")
+    assert "nothing is better by more than 0.08" in said
+    assert said.endswith("; answers cost 3, trying poorer decisions costs 0.5.")

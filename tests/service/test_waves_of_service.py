@@ -69,7 +69,7 @@ def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None
         assert (status.people, status.arms) == (plan.people, len(plan.arms))
         sentence = next(text for text in status.says if text.startswith("Phase 1"))
         assert f"asks {plan.people} people about {len(plan.arms)} decisions" in sentence
-        assert f"gain {plan.forecast.gain:.3g} over" in sentence
+        assert f"bring {plan.forecast.gain:.3g} over" in sentence
 
 
 def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
@@ -80,6 +80,7 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         for place, arm in enumerate(plan.arms):
             assert it.status["in_force"]["index"] == it.coordinator.decision(STUDY)["index"] == arm
             it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
+        assert it.coordinator.decision(STUDY)["index"] == plan.reference  # even before anybody is invited
         it.settle()
         assert it.status["stage"] == "collecting"
         assert plan.rest == 10

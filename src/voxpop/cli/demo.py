@@ -138,8 +138,8 @@ def _conclude(
     )
     if not problems:
         console.print(
-            "[green]the same[/green]: the simulator, given the same reports, makes the same plans and ends in the same "
-            "state, to the last bit"
+            "[green]the same[/green]: the simulator, given the same reports and noise, makes the same plans and ends "
+            "in the same state, to the last bit"
         )
     for problem in problems:
         console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")

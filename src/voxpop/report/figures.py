@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 POOLED = "all answers pooled"
+BAR: dict[str, Any] = {"markersize": 11, "markeredgewidth": 3}
 LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarithmic axis
 
 
@@ -66,18 +67,22 @@ def draw_active(ax: Axes, run: Run) -> None:
         ax.plot(np.zeros(len(places)), places, "o", color=BLUE, markersize=4, fillstyle="none")
     for closed in run.phases:
         phase = closed.plan.phase
-        ax.plot(np.full(len(active), phase), axis.places[active], "_", color=SKY, markersize=11, markeredgewidth=3)
+        ax.plot(np.full(len(active), phase), axis.places[active], "_", color=SKY, **BAR)
         ax.plot(np.full(len(closed.plan.arms), phase), axis.places[closed.plan.arms], ".", color=BLUE, markersize=4)
         active = closed.active
+    ax.plot(np.full(len(active), len(run.phases) + 1), axis.places[active], "_", color=SKY, **BAR)
     best = axis.places[int(run.scenario.f.argmax())]
     ax.axhline(best, color=ORANGE, linewidth=1, linestyle="--")
-    ax.plot([], [], "_", color=SKY, markersize=11, markeredgewidth=3, label="could still be best")
+    ax.plot([], [], "_", color=SKY, label="could still be best", **BAR)
     ax.plot([], [], ".", color=BLUE, label="played")
     if problem.pilot:
         ax.plot([], [], "o", color=BLUE, markersize=4, fillstyle="none", label="tried in the pilot")
     ax.plot([], [], "--", color=ORANGE, linewidth=1, label="truly best")
     ax.set(title=f"What is left, {word} by {word}", xlabel=word, ylabel=axis.label)
-    _whole_phases(ax, 0 if problem.pilot else 1, len(run.phases))
+    first, end = 0 if problem.pilot else 1, len(run.phases) + 1
+    _whole_phases(ax, first, end)
+    whole = range(first, end, max(1, (end - first) // 8))
+    ax.set_xticks([*whole, end], [*map(str, whole), "end"])
     _legend_below(ax)
 
 
@@ -128,7 +133,7 @@ def draw_regret(ax: Axes, run: Run) -> None:
     ax.set_ylim(0, max(2.5 * regret[-1], 1e-12))
     ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter(lambda regret, _: number(regret))
     ax.set(title="Loss compared with knowing the best from the start", xlabel="round", ylabel="cumulative regret")
     ax.legend(loc="upper left", fontsize=8)
 
@@ -152,8 +157,8 @@ def _draw_forecasts(ax: Axes, known: Mapping[int, Forecast]) -> None:
     ax.bar(phases + 0.2, costs, 0.4, color=ORANGE, label="cost: answers, and trying poorer decisions")
     for phase, forecast in known.items():
         if forecast.certificate is not None:
-            said = f"to certify\n{number(forecast.certificate)}"
-            ax.annotate(said, (phase, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+            said = f"to certify\n{forecast.certificate:.2g}"
+            ax.annotate(said, (phase, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=7)
     positive = np.concatenate([gains[gains > 0], costs[costs > 0]])
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():
         ax.set_yscale("log")

@@ -109,3 +109,12 @@ def test_a_pilot_does_not_raise_the_norm_bound_of_the_waves() -> None:
     fit = check(problem, bare, answered(problem, truth(bare, 0), 0), 1.0, True)
     assert fit.norm_bound == 1.0
     assert not fit.pilot
+
+
+def test_waves_that_disagree_a_little_about_a_flat_function_raise_nothing() -> None:
+    """No function fits as well as usual, and the prior mean fits well enough: nothing is to be raised."""
+    problem = random_problem(0)
+    plan = Plan(1, np.array([0, 1]), np.array([1, 1]), 100)
+    deviation = math.sqrt(problem.answer_noise(plan.arms, plan.pulls, 100)[0, 0])
+    history = tuple(Answered(plan, Feedback(np.array([sign * 2.5 * deviation, 0.0]), 100)) for sign in (1, -1))
+    assert check(problem, problem, history, 1.0, True).norm_bound == 1.0

@@ -70,7 +70,7 @@ def test_budgets_last_for_several_waves_unless_few_are_allowed() -> None:
     )
     assert free.plans[0].people <= 100
     assert len(one.plans) == 1
-    assert one.end == "the budget of 1 waves is used up"
+    assert one.end == "the budget of 1 wave is used up"
 
 
 @pytest.mark.parametrize("horizon", range(1, 13))

@@ -18,6 +18,7 @@ from voxpop.core.state import History
 
 FIRST_SHARE = 0.8  # of the level, for statements that assume the given norm bound
 ALARM = 0.01  # the probability of a false alarm
+WORTH_SAYING = 2.0  # times the model's variance; people with heavy tails seem to differ a little more than they do
 MARGIN = 2.0  # the bound is raised to this many times the least norm that fits
 
 
@@ -83,14 +84,14 @@ def _raised(problem: Problem, rows: Rows, norm_bound: float, clipped: float) -> 
         least = smallest_norm(gram, rows.residual, rows.noise, misfit_limit(len(rows), ALARM, clipping=clipped))
     if math.isinf(least):
         return math.inf
-    return norm_bound * 2.0 ** max(0, math.ceil(math.log2(MARGIN * least / norm_bound)))
+    return norm_bound * 2.0 ** math.ceil(math.log2(max(1.0, MARGIN * least / norm_bound)))
 
 
 def _people(problem: Problem, history: History) -> str:
     """Say that people differ more than the model says, if the last wave shows it."""
     plan, feedback = history[-1]
     excess = float(excess_scatter(problem, plan, feedback).max())
-    if excess == 1:
+    if excess < WORTH_SAYING:
         return ""
     return (
         f"people differ {math.sqrt(excess):.2g} times as much as bias_std and noise_std say, and their noise counts as "

@@ -23,6 +23,7 @@ CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
 MOST_ARMS = LIKELY + SPREAD
+TIE = 1e-9  # scores that differ by less are equal
 ROUNDING = 1e-12  # of the variances, below which nothing is told from zero
 
 
@@ -120,7 +121,7 @@ class Outlook:
             scores = trial.max(axis=1).mean(axis=1)
             scores[chosen] = -np.inf
             scores[rest.diagonal() <= least] = -np.inf  # known from the others
-            best = int(np.argmax(scores))
+            best = first_of_largest(scores)
             if not np.isfinite(scores[best]):
                 break
             chosen.append(best)
@@ -139,7 +140,7 @@ class Outlook:
         for _ in range(min(most, len(self.pool))):
             variance = rest.diagonal().copy()
             variance[chosen] = -np.inf
-            best = int(np.argmax(variance))
+            best = first_of_largest(variance)
             chosen.append(best)
             column = rest[:, best] / np.sqrt(max(rest[best, best] + extra[best], least))
             rest -= np.outer(column, column)
@@ -157,6 +158,12 @@ class Outlook:
         return [int(self.pool[place]) for place in order[:most]]
 
 
+def first_of_largest(scores: Array) -> int:
+    """Return the first of the largest scores, up to rounding: symmetric arms tie, and processors round differently."""
+    top = float(scores.max())
+    return int(np.argmax(scores >= top - TIE * abs(top))) if np.isfinite(top) else 0
+
+
 def _antithetic(rng: np.random.Generator, draws: int) -> Array:
     half = rng.standard_normal((MOST_ARMS + 2, draws // 2))
     return np.concatenate([half, -half], axis=1)
@@ -168,7 +175,7 @@ def _spread(belief: Belief, active: Indices) -> Indices:
     rest = belief.covariance(some)
     chosen: list[int] = []
     for _ in range(min(SPREAD, len(some))):
-        best = int(np.argmax(rest.diagonal()))
+        best = first_of_largest(rest.diagonal())
         chosen.append(best)
         if rest[best, best] <= 0:
             break

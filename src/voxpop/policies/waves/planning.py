@@ -20,7 +20,7 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Forecast, Plan
 from voxpop.core.problem import Indices, Problem
 from voxpop.core.state import State
-from voxpop.policies.waves.outlook import Outlook
+from voxpop.policies.waves.outlook import TIE, Outlook
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
@@ -162,8 +162,10 @@ class Planner:
 
 def _cheapest(offers: list[Offer], share: float) -> Offer | None:
     """Return the cheapest offer whose net is at least this share of the largest."""
-    enough = share * max((offer.net for offer in offers), default=0.0)
-    return min((offer for offer in offers if offer.net >= enough), key=lambda offer: offer.cost, default=None)
+    enough = (1 - TIE) * share * max((offer.net for offer in offers), default=0.0)
+    return min(
+        (offer for offer in offers if offer.net >= enough), key=lambda offer: float(f"{offer.cost:.9g}"), default=None
+    )
 
 
 def useful_rounds(problem: Problem) -> list[int]:

@@ -159,7 +159,7 @@ class Waves:
     def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase, 1)))
-        others = np.setdiff1d(state.active, plan.arms)
+        others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
         each = int(plan.pulls[0])
         room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.people - len(plan.arms))
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
@@ -212,6 +212,8 @@ class Waves:
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
         kept = state.active[statement.upper[state.active] >= 0]
+        if not len(kept):  # only if an earlier wave, judged again, has dropped this one's reference
+            kept = state.active
         known = changed(memory, spent=memory.spent + level, statements=(*memory.statements, statement))
         return changed(state.intersect(centre, width).record(plan, feedback), active=kept, memory=known)
 
@@ -229,13 +231,14 @@ class Waves:
         if rounds <= 1:
             return OVER
         if self.most_waves is not None and state.phase >= self.most_waves:
-            return End(f"the budget of {self.most_waves:,} waves is used up")
+            return End(f"the budget of {self.most_waves:,} wave{'s' * (self.most_waves > 1)} is used up")
         if state.phase >= MOST_WAVES:
             return End(f"{MOST_WAVES} waves did not settle it")
         asked = sum(plan.people for plan, _ in state.history)
         people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
         if min(people, default=1) < 1:
-            return End(f"all {asked:,} people of the budget or the population were asked")
+            which = "population" if self.population == asked else "budget"
+            return End(f"all {asked:,} people of the {which} were asked")
         if min(people, default=least) < least:
             return End(f"{min(people):,} people are left, fewer than the {least:,} that privacy takes in every wave")
         numbers = None if self.most_numbers is None else self.most_numbers - sum(p.numbers for p, _ in state.history)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from voxpop.report.summary import describe, number
+from voxpop.core.phases import Forecast, latest_warning
+from voxpop.report.summary import describe, expectation, number
 from voxpop.service.study.snapshot import Snapshot
 
 Status = Mapping[str, Any]
@@ -33,7 +34,7 @@ def outlook(snapshot: Snapshot) -> dict[str, Any]:
         "forecast": None if forecast is None else asdict(forecast),
         "arms": len(snapshot.current.plan.arms) if snapshot.current else 0,
         "reason": snapshot.reason if snapshot.finished else None,
-        "warning": snapshot.closed[-1].info.warning if snapshot.closed else "",
+        "warning": latest_warning(phase.info for phase in snapshot.closed),
     }
 
 
@@ -84,15 +85,8 @@ def _forecast(status: Status) -> str:
     expected = status["forecast"]
     if expected is None:
         return ""
-    sentence = (
-        f"Phase {status['phase']} asks {counted(status['people'], 'person', 'people')} about "
-        f"{counted(status['arms'], 'decision')}: it is expected to gain {number(expected['gain'])} over the rounds "
-        f"that are left, and to cost {number(expected['answers'])} for the answers and {number(expected['exploring'])} "
-        "while poorer decisions are in force"
-    )
-    if expected["certificate"] is not None:
-        sentence += f"; then nothing should be better by more than {number(expected['certificate'])}"
-    return sentence + "."
+    asked = f"{counted(status['people'], 'person', 'people')} about {counted(status['arms'], 'decision')}"
+    return f"Phase {status['phase']} asks {asked}; it is {expectation(Forecast(**expected))}."
 
 
 def _waiting(status: Status, askable: int) -> str:

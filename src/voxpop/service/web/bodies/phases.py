@@ -114,6 +114,7 @@ class Feedback(Body):
     noise: Matrix | None
     clipping: Matrix | None
     printed: bool
+    scatter: Numbers | None = Field(None, description="The variances of single people's averages, where they are seen.")
 
 
 class OpenedPhase(Body):

@@ -20,7 +20,7 @@ class WavesPolicy(Body):
 
     name: Literal["waves"]
     answer_cost: float | None = Field(
-        Waves.answer_cost, ge=0, description="The cost of one number, in units of reward; null for a hundredth of v."
+        Waves.answer_cost, ge=0, description="The cost of one number, in units of reward; null for a small share of v."
     )
     tolerance: Positive | None = Field(
         Waves.tolerance, description="Go on until the decision is certified to this, even if that does not pay."
@@ -30,6 +30,7 @@ class WavesPolicy(Body):
     most_waves: AtLeastOne | None = Field(Waves.most_waves, description="The most phases.")
     population: AtLeastOne | None = Field(Waves.population, description="The people there are; nobody is asked twice.")
     answer_delay: Count = Field(Waves.answer_delay, description="Rounds that pass while people answer.")
+    checks: Count = Field(Waves.checks, description="Random arms in each phase.")
     delta: float = Field(Waves.delta, gt=0, lt=1, description="The probability that the certificate is false.")
     seed: Count = Field(Waves.seed, description="Of the draws by which phases are valued.")
 

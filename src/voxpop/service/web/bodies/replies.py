@@ -101,7 +101,7 @@ class Status(Body):
     forecast: Forecast | None = Field(description="What the open phase is expected to bring and to cost, if known.")
     arms: Count = Field(description="Decisions that are played in the phase.")
     reason: str | None = Field(description="Why the study is finished; null if it is not.")
-    warning: str = Field(description="What the model check found after the last phase; empty if nothing is wrong.")
+    warning: str = Field(description="What the model check found last; empty if nothing is wrong.")
     says: list[str] = Field(description="The same in sentences.")
 
 
