@@ -1,5 +1,6 @@
 """Waves from outside: limits that are kept, studies that end, plans that can be repeated, and bad settings."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -498,3 +499,15 @@ def test_random_arms_are_added_within_the_limits() -> None:
     most = Waves(checks=100).plan(problem, state)
     assert isinstance(most, Plan)
     assert len(most.arms) == problem.size
+
+
+def test_waves_that_contradict_each_other_certify_nothing() -> None:
+    problem, policy = random_problem(1, noise_std=0.02, bias_std=0.05, horizon=20_000), Waves()
+    state = policy.init(problem)
+    first = policy.plan(problem, state)
+    assert isinstance(first, Plan)
+    for sign in (1, -1, 1):
+        plan = replace(first, phase=state.phase + 1)
+        state, info = policy.advance(problem, state, plan, Feedback(np.full(len(plan.arms), sign * 0.5), 500))
+    assert "contradict each other" in info.warning
+    assert state.certificate >= problem.norm_bound  # no more than the prior says

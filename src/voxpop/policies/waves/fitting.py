@@ -28,6 +28,7 @@ class Fit:
 
     norm_bound: float  # to assume from now on
     pilot: bool  # False if the pilot contradicts the waves
+    consistent: bool  # False if no function at all fits the waves, so that nothing can be certified
     warning: str  # what was found and what to do; empty if nothing is wrong
 
 
@@ -42,11 +43,12 @@ def check(problem: Problem, without_pilot: Problem, history: History, norm_bound
     limit = misfit_limit(len(waves), ALARM, clipping=clipped)
     alarm = _misfit(problem, waves, norm_bound) > limit
     raised, warnings = _raised(problem, waves, norm_bound, clipped), [_people(problem, history)]
-    if math.isinf(raised):
+    consistent = math.isfinite(raised)
+    if not consistent:
         raised = norm_bound
         warnings.append(
             "the waves contradict each other by more than their noise: bias_std or noise_std is too small, or rewards "
-            "changed between the waves; calibrate again with people of today"
+            "changed between the waves; nothing is certified, and a new calibration with people of today is needed"
         )
     elif alarm:
         warnings.append(
@@ -60,7 +62,7 @@ def check(problem: Problem, without_pilot: Problem, history: History, norm_bound
         warnings.append(
             "the pilot contradicts the waves, which count alone from now on; were its people drawn like these?"
         )
-    return Fit(raised, pilot, "; ".join(filter(None, warnings)))
+    return Fit(raised, pilot, consistent, "; ".join(filter(None, warnings)))
 
 
 def share_of_raise(given: float, assumed: float) -> float:

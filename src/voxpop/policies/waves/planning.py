@@ -25,7 +25,7 @@ from voxpop.policies.waves.outlook import TIE, Outlook
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
 PEOPLE_RATIO = 1.45
-GOOD_ENOUGH = 0.88  # of the largest net
+GOOD_ENOUGH = 0.86  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
 LAST_FINALISTS = (0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1.0)  # if the number of waves is limited
 FEW, MANY = 60, 600  # numbers of people for which arms are put in order

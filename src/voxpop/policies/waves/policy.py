@@ -193,6 +193,8 @@ class Waves:
             for earlier in (*state.history, Answered(plan, feedback)):
                 after = self._learn(problem, after, *earlier)
         after = self._decide(problem, after, believe(problem if fit.pilot else _without_pilot(problem), after.history))
+        if not fit.consistent:
+            after = changed(after, certified=State.prior(problem, fit.norm_bound).most_lost(after.best))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
