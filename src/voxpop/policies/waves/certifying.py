@@ -21,7 +21,7 @@ from voxpop.core.state import State
 from voxpop.policies.waves.planning import Limits, numbers_of_people, useful_rounds
 from voxpop.policies.waves.statements import Wave
 
-AIM = 0.85  # of the tolerance, since the answers may turn out a little worse than predicted
+AIM = 0.93  # of the tolerance, since the answers may turn out a little worse than predicted
 MOST_ARMS = 128
 CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
 MOST_ASKED = 1_000_000  # people
