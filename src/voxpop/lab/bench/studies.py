@@ -21,7 +21,7 @@ from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 
-SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--runs", "20", "--json"]
+SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--policy", "dpbe", "--runs", "20", "--json"]
 
 
 def small_studies(seeds: int) -> Results:
