@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers_waiting import HANGING
 from voxpop.calibration.pilot import Pilot
-from voxpop.cli import main
+from voxpop.cli import display, main
 from voxpop.core.errors import Array, InputError
 from voxpop.core.kernels import Kernel, SquaredExponential
 from voxpop.core.spaces import Decisions
@@ -146,6 +146,8 @@ class Outcome:
 def main_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Return a function that runs the command in this process, which is quicker than a new one."""
     monkeypatch.setenv("COLUMNS", "200")
+    for console in (display.console, display.errors):  # they may be older than this setting
+        monkeypatch.setattr(console, "_width", 200)
     monkeypatch.setenv("NO_COLOR", "1")
 
     def call(*arguments: object) -> Outcome:
