@@ -429,6 +429,22 @@ def test_a_pilot_on_other_decisions_is_refused_or_counts_where_it_was_taken() ->
     assert study.end
 
 
+def test_a_wave_about_a_small_population_proves_less() -> None:
+    """Its own mean is meant, which differs from that of the people it was drawn from."""
+    problem = random_problem(3, noise_std=0.02, bias_std=0.3)
+    plan = Plan(1, np.arange(5), np.ones(5, int), 200, 2)
+    bounds = []
+    for size in (None, 400):
+        policy = Waves(population=size)
+        after, _ = policy.advance(problem, policy.init(problem), plan, Feedback(np.linspace(-0.1, 0.1, 5), 200))
+        bounds.append((after.memory.statements[-1], after.upper - after.lower))
+    (everybody, band), (few, wider) = bounds
+    others = np.arange(problem.size) != plan.reference
+    assert (few.upper[others] > everybody.upper[others]).all()
+    assert (few.lower[others] < everybody.lower[others]).all()
+    assert (wider[plan.arms] > band[plan.arms]).all()
+
+
 def test_the_pilot_of_a_small_population_proves_less() -> None:
     f = truth(random_problem(3), 3)
     problem = piloted(f, people=30)

@@ -259,7 +259,7 @@ class Waves:
         """Compute the wave's statement, and bounds on every active f(x) that hold together at the same level."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = total_noise(problem, plan, feedback)
-        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, None)
+        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
         seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)).generate_state(2).tolist()
         best = wave.gaps(at, plan.reference, y, one_sided(UPPER_SHARE * level))
         every = wave.all_gaps(at, plan.reference, y, (1 - UPPER_SHARE) * level, seeds[0])
