@@ -19,6 +19,7 @@ from voxpop.belief.rows import Rows, all_rows
 from voxpop.core.errors import Array
 from voxpop.core.phases import Answered
 from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
+from voxpop.widths.coordinates import shared_coordinates
 
 POWERS = (1, 2, 4, 8)
 SPREAD = 1.0  # standard deviation of ln tau
@@ -97,23 +98,18 @@ def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
     usual = problem.norm_bound / 2
     if not len(rows):
         return Belief(problem, rows, usual, 1)
-    noise = rows.noise.copy()
-    noise.flat[:: len(noise) + 1] *= 1 + 1e-12
-    root = np.asarray(np.linalg.cholesky(noise), dtype=float)
-    white = solve_triangular(root, rows.residual, lower=True)
-    fits = [_fit(Belief(problem, rows, 1.0, power), usual, root, white) for power in POWERS]
+    fits = [_fit(Belief(problem, rows, 1.0, power), usual) for power in POWERS]
     _, tau, power = max((fit for fit in fits if fit[0] >= max(fits)[0] - CLOSE), key=lambda fit: fit[2])
     return Belief(problem, rows, tau, power)
 
 
-def _fit(unit: Belief, usual: float, root: Array, white: Array) -> tuple[float, float, int]:
+def _fit(unit: Belief, usual: float) -> tuple[float, float, int]:
     """Return the largest log posterior of tau for one power, up to a constant, with its tau and the power."""
-    half = solve_triangular(root, unit.prior(unit.rows.points, unit.rows.points), lower=True)
-    inner = solve_triangular(root, half.T, lower=True)
-    theta, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    square = np.square(vectors.T @ white)
+    rows = unit.rows
+    theta, basis = shared_coordinates(unit.prior(rows.points, rows.points), rows.noise)
+    square = np.square(basis @ rows.residual)
     taus = usual * SCALES
-    variance = 1 + np.square(taus)[:, None] * np.maximum(theta, 0.0)
+    variance = 1 + np.square(taus)[:, None] * theta
     score = -0.5 * (np.log(variance) + square / variance).sum(axis=1)
     score -= 0.5 * np.square(np.log(SCALES) / SPREAD) + PENALTY * math.log2(unit.power)
     best = int(np.argmax(score))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,45 +29,15 @@ MOST_ARMS = 101  # of more actions, an evenly spread subset is played
 
 
 @dataclass(frozen=True)
-class PilotOnly:
-    """Keep the pilot's best action for all rounds; without a pilot, the one of largest prior mean."""
+class Pooled:
+    """What these policies have in common: answers go to the pool, and the action of largest pooled mean is used."""
 
-    name = "pilot-only"
-    aggregates = True
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name}
-
-    def init(self, problem: Problem) -> State:
-        """Return the state after the pilot."""
-        return prior_state(problem)
-
-    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
-        """Ask nobody."""
-        return End("it only uses the pilot")
-
-    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """Add the answers to the pool."""
-        return pooled(problem, state, plan, feedback)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest pooled mean."""
-        return state.best
-
-
-@dataclass(frozen=True)
-class EqualSplit:
-    """Play every action once, and ask the same people about all of them."""
-
-    people: int = 100
-    arms: int = MOST_ARMS
-    name = "equal-split"
-    aggregates = True
+    name: ClassVar[str]
+    aggregates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_integer("people", self.people, least=1)
-        require_integer("arms", self.arms, least=1)
+        for name, count in asdict(self).items():
+            require_integer(name, count, least=1)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
@@ -77,16 +47,12 @@ class EqualSplit:
         """Return the state in which only the prior and the pilot are known."""
         return prior_state(problem)
 
-    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
-        """Plan the only phase."""
-        if state.phase > 0:
-            return End("every action was asked about once")
-        arms = spread(problem, min(self.arms, problem.horizon))
-        return channel.enlist(problem, state, short_plan(problem, state, arms, self.people))
-
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Add the answers to the pool."""
-        return pooled(problem, state, plan, feedback)
+        feedback.check(plan)
+        after = state.record(plan, feedback)
+        after = changed(after, decision=pooled_best(problem, after.history))
+        return after, unproven(problem, after, plan)
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action of largest pooled mean."""
@@ -94,7 +60,34 @@ class EqualSplit:
 
 
 @dataclass(frozen=True)
-class Halving:
+class PilotOnly(Pooled):
+    """Keep the pilot's best action for all rounds; without a pilot, the one of largest prior mean."""
+
+    name = "pilot-only"
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Ask nobody."""
+        return End("it only uses the pilot")
+
+
+@dataclass(frozen=True)
+class EqualSplit(Pooled):
+    """Play every action once, and ask the same people about all of them."""
+
+    people: int = 100
+    arms: int = MOST_ARMS
+    name = "equal-split"
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Plan the only phase."""
+        if state.phase > 0:
+            return End("every action was asked about once")
+        arms = spread(problem, min(self.arms, problem.horizon))
+        return channel.enlist(problem, state, short_plan(problem, state, arms, self.people))
+
+
+@dataclass(frozen=True)
+class Halving(Pooled):
     """Successive halving: ask about all actions, then about the better half, until one is left.
 
     A stage ranks its arms by its own averages. It asks twice as many people as the one before, about half as many arms,
@@ -104,19 +97,6 @@ class Halving:
     people: int = 11  # in the first stage
     arms: int = MOST_ARMS  # in the first stage
     name = "halving"
-    aggregates = True
-
-    def __post_init__(self) -> None:
-        require_integer("people", self.people, least=1)
-        require_integer("arms", self.arms, least=1)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
-
-    def init(self, problem: Problem) -> State:
-        """Return the state in which only the prior and the pilot are known."""
-        return prior_state(problem)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the next stage; if the horizon ends in it, only the best arms of the stage before are played."""
@@ -128,14 +108,6 @@ class Halving:
             return End("one arm is left")
         people = math.ceil(self.people * min(self.arms, problem.size) / len(arms))
         return channel.enlist(problem, state, short_plan(problem, state, arms[:left], people))
-
-    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """Add the answers to the pool."""
-        return pooled(problem, state, plan, feedback)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest pooled mean."""
-        return state.best
 
 
 def better_half(state: State) -> Indices:
@@ -160,14 +132,6 @@ def short_plan(problem: Problem, state: State, arms: Indices, people: int) -> Pl
     """Plan a phase of few rounds of each arm, and fewer if the horizon ends before that."""
     rounds = min(few_rounds(problem), (problem.horizon - state.rounds) // len(arms))
     return Plan(state.phase + 1, arms, np.full(len(arms), rounds), people, state.best)
-
-
-def pooled(problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-    """Add a phase to the pool, and decide for the action of largest pooled mean."""
-    feedback.check(plan)
-    after = state.record(plan, feedback)
-    after = changed(after, decision=pooled_best(problem, after.history))
-    return after, unproven(problem, after, plan)
 
 
 def unproven(problem: Problem, state: State, plan: Plan) -> Info:

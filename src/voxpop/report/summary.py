@@ -48,10 +48,15 @@ def certified(certificate: float, certain: bool) -> str:
     return f"nothing is better by more than {number(certificate)}"
 
 
+def failure_chance(policy: Policy, problem: Problem, phases: int) -> float:
+    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every phase."""
+    printed = 2 * problem.size * max(1, phases) * problem.beta
+    return float(min(1.0, policy.settings().get("delta", printed)))
+
+
 def confidence(policy: Policy, problem: Problem, phases: int) -> str:
     """Say how sure everything is that is certified after this number of phases."""
-    printed = 2 * problem.size * max(1, phases) * problem.beta
-    chance = min(1.0, policy.settings().get("delta", printed))
+    chance = failure_chance(policy, problem, phases)
     return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
 
 

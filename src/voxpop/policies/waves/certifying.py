@@ -110,4 +110,4 @@ class Certifier:
 
 def _cost(plan: Plan) -> float:
     assert plan.forecast is not None
-    return plan.forecast.answers + plan.forecast.exploring
+    return plan.forecast.cost

@@ -8,7 +8,7 @@ wave is E[max (m + G xi)] - max m, over the actions that may turn out best.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -43,8 +43,7 @@ class Outlook:
     @classmethod
     def of(cls, belief: Belief, active: Indices, best: int, seed: int) -> Outlook:
         """Look at the active actions."""
-        rng = np.random.default_rng(seed)
-        xi, fresh_xi = (_antithetic(rng, draws) for draws in (DRAWS, FRESH_DRAWS))
+        xi, fresh_xi = _draws(seed)
         mean, deviation = belief.mean, belief.deviation
         score = (mean[active] - mean[best]) / np.maximum(deviation[active], 1e-300)
         near = active[score > -REACH]
@@ -162,6 +161,13 @@ def first_of_largest(scores: Array) -> int:
     """Return the first of the largest scores, up to rounding: symmetric arms tie, and processors round differently."""
     top = float(scores.max())
     return int(np.argmax(scores >= top - TIE * abs(top))) if np.isfinite(top) else 0
+
+
+@lru_cache(maxsize=8)
+def _draws(seed: int) -> tuple[Array, Array]:
+    """Draw what waves are valued with, the same in every wave."""
+    rng = np.random.default_rng(seed)
+    return _antithetic(rng, DRAWS), _antithetic(rng, FRESH_DRAWS)
 
 
 def _antithetic(rng: np.random.Generator, draws: int) -> Array:

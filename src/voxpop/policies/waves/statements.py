@@ -119,10 +119,10 @@ class Wave:
 
     def _sharpened(self, found: Affine, z: float, level: float, seed: int, y: Array, own: Array, both: bool) -> Bounds:
         """Replace the factor z of the noise by that of the maximum over all actions, which are far from independent."""
-        root = np.linalg.cholesky(self.noise + 1e-14 * np.trace(self.noise) * np.eye(len(self.noise)))
-        deviations = found.weights @ root
         if self.population is not None:
             return Bounds(found.estimate(y), found.width + z * own)
+        root = np.linalg.cholesky(self.noise + 1e-14 * np.trace(self.noise) * np.eye(len(self.noise)))
+        deviations = found.weights @ root
         factor = factor_of_maximum(deviations, level, seed, both)
         width = found.width + (factor - z) * np.linalg.norm(deviations, axis=1)
         return Bounds(found.estimate(y), width)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from voxpop.core.phases import Forecast, latest_warning
-from voxpop.report.summary import describe, expectation, number
+from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.study.snapshot import Snapshot
 
 Status = Mapping[str, Any]
@@ -40,10 +40,8 @@ def outlook(snapshot: Snapshot) -> dict[str, Any]:
 
 def _confidence(snapshot: Snapshot) -> float | None:
     """Compute the probability with which the certificate holds at least; None if it may always fail."""
-    problem, delta = snapshot.definition.problem, getattr(snapshot.definition.policy, "delta", None)
-    if delta is None:  # every bound of every phase fails with probability beta at most
-        delta = 2 * problem.size * max(1, len(snapshot.closed)) * problem.beta
-    return 1 - float(delta) if delta < 1 else None
+    chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
+    return 1 - chance if chance < 1 else None
 
 
 def sentences(status: Status, askable: int) -> list[str]:
