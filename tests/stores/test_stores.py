@@ -54,7 +54,7 @@ def test_a_stale_version_is_refused_with_the_command_that_upgrades_it(
         open_store(path, "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_1")
+    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_2")
     open_store(path, "coordinator").close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import traceback
@@ -48,8 +49,23 @@ def event_logger(service: str) -> Callable[..., None]:
     return note
 
 
+def cause(error: BaseException) -> str:
+    """Name the cause of an error as the database or the operating system does, without the text of its message.
+
+    >>> cause(OSError(28, "secret text"))
+    'ENOSPC'
+    """
+    found = getattr(error, "orig", None) or error
+    name = getattr(found, "sqlite_errorname", None)  # of SQLite
+    state = getattr(found, "sqlstate", None)  # of PostgreSQL
+    number = getattr(found, "errno", None)
+    if name is None and isinstance(number, int):
+        name = errno.errorcode.get(number)
+    return str(name or " ".join(filter(None, (state, type(found).__name__))))
+
+
 def fault(event: str, error: BaseException, **values: Any) -> None:
-    """Log an unexpected error by its type and place: its message may quote what must not be logged."""
+    """Log an unexpected error by its type, cause and place: its message may quote what must not be logged."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames[-6:]]
-    structlog.get_logger().error(event, error=type(error).__name__, places=places, **values)
+    structlog.get_logger().error(event, error=type(error).__name__, cause=cause(error), places=places, **values)

@@ -8,8 +8,11 @@ from typing import TypeVar
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
+from voxpop.stores.sqlite_file import ReplacedFileError
+
 Answer = TypeVar("Answer")
-DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError)  # the database cannot be reached or is too busy
+# The database cannot be reached, is too busy, or would not keep what it is given.
+DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError, ReplacedFileError)
 
 
 class Refusal(Exception):  # noqa: N818

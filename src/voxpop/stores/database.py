@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,10 +17,12 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from voxpop.core.errors import InputError
+from voxpop.stores.sqlite_file import SqliteFile, make_file
 
 BUSY_SECONDS = 30
 RETRY_SECONDS = 0.01
 IDLE_SECONDS = 1.0
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # the beginnings of SQLite's names for it
 SCRUB_SECONDS = 1.0  # how long scrubbing, and uploads with it, may wait for readers
 
 
@@ -30,6 +31,7 @@ class Database:
     """Transactions on one database."""
 
     engine: sa.Engine
+    file: SqliteFile | None = None  # of SQLite
     _unclean: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
@@ -48,10 +50,15 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """Open a transaction that may change rows; on SQLite it holds the write lock from the beginning."""
+        """Open a transaction that may change rows; on SQLite it holds the write lock from the beginning.
+
+        It fails if the file is no longer at its path: what is committed must be found by those who open it later.
+        """
         with self.engine.connect().execution_options(voxpop_write=True) as connection:
             with connection.begin():
                 yield connection
+                if self.file is not None:
+                    self.file.require_intact(connection.info["log"])
             deleted = connection.info.pop("deleted", False)
         if deleted:
             self._unclean.set()
@@ -98,7 +105,7 @@ def open_database(address: str) -> Database:
     """Open the database at a path (SQLite) or a URL (sqlite:///..., postgresql://...)."""
     url = _url(address)
     if url.get_backend_name() == "sqlite":
-        return Database(_sqlite(url))
+        return _sqlite(url)
     engine = _postgresql(url)
     try:
         with engine.connect():
@@ -149,19 +156,15 @@ def _postgresql(url: URL) -> sa.Engine:
     return engine
 
 
-def _sqlite(url: URL) -> sa.Engine:
+def _sqlite(url: URL) -> Database:
     if not url.database or url.database == ":memory:":
         raise InputError("a service needs a database that outlives it; name a file")
     folder = Path(url.database).resolve().parent
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r} for the database; create it first")
-    try:  # no other account of the machine may read it; its write-ahead log gets the same permissions
-        os.close(os.open(url.database, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise InputError(
-            f"cannot open the database {url.database!r}: {error.strerror}; check its permissions"
-        ) from None
-    engine = sa.create_engine(url, pool_size=20, max_overflow=20, connect_args={"check_same_thread": False})
+    make_file(url.database)
+    file = SqliteFile(url.database)
+    engine = sa.create_engine(url, pool_size=20, max_overflow=20, creator=file.connect)
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: Any) -> None:
@@ -178,12 +181,20 @@ def _sqlite(url: URL) -> sa.Engine:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
+    @sa.event.listens_for(engine, "handle_error")
+    def _damaged(context: sa.engine.ExceptionContext) -> None:
+        # The driver has no class of its own for a damaged file; callers must be told to try again, as for a full disk.
+        if getattr(context.original_exception, "sqlite_errorname", "").startswith(DAMAGED):
+            raise sa.exc.OperationalError(None, None, context.original_exception) from None
+
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         writes = connection.get_execution_options().get("voxpop_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if writes and "log" not in connection.info:
+            connection.info["log"] = file.log()
 
-    return engine
+    return Database(engine, file)
 
 
 def _switch_to_wal(cursor: sqlite3.Cursor) -> None:

@@ -30,6 +30,7 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
         _refuse_stranger(database, connection, kind, before)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+    database.scrub()  # so that the file itself has the number by which it is recognised
     return before, _head(kind)
 
 

@@ -25,6 +25,9 @@ studies = sa.Table(
     sa.Column("short", sa.Integer, nullable=False),  # people who are wanted but could not be found
     sa.Column("batch", sa.String(64)),  # the phase's name at the shuffler
     sa.Column("enrolment_hash", sa.LargeBinary),
+    sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the phase: answered, or still with time
+    sa.Column("newest", BigId),  # the last person to register before the phase's rounds began; NULL: they have not
+    sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the phase, if there is one
 )
 events = sa.Table(
     "events",
@@ -98,11 +101,20 @@ operators = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
 )
-marks = sa.Table(  # checks of values outside the database, such as the secret: a wrong one is recognised
-    "marks",
+marks = (
+    sa.Table(  # checks of values outside the database, such as the secret; and `ready`, written to show that it works
+        "marks",
+        coordinator,
+        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("mark", sa.LargeBinary, nullable=False),
+    )
+)
+counts = sa.Table(  # apart from `studies`, whose rows uploads share
+    "counts",
     coordinator,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("mark", sa.LargeBinary, nullable=False),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("registered", sa.Integer, nullable=False),
+    sa.Column("never_asked", sa.Integer, nullable=False),  # people whose participations are 0
 )
 
 batches = sa.Table(
@@ -131,4 +143,10 @@ reports = sa.Table(
     sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Index("reports_batch", "batch"),
+)
+shuffler_marks = sa.Table(
+    "marks",
+    shuffler,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("mark", sa.LargeBinary, nullable=False),
 )

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import sqlalchemy as sa
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.bodies.replies import Alive, OpenAPI, Ready
+from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.routes import Route
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.database import Database
-
-DATABASE_SECONDS = 5.0  # that the database has to answer
 
 
 def standard_routes(
@@ -28,20 +24,14 @@ def standard_routes(
     document: Callable[[], dict[str, Any]],
 ) -> list[Route]:
     """Declare the routes; `problem` returns what else keeps the service from working besides the database, or None."""
+    readiness = Readiness(database)
 
     async def health(request: Request, _: str) -> Response:
         return JSONResponse({"status": "alive"})
 
-    def query() -> None:
-        with database().read() as connection:
-            connection.execute(sa.select(1))
-
     async def ready(request: Request, _: str) -> Response:
-        try:
-            await asyncio.wait_for(run_in_threadpool(query), DATABASE_SECONDS)
-        except Exception:
-            raise Refusal(503, "the database does not answer; check that it runs") from None
-        if (found := problem()) is not None:
+        found = await readiness.problem() or problem()
+        if found is not None:
             raise Refusal(503, found)
         return JSONResponse({"status": "ready"})
 
@@ -53,7 +43,7 @@ def standard_routes(
 
     return [
         Route("GET", "/healthz", "anyone", health, "Check that the process is alive.", {200: Alive}),
-        Route("GET", "/readyz", "anyone", ready, "Check that the service is ready for requests.", {200: Ready}, (503,)),
+        Route("GET", "/readyz", "anyone", ready, "Check that the service can store reports.", {200: Ready}, (503,)),
         Route("GET", "/metrics", "anyone", metrics, "Get Prometheus metrics.", {200: None}, media_type="text/plain"),
         Route("GET", "/openapi.json", "anyone", openapi, "Get this document.", {200: OpenAPI}),
     ]
