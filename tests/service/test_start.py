@@ -1,14 +1,20 @@
 """Starting a service: with the right secret, the right port, and one sentence for what is wrong."""
 
+import json
+import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.helpers_cli import main_of, refusal
 from voxpop.core.errors import InputError
-from voxpop.service.keys import own_secret
+from voxpop.service import logs
+from voxpop.service.keys import new_key, own_secret, write_key
 from voxpop.service.serve import coordinator_of, run, shuffler_of
 from voxpop.service.settings import Settings, settings_of
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.stores.migrate import open_store
 
 
 def test_another_secret_is_refused(address: str) -> None:
@@ -81,3 +87,56 @@ def test_a_file_that_is_not_a_certificate_is_refused(tmp_path: Path) -> None:
         run(service, settings)
     refusal(call)
     service.shuffler.database.close()
+
+
+def warnings_of(settings: Settings, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    logs.set_up()
+    settings.own_secret()
+    settings.own_shuffler_key()
+    return [json.loads(line)["warning"] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_a_key_file_that_others_can_read_is_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret, key = tmp_path / "secret.key", tmp_path / "shuffler.key"
+    for path in (secret, key):
+        write_key(path, new_key())
+    settings = settings_of(database=str(tmp_path / "c.db"), secret_file=secret, shuffler_key_file=key)
+    assert warnings_of(settings, capsys) == []
+    key.chmod(0o640)
+    (warning,) = warnings_of(settings, capsys)
+    assert warning == f"other accounts of this machine may read {key} (mode 640); run: chmod 600 {key}"
+    key.chmod(0o600)
+    own = settings_of(database=str(tmp_path / "c.db"))
+    assert warnings_of(own, capsys) == []
+    (tmp_path / "c.db.secret").chmod(0o604)
+    assert len(warnings_of(own, capsys)) == 1
+
+
+def test_key_files_are_made_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, run_command = tmp_path / "c.db", main_of(monkeypatch)
+    old = os.umask(0)
+    try:
+        assert run_command("keys", "random", "--file", tmp_path / "a.key").code == 0
+        assert run_command("keys", "operator", "me", "--database", database, "--file", tmp_path / "b.key").code == 0
+    finally:
+        os.umask(old)
+    rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*")}
+    assert rights == {"a.key": 0o600, "b.key": 0o600, "c.db": 0o600}
+    with closing(open_store(str(database), "coordinator")) as store:
+        assert Coordinator(store, b"").is_operator((tmp_path / "b.key").read_text().strip())
+
+
+def test_a_key_file_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.key"
+    path.write_text("precious")
+    done = main_of(monkeypatch)("keys", "random", "--file", path)
+    assert (done.code, path.read_text()) == (2, "precious")
+    assert "name another one" in done.err
+
+
+def test_an_operator_hears_that_others_can_read_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "my.key"
+    path.write_text(new_key())
+    path.chmod(0o644)
+    done = main_of(monkeypatch)("study", "status", "tea", "--url", "http://127.0.0.1:1", "--key-file", path)
+    assert done.err.startswith(f"warning: other accounts of this machine may read {path} (mode 644)")

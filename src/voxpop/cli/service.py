@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,30 +143,48 @@ keys = typer.Typer(no_args_is_help=True, help="Make keys.")
 study = typer.Typer(no_args_is_help=True, help="Create and watch the studies of a running coordinator.")
 
 
-@keys.command("random")
-def random_key() -> None:
-    """Print a new random key, for a secret file or a shuffler key file."""
-    from voxpop.service.keys import new_key
+NewFile = Annotated[
+    Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
+]
 
-    typer.echo(new_key())
+
+@keys.command("random")
+def random_key(file: NewFile = None) -> None:
+    """Make a new random key, for a secret file or a shuffler key file."""
+    from voxpop.service.keys import new_key, write_key
+
+    if file is None:
+        typer.echo(new_key())
+    else:
+        write_key(file, new_key())
 
 
 @keys.command("operator")
 def operator_key(
     name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
     database: Annotated[str, typer.Option(help="The coordinator's database.")] = "voxpop.db",
+    file: NewFile = None,
 ) -> None:
-    """Make an operator's key and print it, once; only its hash is kept."""
+    """Make an operator's key and show it, once; only its hash is kept."""
     need_service()
-    from voxpop.service.keys import new_key
+    from voxpop.service.keys import new_key, write_key
     from voxpop.service.study.coordinator import Coordinator
     from voxpop.stores.migrate import open_store
 
     if not 1 <= len(name) <= 64:
         raise InputError(f"the name of an operator has 1 to 64 characters, got {len(name)}")
     key = new_key()
-    Coordinator(open_store(database, "coordinator"), b"").add_operator(name, key)
-    typer.echo(key)
+    with closing(open_store(database, "coordinator")) as store:
+        if file is None:
+            Coordinator(store, b"").add_operator(name, key)
+            typer.echo(key)
+            return
+        write_key(file, key)
+        try:
+            Coordinator(store, b"").add_operator(name, key)
+        except BaseException:
+            file.unlink()
+            raise
 
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
@@ -246,9 +265,11 @@ def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = No
     """Send one request as an operator."""
     import httpx
 
-    from voxpop.service.keys import key_of_file, require_key
+    from voxpop.service.keys import exposed, key_of_file, require_key
     from voxpop.service.shuffler.signed_http import require_url
 
+    if key_file and (warning := exposed(key_file)) is not None:
+        typer.echo(f"warning: {warning}", err=True)
     key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
     key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)
     address = require_url("url", url) + path

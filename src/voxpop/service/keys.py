@@ -13,6 +13,7 @@ import hmac
 import os
 import re
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,16 +77,37 @@ def key_of_file(name: str, path: Path) -> str:
     return require_key(f"the {name} in {path}", read_text(path))
 
 
+def exposed(path: Path) -> str | None:
+    """Return a warning, with the remedy, if other accounts of the machine may read a key file; otherwise None."""
+    try:
+        rights = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+    if rights & 0o077 == 0:
+        return None
+    return f"other accounts of this machine may read {path} (mode {rights:03o}); run: chmod 600 {path}"
+
+
+def write_key(path: Path, key: str) -> None:
+    """Write a key to a new file that only its owner can read."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InputError(f"the file {str(path)!r} exists; name another one, so that no key is lost") from None
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; check the path") from None
+    with os.fdopen(handle, "w") as file:
+        file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def own_secret(path: Path) -> str:
     """Read the secret file of an embedded database; create it on first use, readable by its owner only."""
     if not path.exists() or path.stat().st_size == 0:  # a process that was killed may leave an empty file
         made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_key(made, new_key())
         try:
-            with os.fdopen(handle, "w") as file:
-                file.write(new_key())
-                file.flush()
-                os.fsync(file.fileno())
             if path.exists() and path.stat().st_size == 0:
                 path.unlink()
             with suppress(FileExistsError):  # another process was first: use its secret

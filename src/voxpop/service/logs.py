@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import sys
 import traceback
@@ -12,6 +11,8 @@ from typing import Any
 import structlog
 
 from voxpop.core.errors import require_choice
+from voxpop.service.log_limit import LogLimit
+from voxpop.stores.causes import cause
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -29,6 +30,7 @@ def set_up(level: str = "info") -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            LogLimit(),
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.JSONRenderer(),
         ],
@@ -49,19 +51,9 @@ def event_logger(service: str) -> Callable[..., None]:
     return note
 
 
-def cause(error: BaseException) -> str:
-    """Name the cause of an error as the database or the operating system does, without the text of its message.
-
-    >>> cause(OSError(28, "secret text"))
-    'ENOSPC'
-    """
-    found = getattr(error, "orig", None) or error
-    name = getattr(found, "sqlite_errorname", None)  # of SQLite
-    state = getattr(found, "sqlstate", None)  # of PostgreSQL
-    number = getattr(found, "errno", None)
-    if name is None and isinstance(number, int):
-        name = errno.errorcode.get(number)
-    return str(name or " ".join(filter(None, (state, type(found).__name__))))
+def warn(event: str, **values: Any) -> None:
+    """Log what an operator should change."""
+    structlog.get_logger().warning(event, **values)
 
 
 def fault(event: str, error: BaseException, **values: Any) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.keys import check_of, same
+from voxpop.service.keys import check_of, exposed, same
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
@@ -91,6 +91,8 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
             raise InputError(f"there is no file {str(file)!r}; check --tls-cert and --tls-key")
     if settings.tls_cert is not None and settings.tls_key is not None:
         _try_tls(settings.tls_cert, settings.tls_key)
+        if (warning := exposed(settings.tls_key)) is not None:
+            logs.warn("key_file", key="TLS key", warning=warning)
     listener = _listen(settings.host, port)
     config = uvicorn.Config(
         app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body),

@@ -9,7 +9,8 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from voxpop.core.errors import InputError
-from voxpop.service.keys import key_of_file, own_secret, require_key
+from voxpop.service import logs
+from voxpop.service.keys import exposed, key_of_file, own_secret, require_key
 from voxpop.stores.database import file_of
 
 
@@ -48,7 +49,9 @@ class Settings(BaseSettings):
             )
         if given is None:
             assert file is not None
-            given = own_secret(file.with_name(file.name + ".secret"))
+            path = file.with_name(file.name + ".secret")
+            own_secret(path)
+            given = _read_key("secret", path)
         return given.encode()
 
     def own_shuffler_key(self) -> bytes | None:
@@ -70,4 +73,11 @@ def settings_of(**flags: Any) -> Settings:
 def _key(name: str, value: SecretStr | None, path: Path | None) -> str | None:
     if value is not None:
         return require_key(f"the {name}", value.get_secret_value())
-    return None if path is None else key_of_file(name, path)
+    return None if path is None else _read_key(name, path)
+
+
+def _read_key(name: str, path: Path) -> str:
+    key = key_of_file(name, path)
+    if (warning := exposed(path)) is not None:
+        logs.warn("key_file", key=name, warning=warning)
+    return key

@@ -15,6 +15,7 @@ from alembic.script import ScriptDirectory
 
 from voxpop.core.errors import InputError
 from voxpop.stores.database import Database, open_database
+from voxpop.stores.soundness import require_sound
 
 Kind = Literal["coordinator", "shuffler"]
 
@@ -24,6 +25,7 @@ LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
     """Bring a database up to date; return the version it had and the one it has now."""
+    require_sound(database)
     config = _config(kind)
     with _locked(database) as connection:
         before = _version(connection)
@@ -37,6 +39,7 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
 def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
     """Open a database that has this voxpop's tables. An empty one is set up; an old one is upgraded or refused."""
     database = open_database(address)
+    require_sound(database)
     with database.read() as connection:
         version = _version(connection)
         empty = version is None and not sa.inspect(connection).get_table_names()

@@ -23,7 +23,7 @@ from voxpop.client import Promise
 from voxpop.core.errors import InputError
 from voxpop.lab.scenarios import Scenario
 from voxpop.service.demo.replay import disagreements
-from voxpop.service.keys import new_key
+from voxpop.service.keys import new_key, write_key
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
@@ -129,7 +129,7 @@ class Demo:
 def running(scenario: Scenario, definition: Definition, devices: int, folder: Path, port: int = 0) -> Iterator[Demo]:
     """Start all processes, and end them afterwards."""
     key_file = folder / "shuffler.key"
-    key_file.write_text(new_key())
+    write_key(key_file, new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
     environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
     database, key = str(folder / "coordinator.db"), new_key()

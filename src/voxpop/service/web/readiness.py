@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 
 from voxpop.service import logs
+from voxpop.stores.causes import cause
 from voxpop.stores.database import Database
 from voxpop.stores.sqlite_file import ReplacedFileError
 
@@ -54,5 +55,5 @@ class Readiness:
             return str(error)
         except Exception as error:
             logs.fault("not_ready", error)
-            return f"the database takes no writes ({logs.cause(error)}); check that it runs, is whole and has room"
+            return f"the database takes no writes ({cause(error)}); check that it runs, is whole and has room"
         return None
