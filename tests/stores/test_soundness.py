@@ -41,9 +41,11 @@ def test_a_file_that_is_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_damaged_database_is_noticed_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaf", [False, True])
+def test_a_damaged_database_is_noticed_at_the_start(tmp_path: Path, leaf: bool) -> None:
     path = tmp_path / "c.db"
-    spoil(path, made(path))
+    root = made(path)
+    spoil(path, path.stat().st_size - 4096 if leaf else root)
     with pytest.raises(InputError, match="is damaged; restore it from a backup") as call:
         open_store(str(path), "coordinator")
     refusal(call)
