@@ -1,6 +1,5 @@
 """A service does not start on a file that is no database, or on a damaged one; it says so in one sentence."""
 
-import os
 from contextlib import closing
 from pathlib import Path
 
@@ -24,10 +23,10 @@ def made(path: Path, rows: int = 300) -> int:
     return int((root - 1) * 4096)
 
 
-def spoil(path: Path, place: int) -> None:
+def spoil(path: Path, place: int, damage: bytes = b"\xff" * 4096) -> None:
     with path.open("r+b") as file:
         file.seek(place)
-        file.write(os.urandom(4096))
+        file.write(damage)
 
 
 @pytest.mark.parametrize("command", [("serve",), ("migrate",), ("keys", "operator", "me")])
@@ -41,11 +40,14 @@ def test_a_file_that_is_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("leaf", [False, True])
-def test_a_damaged_database_is_noticed_at_the_start(tmp_path: Path, leaf: bool) -> None:
+@pytest.mark.parametrize("part", ["page", "places of rows"])
+def test_a_damaged_database_is_noticed_at_the_start(tmp_path: Path, part: str) -> None:
     path = tmp_path / "c.db"
     root = made(path)
-    spoil(path, path.stat().st_size - 4096 if leaf else root)
+    if part == "page":
+        spoil(path, root)
+    else:  # within the last page, after its header: SQLite can read it, and finds no rows where they should be
+        spoil(path, path.stat().st_size - 4096 + 8, bytes(8))
     with pytest.raises(InputError, match="is damaged; restore it from a backup") as call:
         open_store(str(path), "coordinator")
     refusal(call)
