@@ -47,7 +47,7 @@ def test_a_damaged_database_is_noticed_at_the_start(tmp_path: Path, part: str) -
     if part == "page":
         spoil(path, root)
     else:  # within the last page, after its header: SQLite can read it, and finds no rows where they should be
-        spoil(path, path.stat().st_size - 4096 + 8, bytes(8))
+        spoil(path, path.stat().st_size - 4096 + 8, bytes(64))
     with pytest.raises(InputError, match="is damaged; restore it from a backup") as call:
         open_store(str(path), "coordinator")
     refusal(call)

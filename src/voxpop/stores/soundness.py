@@ -27,7 +27,7 @@ def require_sound(database: Database) -> None:
         with database.read() as connection:
             tables = sa.inspect(connection).get_table_names()
             checks = [""] if small else [f"({name})" for name in ESSENTIAL if name in tables]
-            found = [connection.exec_driver_sql(f"PRAGMA quick_check{check}").scalar_one() for check in checks]
+            found = [connection.exec_driver_sql(f"PRAGMA quick_check{check}").scalars().first() for check in checks]
     except sa.exc.DatabaseError as error:
         raise _refusal(database, cause(error)) from None
     if any(said != "ok" for said in found):
