@@ -39,7 +39,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.inbox import Upload, store
-from voxpop.service.study.invitations import draw
+from voxpop.service.study.invitations import draw, insert, made
 from voxpop.service.study.stages import Stage
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people
@@ -105,10 +105,12 @@ def prepare(address: str) -> tuple[Coordinator, list[str]]:
     state = coordinator.snapshots.current(STUDY).state
     event = Event(1, Kind.OPENED, time.time(), opened_body(Phase(plan, privacy.calibrate(problem, state, plan))))
     with coordinator.database.write() as connection:
-        log.append(connection, STUDY, event, phase=1, stage=Stage.COLLECTING, played=plan.length)
+        begun = {"played": plan.length, "newest": 2**62, "invited": PEOPLE}
+        log.append(connection, STUDY, event, phase=1, stage=Stage.COLLECTING, **begun)
         rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
         connection.execute(sa.insert(people), rows)
-        draw(connection, SECRET.encode(), STUDY, 1, PEOPLE, 1, time.time() + 1e6, True)
+        chosen = draw(connection, STUDY, 1, PEOPLE, 1, 2**62)
+        insert(connection, made(SECRET.encode(), STUDY, 1, chosen, time.time() + 1e6, True))
         nonces = connection.execute(sa.select(invitations.c.nonce).order_by(invitations.c.id)).scalars()
         return coordinator, [token_of(SECRET.encode(), nonce) for nonce in nonces]
 

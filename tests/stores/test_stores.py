@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
@@ -15,7 +16,7 @@ from tests.helpers_cli import main_of, refusal
 from voxpop.core.errors import InputError
 from voxpop.stores import schema
 from voxpop.stores.database import open_database
-from voxpop.stores.migrate import Kind, migrate, open_store
+from voxpop.stores.migrate import Kind, _config, migrate, open_store
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
@@ -163,3 +164,33 @@ def test_a_connection_that_died_while_idle_is_replaced(
         assert connection.execute(mine).scalar_one() != pid
     database.close()
     other.close()
+
+
+OLD = """
+    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
+        ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
+    INSERT INTO people (id, study, key_hash, participations) VALUES
+        (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
+    INSERT INTO invitations (study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
+        ('tea', 1, 1, '', 'x', 0, true, false), ('tea', 1, 2, '', 'y', 0, true, true),
+        ('tea', 1, 3, '', 'z', 0, true, false), ('tea', 2, 3, '', 'w', 0, true, false)
+"""
+
+
+def test_a_coordinator_of_the_first_version_is_upgraded_with_what_it_holds(address: str) -> None:
+    database = open_database(address)
+    config = _config("coordinator")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "coordinator_1")
+        for statement in OLD.split(";"):
+            connection.exec_driver_sql(statement)
+    with pytest.raises(InputError, match="run: voxpop migrate"):
+        open_store(address, "coordinator")
+    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_2")
+    with database.read() as connection:
+        counts = connection.execute(sa.select(schema.counts).order_by("study")).all()
+        rows = connection.execute(sa.select(schema.studies).order_by("id")).all()
+    assert [tuple(row) for row in counts] == [("cocoa", 1, 1), ("tea", 3, 2)]
+    assert [(row.invited, row.newest is None, row.attempt) for row in rows] == [(0, True, None), (2, False, None)]
+    database.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,6 +33,7 @@ class Database:
     engine: sa.Engine
     file: SqliteFile | None = None  # of SQLite
     _unclean: Event = field(default_factory=Event)
+    _turn: Lock = field(default_factory=Lock)  # of SQLite: threads that wait for it are woken, and need not poll
 
     def __post_init__(self) -> None:
         self._unclean.set()  # the last process may have been killed before it scrubbed
@@ -54,7 +55,7 @@ class Database:
 
         It fails if the file is no longer at its path: what is committed must be found by those who open it later.
         """
-        with self.engine.connect().execution_options(voxpop_write=True) as connection:
+        with self._one_at_a_time(), self.engine.connect().execution_options(voxpop_write=True) as connection:
             with connection.begin():
                 yield connection
                 if self.file is not None:
@@ -63,6 +64,16 @@ class Database:
         if deleted:
             self._unclean.set()
             self.scrub()
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        """Wait for this process's other writers, as long as SQLite would; after that, SQLite itself refuses."""
+        taken = self.embedded and self._turn.acquire(timeout=BUSY_SECONDS)
+        try:
+            yield
+        finally:
+            if taken:
+                self._turn.release()
 
     def scrub(self) -> bool:
         """Empty SQLite's write-ahead log, where deleted reports stay readable; return False if it must be repeated."""

@@ -39,6 +39,15 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
 def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
     """Open a database that has this voxpop's tables. An empty one is set up; an old one is upgraded or refused."""
     database = open_database(address)
+    try:
+        _prepare(database, kind, upgrade)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _prepare(database: Database, kind: Kind, upgrade: bool) -> None:
     require_sound(database)
     with database.read() as connection:
         version = _version(connection)
@@ -53,7 +62,6 @@ def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
             f"the database {database.name} has schema version {version}, and this voxpop needs {_head(kind)}; "
             f"stop the service, make a copy, and run: voxpop migrate{flag} --database {database.name}"
         )
-    return database
 
 
 @contextmanager

@@ -93,6 +93,8 @@ class Demo:
             pulls.append(now["rounds"])
             body = {"phase": phase, "rounds": now["rounds"]}
             self._request("PUT", f"{place}/rounds/{phase}-{len(arms)}", body)
+        if not arms:  # the rounds have not begun
+            return
         line = json.dumps({"phase": phase, "arms": arms, "pulls": pulls}) + "\n"
         for fleet in self.fleets:
             assert fleet.stdin is not None

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from voxpop.core.errors import InputError, require_integer
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, one
-from voxpop.service.study import findings, invitations, log, participants, steps
+from voxpop.service.study import asking, findings, invitations, log, participants, steps
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_name
 from voxpop.service.study.events import Event, Kind
@@ -21,7 +21,7 @@ from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Stage
 from voxpop.stores.database import Database
-from voxpop.stores.schema import operators, people, plays, studies, totals
+from voxpop.stores.schema import counts, operators, plays, studies, totals
 
 MOST_ROUNDS = 10**15
 
@@ -57,6 +57,7 @@ class Coordinator:
         try:
             with self.database.write() as connection:
                 connection.execute(sa.insert(studies).values(**row, enrolment_hash=code))
+                connection.execute(sa.insert(counts).values(study=study, registered=0, never_asked=0))
                 log.append(connection, study, event)
         except IntegrityError:
             with self.database.read() as connection:
@@ -89,11 +90,13 @@ class Coordinator:
         with self.database.read() as connection:
             return list(connection.execute(sa.select(studies.c.id).order_by(studies.c.id)).scalars())
 
-    def unfinished(self) -> list[str]:
-        """Return the names of the studies that are not finished."""
-        wanted = sa.select(studies.c.id).where(studies.c.stage != Stage.FINISHED).order_by(studies.c.id)
+    def unfinished(self) -> dict[str, tuple[Any, ...]]:
+        """Return the studies that are not finished, by name, each with what changes when something happens in it."""
+        parts = (studies.c.seq, studies.c.stage, studies.c.played, studies.c.invited, counts.c.registered)
+        wanted = sa.select(studies.c.id, *parts).join(counts, counts.c.study == studies.c.id)
         with self.database.read() as connection:
-            return list(connection.execute(wanted).scalars())
+            rows = connection.execute(wanted.where(studies.c.stage != Stage.FINISHED).order_by(studies.c.id))
+            return {name: tuple(signs) for name, *signs in rows}
 
     def log(self, study: str, start: int = 0) -> list[Event]:
         """Return the events of a study's log numbered `start` and above."""
@@ -106,31 +109,33 @@ class Coordinator:
         with self.database.read() as connection:
             row = log.row_of(connection, study)
             snapshot = self.snapshots.current(study, connection)
-            asked = invitations.count(connection, study, row.phase)
-            registered = sa.select(sa.func.count()).select_from(people).where(people.c.study == study)
-            fresh = registered.where(people.c.participations == 0)
-            enrolled, unasked = (connection.execute(query).scalar_one() for query in (registered, fresh))
+            known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
+            collecting = row.stage == Stage.COLLECTING
+            stored = invitations.answered(connection, study, row.phase) if collecting else 0
+            waits = snapshot.current is not None and row.newest is None
+            free = asking.askable(connection, study, snapshot, snapshot.current) if waits and snapshot.current else None
+        answered = max(stored, self.context.shuffled.get(study, 0)) if collecting else 0
         plan = snapshot.current.plan if snapshot.current else None
-        collecting = row.stage == Stage.COLLECTING
+        now = self.context.clock()
         found = {
             "study": study,
             "stage": row.stage,
             "phase": row.phase,
             "rounds": plan.asked if plan else 0,
-            "played": steps.rounds_played(snapshot, row, self.context.clock()) if plan else 0,
+            "played": steps.rounds_played(snapshot, row, now) if plan else 0,
             "people": plan.people if plan else 0,
-            "answered": max(asked.answered, self.context.shuffled.get(study, 0)) if collecting else 0,
-            "invited": asked.waiting if collecting else 0,
+            "answered": answered,
+            "invited": max(0, row.invited - answered) if collecting else 0,
             "short": row.short,
-            "registered": enrolled,
-            "never_asked": unasked,
+            "registered": known.registered,
+            "never_asked": known.never_asked,
             "active": len(snapshot.state.active),
             "in_force": self._in_force(snapshot, row),
             "best": findings.best_decision(snapshot),
             **findings.outlook(snapshot),
         }
-        askable = unasked if snapshot.definition.rules.participations == 1 else enrolled
-        return {**found, "says": findings.sentences(found, askable)}
+        behind = steps.clock_behind(snapshot, row, now)
+        return {**found, "says": findings.sentences(found, free, behind)}
 
     # -- the application
 
@@ -147,7 +152,7 @@ class Coordinator:
     def _in_force(self, snapshot: Snapshot, row: Any) -> dict[str, Any]:
         """Return the decision in force: the arm that is played, or the best so far while none is."""
         index, left = snapshot.best, 0
-        if snapshot.current is not None and row.stage in IN_PLAY:
+        if snapshot.current is not None and row.stage in IN_PLAY and row.newest is not None:
             plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, self.context.clock())
             ends = np.cumsum(plan.pulls)
             if done < plan.asked:
@@ -171,10 +176,15 @@ class Coordinator:
                 raise Refusal(409, f"phase {phase} is not being played, phase {row.phase} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
             assert snapshot.current is not None
+            if row.newest is None:
+                needed = snapshot.current.plan.people
+                sentence = f"the rounds of phase {phase} begin when {needed} people who can be asked are registered"
+                raise Refusal(409, f"{sentence}; ask for the decision in force again")
+            begun = row.newest if row.played else asking.newest(connection)  # nobody has missed a round so far
             counted = min(rounds, snapshot.current.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, phase=phase, rounds=rounds))
-            log.update_study(connection, study, stage=Stage.PLAYING, played=done)
+            log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
         return {"counted": counted, "played": done}
 
     # -- the participant

@@ -44,12 +44,15 @@ def _confidence(snapshot: Snapshot) -> float | None:
     return 1 - chance if chance < 1 else None
 
 
-def sentences(status: Status, askable: int) -> list[str]:
-    """Say in sentences what a status says in numbers; `askable` people can still be asked."""
+def sentences(status: Status, askable: int | None, behind: float = 0.0) -> list[str]:
+    """Say in sentences what a status says in numbers.
+
+    `askable` people can be asked, if the phase waits for more of them, and the clock is `behind` by this many seconds.
+    """
     said = [_in_force(status), _certified(status), _expected_loss(status)]
     if status["stage"] == "finished":
         said.append(f"Finished: {status['reason'] or 'no further phase is planned'}.")
-    said += [_forecast(status), _waiting(status, askable)]
+    said += [_forecast(status), _waiting(status, askable), _clock(status, behind)]
     if status["warning"]:
         said.append(f"Warning: {status['warning']}")
     return [sentence for sentence in said if sentence]
@@ -87,14 +90,23 @@ def _forecast(status: Status) -> str:
     return f"Phase {status['phase']} asks {asked}; it is {expectation(Forecast(**expected))}."
 
 
-def _waiting(status: Status, askable: int) -> str:
+def _clock(status: Status, behind: float) -> str:
+    if not behind:
+        return ""
+    return (
+        f"Stopped: the coordinator's clock was set back, and is {behind:,.0f} s before the beginning of phase "
+        f"{status['phase']}; its rounds go on when the clock has caught up, so set it right."
+    )
+
+
+def _waiting(status: Status, askable: int | None) -> str:
     if status["short"]:
         more = counted(status["short"], "more person", "more people")
         return f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been."
-    if status["stage"] in ("open", "playing") and askable < status["people"]:
+    if askable is not None and askable < status["people"]:
         return (
             f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "
-            f"who can be asked are registered; {status['people'] - askable:,} more must register."
+            f"who can be asked are registered; its rounds begin when {status['people'] - askable:,} more are."
         )
     return ""
 

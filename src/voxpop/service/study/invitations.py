@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key, token_of
-from voxpop.stores.schema import inbox, invitations, people, receipts
+from voxpop.stores.schema import counts, inbox, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The numbers of people who were invited to a phase."""
-
-    answered: int
-    waiting: int  # have not answered, and still have time
-
-
-def count(connection: sa.Connection, study: str, phase: int) -> Asked:
-    """Count the people who have answered and those who still can."""
-    ours = (invitations.c.study == study) & (invitations.c.phase == phase)
-    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    counts = sa.select(
-        sa.func.count(receipts.c.invitation),
-        sa.func.count(sa.case((receipts.c.invitation.is_(None) & ~invitations.c.expired, 1))),
-    )
-    answered, waiting = connection.execute(counts.select_from(joined).where(ours)).one()
-    return Asked(answered, waiting)
+def held(connection: sa.Connection, study: str, phase: int) -> int:
+    """Count the invitations to a phase that were answered or still can be."""
+    ours = (invitations.c.study == study) & (invitations.c.phase == phase) & ~invitations.c.expired
+    return int(connection.execute(sa.select(sa.func.count()).select_from(invitations).where(ours)).scalar_one())
 
 
 def answered(connection: sa.Connection, study: str, phase: int) -> int:
@@ -52,23 +38,14 @@ def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[byt
     return found
 
 
-def draw(
-    connection: sa.Connection,
-    secret: bytes,
-    study: str,
-    phase: int,
-    wanted: int,
-    most: int,
-    deadline: float,
-    ready: bool,
-) -> int:
-    """Invite up to `wanted` people, drawn at random from those who may still take part; return how many.
+def draw(connection: sa.Connection, study: str, phase: int, wanted: int, most: int, newest: int) -> list[int]:
+    """Draw up to `wanted` people at random from those who may still take part and registered before person `newest`.
 
-    People who did not answer an invitation to this phase are invited again, but only when nobody else is left.
+    People who did not answer an invitation to this phase are drawn again, but only when nobody else is left.
     Without them, a phase of a small population might never end.
     """
     mine = (invitations.c.study == study) & (invitations.c.phase == phase)
-    may = (people.c.study == study) & (people.c.participations < most)
+    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
     asked = sa.select(invitations.c.person).where(mine)
     held = asked.where(~invitations.c.expired)
     fresh = connection.execute(sa.select(people.c.id).where(may, people.c.id.not_in(asked))).scalars().all()
@@ -76,6 +53,13 @@ def draw(
     if len(chosen) < wanted:
         again = sa.select(people.c.id).where(may, people.c.id.in_(asked), people.c.id.not_in(held))
         chosen += _sample(connection.execute(again).scalars().all(), wanted - len(chosen))
+    return chosen
+
+
+def made(
+    secret: bytes, study: str, phase: int, chosen: list[int], deadline: float, ready: bool
+) -> list[dict[str, Any]]:
+    """Make an invitation, with a new token, for each of these people."""
     rows = []
     for person in chosen:
         nonce = secrets.token_bytes(16)
@@ -91,9 +75,13 @@ def draw(
                 "expired": False,
             }
         )
+    return rows
+
+
+def insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
+    """Store invitations."""
     if rows:
         connection.execute(sa.insert(invitations), rows)
-    return len(rows)
 
 
 def _sample(ids: Sequence[int], wanted: int) -> list[int]:
@@ -105,6 +93,13 @@ def overdue(connection: sa.Connection, study: str, phase: int, now: float) -> bo
     """Return True if the deadline of an unanswered invitation has passed."""
     late = sa.select(invitations.c.id).where(_late(study, phase, now)).limit(1)
     return connection.execute(late).first() is not None
+
+
+def next_deadline(connection: sa.Connection, study: str, phase: int, now: float) -> float:
+    """Return when the next deadline passes; infinity if none is left."""
+    ours = (invitations.c.study == study, invitations.c.phase == phase, invitations.c.deadline >= now)
+    found = connection.execute(sa.select(sa.func.min(invitations.c.deadline)).where(*ours)).scalar_one()
+    return math.inf if found is None else float(found)
 
 
 def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
@@ -138,14 +133,17 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
         .where(invitations.c.study == study, invitations.c.phase == phase)
     )
     persons = connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
+    new = sa.select(sa.func.count()).select_from(people).where(people.c.id.in_(took_part), people.c.participations == 0)
+    left = counts.c.never_asked - connection.execute(new).scalar_one()
+    connection.execute(sa.update(counts).where(counts.c.study == study).values(never_asked=left))
     more = people.c.participations + 1
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))
-    left = sa.update(invitations).where(
+    silent = sa.update(invitations).where(
         invitations.c.study == study,
         invitations.c.phase == phase,
         ~sa.exists().where(receipts.c.invitation == invitations.c.id),
     )
-    connection.execute(left.values(expired=True))
+    connection.execute(silent.values(expired=True))
     return tuple(map(str, persons))
 
 

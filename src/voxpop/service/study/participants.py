@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from voxpop.service.keys import hash_key, same, token_of
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
-from voxpop.stores.schema import invitations, people, receipts, studies
+from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,16 @@ def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal
             # Another coordinator may have registered the same device a moment ago.
             insert = sqlite.insert(people) if context.database.embedded else postgresql.insert(people)
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
-            connection.execute(insert.on_conflict_do_nothing(), values)
+            stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
+            _count(connection, Counter(stored.scalars()))
     return answers
+
+
+def _count(connection: sa.Connection, new: Counter[str]) -> None:
+    """Add new people to the counts of their studies, in the same order as everybody else."""
+    for study in sorted(new):
+        more = {"registered": counts.c.registered + new[study], "never_asked": counts.c.never_asked + new[study]}
+        connection.execute(sa.update(counts).where(counts.c.study == study).values(**more))
 
 
 def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:

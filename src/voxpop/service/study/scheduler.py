@@ -1,18 +1,19 @@
-"""The scheduler of a coordinator: it advances every study, at regular intervals and soon after something happened."""
+"""The scheduler of a coordinator: it advances the studies in which something happened, or whose time has come."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from starlette.concurrency import run_in_threadpool
 
 from voxpop.service import logs
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.steps import step
+from voxpop.service.study.steps import LEAST_JUMP, step
 
 EVERY = 0.5  # seconds between looks when nothing happens, for deadlines and clocks
 PAUSE = 0.05  # least seconds between looks, however much happens
@@ -34,9 +35,12 @@ class Scheduler:
         self._steps: dict[str, asyncio.Task[None]] = {}
         self._threads = ThreadPoolExecutor(THREADS, "step")
         self._left: dict[str, int] = {}  # by study: reports lacking, as of the last look and those counted since
+        self._rest: dict[str, tuple[object, float]] = {}  # by study: how it was when nothing was due, and until when
+        self._latest = 0.0  # the latest time that the clock has shown
 
-    def nudge(self) -> None:
-        """Look soon, because something happened."""
+    def nudge(self, study: str | None = None) -> None:
+        """Look soon, because something happened: in this study, or in any."""
+        self._rest.clear() if study is None else self._rest.pop(study, None)
         self._something.set()
 
     def count(self, study: str) -> None:
@@ -45,8 +49,9 @@ class Scheduler:
         Only this coordinator's reports since the last look are counted; regular looks find those of the others.
         """
         self._left[study] = self._left.get(study, 0) - 1
+        self._rest.pop(study, None)
         if self._left[study] <= 0:
-            self.nudge()
+            self.nudge(study)
 
     @property
     def alive(self) -> bool:
@@ -70,33 +75,54 @@ class Scheduler:
     async def _run(self) -> None:
         while True:
             try:
-                names = await run_in_threadpool(self._look)
+                found = await run_in_threadpool(self._look)
             except Exception as error:  # for instance, the database cannot be reached
                 logs.fault("tick", error)
-                names = []
-            for study in names:
-                if study not in self._steps and self._failed.get(study, 0.0) <= self.context.clock():
-                    self._steps[study] = asyncio.create_task(self._step(study))
+                found = {}
+            self._watch_clock()
+            for study, signs in found.items():
+                if study not in self._steps and self._is_due(study, signs):
+                    self._steps[study] = asyncio.create_task(self._step(study, signs))
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._something.wait(), EVERY)
             self._something.clear()
 
-    def _look(self) -> list[str]:
+    def _look(self) -> dict[str, tuple[Any, ...]]:
         self.coordinator.database.scrub()
         return self.coordinator.unfinished()
 
-    async def _step(self, study: str) -> None:
+    def _watch_clock(self) -> None:
+        """Say that the clock was set back, and look at every study: those that wait for a time wait longer now."""
+        now = self.context.clock()
+        if now < self._latest - LEAST_JUMP:
+            self.context.note("clock_back", seconds=round(self._latest - now))
+            self._rest.clear()
+            self._failed.clear()
+            self._latest = now
+        self._latest = max(self._latest, now)
+
+    def _is_due(self, study: str, signs: object) -> bool:
+        """Return True unless the study is as it was when nothing was due, or has failed a moment ago."""
+        now = self.context.clock()
+        before, wake = self._rest.get(study, (None, 0.0))
+        return (before != signs or wake <= now) and self._failed.get(study, 0.0) <= now
+
+    async def _step(self, study: str, signs: object) -> None:
         """Take a step of one study in its own thread: a shuffler that hangs must not delay other studies."""
+        self._rest[study] = (signs, math.inf)  # until the step is taken; whatever happens meanwhile removes this
         try:
             taken = await asyncio.get_running_loop().run_in_executor(self._threads, step, self.context, study)
             self._left[study] = taken.lacking
+            if study in self._rest:
+                self._rest[study] = (signs, taken.wake)
             self._failed.pop(study, None)
             self._times.pop(study, None)
             if taken.moved:
-                self.nudge()
+                self.nudge(study)
         except Exception as error:
             logs.fault("step", error, study=study)
+            self._rest.pop(study, None)
             self._times[study] = self._times.get(study, 0) + 1
             wait = min(MOST_BACKOFF, BACKOFF * 2 ** min(self._times[study] - 1, 10))
             self._failed[study] = self.context.clock() + wait

@@ -1,34 +1,64 @@
-"""The steps of a study: open a phase, invite people when its rounds are played, replace no-shows, and close it once.
+"""The steps of a study: open a phase, begin its rounds, invite people when they are played, replace no-shows, close it.
 
-Any coordinator may take any step at any time. Each step is one transaction that locks the study's row and checks that
-the log has not grown; if another coordinator has already taken the step, it does nothing.
+Any coordinator may take any step at any time. Each transaction of a step locks the study's row and checks that the log
+has not grown; if another coordinator has already taken the step, it does nothing.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
+
+import sqlalchemy as sa
 
 from voxpop.core.phases import End
 from voxpop.drivers.phase import Phase
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.study import invitations, log
+from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.closing import close, forwarded_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
-from voxpop.service.study.participation import most_participations
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
 from voxpop.service.study.turn import Turn
+from voxpop.stores.schema import totals
+
+LOOK_AGAIN = 5.0  # seconds until a phase that collects is looked at if nothing happens: a coordinator may have died
+TELL_AGAIN = 1.0  # seconds between messages to the shuffler
+LEAST_JUMP = 1.0  # seconds by which a clock must be behind to be called wrong: two coordinators' clocks differ a little
 
 
 @dataclass(frozen=True)
 class StepTaken:
-    """Whether a step changed anything, and how many reports the current phase lacked before it (0: not counted)."""
+    """Whether a step changed anything, and how many reports the phase lacked before it (0: not counted)."""
 
     moved: bool
+    lacking: int = 0
+    wake: float = 0.0  # the time of the next look if nothing happens
+
+
+class Due(Enum):
+    """What is to be done next for an open phase."""
+
+    NOTHING = auto()
+    BEGIN = auto()  # enough people are registered: its rounds may be played
+    COLLECT = auto()  # its rounds are played: people are asked
+    ASK = auto()  # people are missing
+    EXPIRE = auto()  # somebody's time is over
+    TELL = auto()  # the shuffler about new and overdue tokens
+    CLOSE = auto()  # all reports are in
+    READ = auto()  # the log: another coordinator was quicker
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look without locks found."""
+
+    due: Due
+    wake: float = 0.0
     lacking: int = 0
 
 
@@ -36,40 +66,83 @@ def step(context: Context, study: str) -> StepTaken:
     """Take the next step of a study if one is due."""
     snapshot = context.snapshots.current(study)
     if snapshot.finished:
-        return StepTaken(False)
+        return StepTaken(False, wake=math.inf)
     phase = snapshot.current
     if phase is None:
         _open(context, study, snapshot)
         return StepTaken(True)
-    due, lacking = _look(context, study, snapshot, phase)
-    if not due:
-        return StepTaken(False, lacking)
-    with context.database.write() as connection:
-        row = log.row_of(connection, study, lock=True)
-        if row.seq != snapshot.seq:
-            return StepTaken(True)  # another coordinator was quicker
-        turn = Turn(context, connection, row, snapshot, phase)
-        if row.stage != Stage.COLLECTING:
-            return StepTaken(_begin_collecting(turn), lacking)
-        if phase.release.batch is None:
-            return StepTaken(_collect(turn), lacking)
-        total = forwarded_total(turn)
-        if total is not None:
-            close(turn, total)
-            return StepTaken(True)
-    return StepTaken(_collect_by_shuffler(context, study, snapshot, phase))
-
-
-def _look(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> tuple[bool, int]:
-    """Find out whether a step is due and how many reports are lacking, without the lock that uploads need."""
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        if row.seq != snapshot.seq or phase.release.batch is not None or row.short:
-            return True, 0
-        if row.stage != Stage.COLLECTING:
-            return rounds_played(snapshot, row, context.clock()) >= phase.plan.asked, 0
-        lacking = phase.plan.people - invitations.answered(connection, study, row.phase)
-        return lacking <= 0 or invitations.overdue(connection, study, row.phase, context.clock()), lacking
+        look = _look(context, connection, row, snapshot, phase)
+    if behind := clock_behind(snapshot, row, context.clock()):
+        context.note("clock_back", study=study, phase=phase.plan.phase, seconds=round(behind))
+    return StepTaken(_take(context, study, snapshot, phase, look.due), look.lacking, look.wake)
+
+
+def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, phase: Phase) -> Look:
+    """Find out what is due, without the lock that uploads need."""
+    now, study, number = context.clock(), row.id, phase.plan.phase
+    if row.seq != snapshot.seq:
+        return Look(Due.READ)
+    if row.newest is None:
+        enough = asking.enough(connection, study, snapshot, phase)
+        return Look(Due.BEGIN) if enough else Look(Due.NOTHING, math.inf)
+    if row.stage != Stage.COLLECTING:
+        played = rounds_played(snapshot, row, now) >= phase.plan.asked
+        return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, phase))
+    if phase.release.batch is not None:
+        total = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == number)
+        if connection.execute(total).first() is not None:
+            return Look(Due.CLOSE)
+        return Look(Due.ASK if row.invited < phase.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
+    lacking = phase.plan.people - invitations.answered(connection, study, number)
+    if lacking <= 0:
+        return Look(Due.CLOSE)
+    if invitations.overdue(connection, study, number, now):
+        return Look(Due.EXPIRE, lacking=lacking)
+    if row.invited < phase.plan.people:
+        return Look(Due.ASK, lacking=lacking)
+    wake = min(now + LOOK_AGAIN, invitations.next_deadline(connection, study, number, now))
+    return Look(Due.NOTHING, wake, lacking)
+
+
+def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: Due) -> bool:
+    """Do what is due; return True if anything changed."""
+    if due in (Due.NOTHING, Due.READ):
+        return due is Due.READ
+    if due is Due.TELL:
+        return _collect_by_shuffler(context, study, snapshot, phase)
+    if due is not Due.ASK:
+        with context.database.write() as connection:
+            row = log.row_of(connection, study, lock=True)
+            if row.seq != snapshot.seq:
+                return True  # another coordinator was quicker
+            moved = _change(Turn(context, connection, row, snapshot, phase), due)
+        if due in (Due.BEGIN, Due.CLOSE) or not moved:
+            return moved
+    return asking.ask(context, study, snapshot, phase) or due is not Due.ASK
+
+
+def _change(turn: Turn, due: Due) -> bool:
+    """Change the study's row, and what belongs to it, in the transaction of this turn."""
+    plan = turn.phase.plan
+    if due is Due.BEGIN:
+        return _begin(turn)
+    if due is Due.COLLECT:
+        if turn.row.stage == Stage.COLLECTING or rounds_played(turn.snapshot, turn.row, turn.now) < plan.asked:
+            return False
+        log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.asked)
+        return True
+    if due is Due.EXPIRE:
+        if not invitations.expire(turn.connection, turn.study, plan.phase, turn.now):
+            return False
+        _count_held(turn)
+        return True
+    total = None if turn.phase.release.batch is None else forwarded_total(turn)
+    if total is None and invitations.answered(turn.connection, turn.study, plan.phase) < plan.people:
+        return False
+    close(turn, total)
+    return True
 
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
@@ -82,69 +155,67 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     else:
         event = Event(seq, Kind.OPENED, now, opened_body(phase))
         changes = {
-            "stage": Stage.OPEN if snapshot.definition.rules.rounds_per_second is None else Stage.PLAYING,
+            "stage": Stage.OPEN,
             "phase": phase.plan.phase,
             "played": 0,
             "opened_at": now,
+            "invited": 0,
+            "newest": None,
             "short": 0,
             "batch": None if phase.release.batch is None else new_key(),
         }
     with context.database.write() as connection:
         if log.row_of(connection, study, lock=True).seq == snapshot.seq:
+            if isinstance(phase, Phase) and asking.enough(connection, study, snapshot, phase):
+                changes |= _beginning(connection, snapshot, now)
             log.append(connection, study, event, **changes)
             said = {"reason": phase.reason} if isinstance(phase, End) else {"phase": phase.plan.phase}
             context.note(event.kind, study=study, **said)
 
 
+def _begin(turn: Turn) -> bool:
+    """Let the rounds of the phase begin, unless another coordinator did so."""
+    if turn.row.newest is not None:
+        return False
+    log.update_study(turn.connection, turn.study, **_beginning(turn.connection, turn.snapshot, turn.now))
+    return True
+
+
+def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
+    """Return what changes when rounds begin: a clock starts now, an application reports the first round later."""
+    begun = {"newest": asking.newest(connection)}
+    by_clock = snapshot.definition.rules.rounds_per_second is not None
+    return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
+
+
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     """Count the rounds of the current phase played so far, by the application's reports or by the clock."""
     assert snapshot.current is not None
+    if row.newest is None:
+        return 0
     rate = snapshot.definition.rules.rounds_per_second
     rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
     return int(min(rounds, snapshot.current.plan.asked))
 
 
-def _begin_collecting(turn: Turn) -> bool:
-    """Invite the people of the phase once all its rounds are played."""
-    plan = turn.phase.plan
-    if rounds_played(turn.snapshot, turn.row, turn.now) < plan.asked:
-        return False
-    log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.asked)
-    _invite(turn, plan.people)
-    return True
+def _end_of_rounds(snapshot: Snapshot, row: Any, phase: Phase) -> float:
+    """Return when a clock will have played the rounds; infinity if an application reports them."""
+    rate = snapshot.definition.rules.rounds_per_second
+    return math.inf if rate is None else float(row.opened_at + phase.plan.asked / rate)
 
 
-def _collect(turn: Turn) -> bool:
-    """Close the phase if all reports are in; otherwise replace the people whose time is over."""
-    plan = turn.phase.plan
-    if invitations.answered(turn.connection, turn.study, plan.phase) >= plan.people:
-        close(turn)
-        return True
-    invitations.expire(turn.connection, turn.study, plan.phase, turn.now)
-    return _replace(turn)
+def clock_behind(snapshot: Snapshot, row: Any, now: float) -> float:
+    """Return how many seconds the clock is before the beginning of the rounds that it plays; 0 if nothing is wrong."""
+    if row.stage != Stage.PLAYING or snapshot.definition.rules.rounds_per_second is None:
+        return 0.0
+    behind = float(row.opened_at - now)
+    return behind if behind > LEAST_JUMP else 0.0
 
 
-def _replace(turn: Turn) -> bool:
-    """Invite as many people as are missing; return False if nobody is missing or nobody is left."""
-    plan = turn.phase.plan
-    asked = invitations.count(turn.connection, turn.study, plan.phase)
-    missing = plan.people - asked.answered - asked.waiting
-    return missing > 0 and _invite(turn, missing)
-
-
-def _invite(turn: Turn, wanted: int) -> bool:
-    """Invite `wanted` people at random; return False if nobody is left."""
-    rules, plan, release = turn.snapshot.definition.rules, turn.phase.plan, turn.phase.release
-    most = most_participations(turn.snapshot.ledger, release.entry(plan.people), rules.participations)
-    ready = release.batch is None  # otherwise the shuffler must know the token first
-    deadline = turn.now + rules.deadline
-    found = invitations.draw(
-        turn.connection, turn.context.secret, turn.study, plan.phase, wanted, most, deadline, ready
-    )
-    if found or turn.row.short != wanted - found:
-        log.update_study(turn.connection, turn.study, short=wanted - found)
-        turn.context.note("asked", study=turn.study, phase=plan.phase, people=found, short=wanted - found)
-    return found > 0
+def _count_held(turn: Turn) -> None:
+    """Count again how many invitations are answered or open, after some have ended."""
+    held = invitations.held(turn.connection, turn.study, turn.phase.plan.phase)
+    log.update_study(turn.connection, turn.study, invited=held)
 
 
 def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
@@ -165,12 +236,14 @@ def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase
         context.note("not_announced", study=study, people=batch.size, status=refusal.status)
         return False
     context.shuffled[study] = progress.count
-    with context.database.write() as connection:
-        row = log.row_of(connection, study, lock=True)
-        if row.seq != snapshot.seq:
-            return True
-        turn = Turn(context, connection, row, snapshot, phase)
-        invitations.make_ready(connection, new, turn.now + snapshot.definition.rules.deadline)
-        invitations.withdraw(connection, list(progress.withdrawn))
-        invitations.note_answered(connection, study, number, list(progress.answered))
-        return _replace(turn) or bool(new)
+    if new or progress.withdrawn or progress.answered:
+        with context.database.write() as connection:
+            row = log.row_of(connection, study, lock=True)
+            if row.seq != snapshot.seq:
+                return True
+            turn = Turn(context, connection, row, snapshot, phase)
+            invitations.make_ready(connection, new, turn.now + snapshot.definition.rules.deadline)
+            invitations.withdraw(connection, list(progress.withdrawn))
+            invitations.note_answered(connection, study, number, list(progress.answered))
+            _count_held(turn)
+    return asking.ask(context, study, snapshot, phase) or bool(new)

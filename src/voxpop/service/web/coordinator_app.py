@@ -90,7 +90,7 @@ class CoordinatorApp:
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
         created = await run_in_threadpool(self.coordinator.create, study, definition, new.enrolment_code)
-        self.scheduler.nudge()
+        self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
     async def studies(self, request: Request, _: str) -> Response:
@@ -115,7 +115,7 @@ class CoordinatorApp:
         study, key = path_text(request, "study"), path_text(request, "key")
         rounds = await read_body(request, Rounds)
         done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
-        self.scheduler.nudge()
+        self.scheduler.nudge(study)
         return JSONResponse(done)
 
     # -- for people
@@ -125,7 +125,7 @@ class CoordinatorApp:
         study = path_text(request, "study")
         new = accepted(await self.registrations.put(participants.Newcomer(study, key, code)))
         if new:
-            self.scheduler.nudge()
+            self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
     async def check_in(self, request: Request, key: str) -> Response:

@@ -15,10 +15,8 @@ INVITED = """
         SELECT count(*) FROM invitations i WHERE i.study = studies.id AND i.phase = studies.phase AND NOT i.expired
     )
 """
-BEGUN = """
-    UPDATE studies SET newest = (SELECT coalesce(max(id), 0) FROM people)
-    WHERE stage = 'collecting' OR stage = 'playing'
-"""
+# A phase that is under way keeps the rule under which it began: everybody may be asked.
+BEGUN = f"UPDATE studies SET newest = {2**62} WHERE stage IN ('playing', 'collecting')"
 COUNTS = """
     INSERT INTO counts (study, registered, never_asked)
     SELECT s.id, count(p.id), count(CASE WHEN p.participations = 0 THEN 1 END)

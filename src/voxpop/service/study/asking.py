@@ -1,0 +1,91 @@
+"""Asking people: who can be asked about a phase, and inviting them in short transactions, so that others can write too.
+
+Only people who registered before the rounds of a phase began are asked about it: the others have not lived through all
+of them. The rounds begin when enough people are registered.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from voxpop.drivers.phase import Phase
+from voxpop.service.study import invitations, log
+from voxpop.service.study.context import Context
+from voxpop.service.study.participation import most_participations
+from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import Stage
+from voxpop.stores.schema import counts, people
+
+CHUNK = 1_000  # invitations in one transaction
+PAUSE = 0.02  # seconds between two of them
+
+
+def askable(connection: sa.Connection, study: str, snapshot: Snapshot, phase: Phase) -> int:
+    """Count the people who are registered now and may take part in the phase."""
+    most = _most(snapshot, phase)
+    if most == 1:
+        return int(connection.execute(sa.select(counts.c.never_asked).where(counts.c.study == study)).scalar_one())
+    wanted = sa.select(sa.func.count()).select_from(people)
+    return int(connection.execute(wanted.where(people.c.study == study, people.c.participations < most)).scalar_one())
+
+
+def enough(connection: sa.Connection, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+    """Return True if the rounds of the phase can begin: as many people as it needs are registered."""
+    return askable(connection, study, snapshot, phase) >= phase.plan.people
+
+
+def newest(connection: sa.Connection) -> int:
+    """Return the number of the person who registered last."""
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
+
+
+def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+    """Invite as many people as are missing; return False if nobody is missing or nobody is left.
+
+    All are drawn at once and invited in chunks. If the process is killed in between, the next one draws the rest from
+    those who were not invited: together they are a uniform sample, too.
+    """
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        missing = phase.plan.people - row.invited
+        if row.seq != snapshot.seq or row.stage != Stage.COLLECTING or missing <= 0:
+            return bool(row.seq != snapshot.seq)
+        chosen = invitations.draw(connection, study, phase.plan.phase, missing, _most(snapshot, phase), row.newest)
+    short = missing - len(chosen)
+    if not chosen and row.short == short:
+        return False
+    invited = row.invited
+    for start in range(0, max(len(chosen), 1), CHUNK):
+        if start:
+            time.sleep(PAUSE)
+        part = chosen[start : start + CHUNK]
+        if not _invite(context, study, snapshot, phase, part, invited, short):
+            return True  # another coordinator is asking people, or has closed the phase
+        invited += len(part)
+    context.note("asked", study=study, phase=phase.plan.phase, people=len(chosen), short=short)
+    return bool(chosen)
+
+
+def _invite(
+    context: Context, study: str, snapshot: Snapshot, phase: Phase, chosen: list[int], invited: int, short: int
+) -> bool:
+    """Invite these people in one transaction, unless somebody else has changed the study since they were drawn."""
+    ready = phase.release.batch is None  # otherwise the shuffler must know the token first
+    deadline = context.clock() + snapshot.definition.rules.deadline
+    rows = invitations.made(context.secret, study, phase.plan.phase, chosen, deadline, ready)
+    with context.database.write() as connection:
+        row: Any = log.row_of(connection, study, lock=True)
+        if (row.seq, row.stage, row.invited) != (snapshot.seq, Stage.COLLECTING, invited):
+            return False
+        invitations.insert(connection, rows)
+        log.update_study(connection, study, invited=invited + len(rows), short=short)
+    return True
+
+
+def _most(snapshot: Snapshot, phase: Phase) -> int:
+    """Return how often a person may take part in phases like this one."""
+    entry = phase.release.entry(phase.plan.people)
+    return most_participations(snapshot.ledger, entry, snapshot.definition.rules.participations)

@@ -1,0 +1,167 @@
+"""Who is asked about a phase, when its rounds begin, and how people are drawn while others write."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.service.world import SECRET, STUDY, definition, private, world
+from voxpop.service.refusals import Refusal
+from voxpop.service.study import asking, invitations
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.stores import schema
+from voxpop.stores.migrate import open_store
+
+
+def test_a_phase_with_too_few_people_waits_and_says_so(address: str) -> None:
+    with world(address, definition(private("central")), people=7) as it:
+        it.settle()
+        waiting = (
+            "Waiting: phase 1 needs 12 people, and 7 who can be asked are registered; its rounds begin when 5 more are."
+        )
+        assert (it.status["stage"], waiting in it.status["says"]) == ("open", True)
+        best = it.coordinator.snapshots.current(STUDY).best
+        now = it.coordinator.decision(STUDY)
+        assert (now["index"], now["rounds"]) == (best, 0)
+        with pytest.raises(Refusal, match="begin when 12 people") as refused:
+            it.coordinator.play(STUDY, 1, "early", 1)
+        assert refused.value.status == 409
+        it.register(5)
+        it.settle()
+        assert not any(sentence.startswith("Waiting") for sentence in it.status["says"])
+        it.play_all()
+        it.settle()
+        assert (it.status["invited"], it.status["short"]) == (12, 0)
+        it.answer_all()
+        it.settle()
+        assert it.status["phase"] == 2
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_people_who_registered_after_the_rounds_began_are_not_asked_about_them(address: str, reported: bool) -> None:
+    rules: dict[str, Any] = {} if reported else {"rounds_per_second": 0.01}
+    with world(address, definition(private("central"), deadline=100.0, **rules), people=12) as it:
+        it.settle()
+        if reported:
+            it.register(1)  # no round has been played so far: this person is in time
+            it.coordinator.play(STUDY, 1, "all", 1)
+        in_time = set(it.keys)
+        it.clock.now += 100.0
+        it.register(40)
+        for _ in range(4):  # and when people do not answer, only those who were in time are asked again
+            it.settle()
+            asked = {key for key, _ in it.invited()}
+            assert len(asked) == 12
+            assert asked <= in_time
+            it.clock.now += 101.0
+        it.settle()
+        it.answer_all()
+        it.settle()
+        assert it.status["phase"] == 2
+        if reported:
+            it.play_all()
+        it.clock.now += 1e6
+        it.settle()
+        assert not {key for key, _ in it.invited()} <= in_time  # now the others are, too
+
+
+def test_a_clock_starts_when_enough_people_are_registered(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(private("central"), rounds_per_second=2.0)) as it:
+        it.settle()
+        it.clock.now += 1e6
+        assert (it.status["stage"], it.status["played"]) == ("open", 0)
+        it.register(12)
+        it.settle()
+        assert (it.status["stage"], it.status["played"]) == ("playing", 0)
+        it.clock.now += 0.5
+        it.settle()
+        assert (it.status["stage"], it.status["invited"]) == ("collecting", 12)
+
+
+def test_a_clock_that_was_set_back_is_said(tmp_path: Path) -> None:
+    noted: list[tuple[str, Any]] = []
+    with world(str(tmp_path / "c.db"), definition(private("central"), rounds_per_second=0.1), people=12) as it:
+        it.coordinator.context.note = lambda kind, **values: noted.append((kind, values.get("seconds")))
+        it.settle()
+        it.clock.now -= 3600
+        it.settle()
+        assert noted[-1] == ("clock_back", 3600)
+        assert any("is 3,600 s before the beginning of phase 1" in sentence for sentence in it.status["says"])
+        it.clock.now += 3611
+        it.settle()
+        assert it.status["stage"] == "collecting"
+        assert not any(sentence.startswith("Stopped") for sentence in it.status["says"])
+
+
+class Killed(BaseException):
+    """Stands in for the end of the process."""
+
+
+def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "CHUNK", 5)
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    real, left = invitations.insert, [2]
+
+    def insert(connection: Any, rows: list[Any]) -> None:
+        real(connection, rows)
+        left[0] -= 1
+        if left[0] < 0:  # in the middle of a transaction, after two others
+            raise Killed
+
+    with world(address, definition(private("central", 30)), people=60) as it:
+        it.settle()
+        it.play_all()
+        monkeypatch.setattr(invitations, "insert", insert)
+        with pytest.raises(Killed):
+            it.coordinator.step(STUDY)
+        early = {key for key, _ in it.invited()}
+        assert (len(early), it.status["invited"]) == (10, 10)
+        left[0] = 1000
+        it.settle()
+        asked = {key for key, _ in it.invited()}
+        assert (len(asked), it.status["invited"]) == (30, 30)
+        assert early <= asked
+        with it.coordinator.database.read() as connection:
+            rows = connection.execute(sa.select(sa.func.count()).select_from(schema.invitations)).scalar_one()
+        assert rows == 30  # nobody twice
+
+
+def test_two_coordinators_that_draw_at_the_same_time_invite_no_more_than_are_needed(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "CHUNK", 5)
+    with world(address, definition(private("central", 30)), people=60) as it:
+        other = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
+        it.settle()
+        it.play_all()
+
+        def meanwhile(_: float) -> None:  # between two chunks of one draw, the other begins a draw of its own
+            monkeypatch.undo()
+            other.step(STUDY)
+
+        monkeypatch.setattr(time, "sleep", meanwhile)
+        it.settle()
+        asked = [key for key, _ in it.invited()]
+        assert (len(asked), it.status["invited"], it.status["short"]) == (30, 30, 0)
+        other.database.close()
+
+
+def test_counters_say_what_counting_would(address: str) -> None:
+    made = definition(private("central"), participations=3, budget=9.0)
+    with world(address, made, people=20) as it:
+        for _ in range(3):
+            it.settle()
+            it.play_all()
+            it.settle()
+            it.answer_all()
+            it.register(3)
+            with it.coordinator.database.read() as connection:
+                people = connection.execute(sa.select(schema.people.c.participations)).scalars().all()
+                row = connection.execute(sa.select(schema.studies)).one()
+                held = invitations.held(connection, STUDY, row.phase)
+            assert (it.status["registered"], it.status["never_asked"]) == (len(people), people.count(0))
+            assert row.invited == held
