@@ -24,6 +24,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "serve": "service",
     "shuffler": "service",
     "migrate": "service",
+    "restored": "service",
     "keys": "service",
     "study": "service",
 }

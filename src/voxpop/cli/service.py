@@ -139,6 +139,21 @@ def migrate(
     console.print(f"{opened.name}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
 
 
+def restored(
+    database: Database = None,
+    accept: Annotated[bool, typer.Option(help="Go on with it, although people may be asked twice.")] = False,
+) -> None:
+    """Show which released phases a coordinator's database lost, because it was restored from an older backup."""
+    settings = _settings(locals(), 8000, "voxpop.db")
+    from voxpop.service import serve
+
+    found = serve.lost_releases(settings, accept)
+    for lost in found.values():
+        console.print(f"{'accepted' if accept else 'lost'}: {lost}", highlight=False, soft_wrap=True)
+    if not found:
+        console.print("the database knows every phase that was released", highlight=False, soft_wrap=True)
+
+
 keys = typer.Typer(no_args_is_help=True, help="Make keys.")
 study = typer.Typer(no_args_is_help=True, help="Create and watch the studies of a running coordinator.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.head_timeout import MOST_CONNECTIONS, HeadTimeoutProtocol
 from voxpop.service.web.rate_limit import RateLimit
@@ -39,7 +41,9 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     database = open_store(settings.database, "coordinator", migrate)
     secret = settings.own_secret()
     _require_same_secret(database, secret)
-    coordinator = Coordinator(database, secret, shuffler)
+    record = settings.own_record()
+    _require_newest(database, record)
+    coordinator = Coordinator(database, secret, shuffler, released=record)
     app = CoordinatorApp(coordinator, key, settings.open_dashboard)
     log = logs.event_logger("coordinator")
 
@@ -64,6 +68,45 @@ def _require_same_secret(database: Database, secret: bytes) -> None:
             f"the secret is not the one used with the database {database.name} before; give that one "
             "(VOXPOP_SECRET_FILE, or the .secret file beside an SQLite database)"
         )
+
+
+def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
+    """Refuse a database that is older than what was released from it."""
+    if record is None:
+        logs.warn("no_record", remedy="set VOXPOP_RELEASED to a folder, so that a restored database is recognised")
+        return
+    try:
+        record.prepare()
+        lost = lost_of(database, record)
+    except InputError:
+        database.close()
+        raise
+    if lost:
+        database.close()
+        raise InputError(
+            f"the database {database.name} is older than what was released from it, and lacks "
+            f"{' and '.join(lost.values())}; restore the newer one, or go on with: voxpop restored --accept"
+        )
+
+
+def lost_of(database: Database, record: ReleaseRecord) -> dict[str, str]:
+    """Return by study which phases were released and are not in the database."""
+    with database.read() as connection:
+        found = {release.study: lost_phases(connection, release) for release in record.all()}
+    return {study: lost for study, lost in found.items() if lost}
+
+
+def lost_releases(settings: Settings, accept: bool = False) -> dict[str, str]:
+    """Return by study what a restored database lost; with `accept`, forget that it was released, and log that."""
+    record = settings.own_record()
+    if record is None or not record.folder.is_dir():
+        return {}
+    with closing(open_store(settings.database, "coordinator")) as database:
+        lost = lost_of(database, record)
+    for study, phases in lost.items() if accept else ():
+        logs.warn("restored_accepted", study=study, lost=phases)
+        record.forget(study)
+    return lost
 
 
 def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from voxpop.core.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import exposed, key_of_file, own_secret, require_key
+from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores.database import file_of
 
 
@@ -24,6 +25,7 @@ class Settings(BaseSettings):
     port: int | None = None  # 8000 for a coordinator, 8001 for a shuffler
     secret: SecretStr | None = None
     secret_file: Path | None = None
+    released: Path | None = None  # the folder in which releases are recorded; beside the secret unless given
     shuffler_key: SecretStr | None = None
     shuffler_key_file: Path | None = None
     shuffler_url: str | None = None
@@ -53,6 +55,14 @@ class Settings(BaseSettings):
             own_secret(path)
             given = _read_key("secret", path)
         return given.encode()
+
+    def own_record(self) -> ReleaseRecord | None:
+        """Return the record of releases, beside the secret or an embedded database; None if it has no place."""
+        beside = self.secret_file if self.secret is None else None
+        beside = beside or file_of(self.database)
+        if self.released is None and beside is None:
+            return None
+        return ReleaseRecord(self.released or beside.with_name(beside.name + ".released"))  # type: ignore[union-attr]
 
     def own_shuffler_key(self) -> bytes | None:
         """Return the key that coordinator and shuffler share, or None if there is none."""

@@ -13,6 +13,7 @@ from voxpop.drivers.phase import release_phase
 from voxpop.service.reports import matrix
 from voxpop.service.study import invitations, log
 from voxpop.service.study.events import Event, Kind, closed_body
+from voxpop.service.study.released import LastRelease, created_at
 from voxpop.service.study.stages import Stage
 from voxpop.service.study.turn import Turn
 from voxpop.stores.database import scrub_after
@@ -36,6 +37,10 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invitations.forget(connection, study, number)
     scrub_after(connection)
+    if context.released is not None:  # last, because what follows is the commit
+        created = created_at(connection, study)
+        assert created is not None
+        context.released.note(LastRelease(study, created, number, turn.row.attempt))
     context.shuffled.pop(study, None)
     context.note("closed", study=study, phase=number, people=tally.count)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.batch import Batch
 from voxpop.service.study.log import Snapshots
+from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores.database import Database
 
 
@@ -45,6 +46,7 @@ class Context:
     noise: Source = field(default_factory=Secure)
     clock: Callable[[], float] = time.time
     note: Callable[..., None] = _silent  # logs an event, never a key, a token or a report
+    released: ReleaseRecord | None = None  # outside the database; None: a restored database is not recognised
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
 
     def __post_init__(self) -> None:

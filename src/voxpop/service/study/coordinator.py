@@ -113,6 +113,7 @@ class Coordinator:
             collecting = row.stage == Stage.COLLECTING
             stored = invitations.answered(connection, study, row.phase) if collecting else 0
             waits = snapshot.current is not None and row.newest is None
+            lost = steps.lost_releases(self.context, connection, study) if collecting else ""
             free = asking.askable(connection, study, snapshot, snapshot.current) if waits and snapshot.current else None
         answered = max(stored, self.context.shuffled.get(study, 0)) if collecting else 0
         plan = snapshot.current.plan if snapshot.current else None
@@ -135,7 +136,7 @@ class Coordinator:
             **findings.outlook(snapshot),
         }
         behind = steps.clock_behind(snapshot, row, now)
-        return {**found, "says": findings.sentences(found, free, behind)}
+        return {**found, "says": [*findings.sentences(found, free, behind), *findings.restored(lost)]}
 
     # -- the application
 

@@ -58,6 +58,13 @@ def sentences(status: Status, askable: int | None, behind: float = 0.0) -> list[
     return [sentence for sentence in said if sentence]
 
 
+def restored(lost: str) -> list[str]:
+    """Say that released phases are not in the database, and what to do about it."""
+    if not lost:
+        return []
+    return [f"Stopped: {lost} was released before, and the database does not know it; restore the newer database."]
+
+
 def _in_force(status: Status) -> str:
     now, best = status["in_force"], status["best"]
     sentence = f"In force: {describe(now['decision'])}"

@@ -21,6 +21,7 @@ from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.closing import close, forwarded_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
+from voxpop.service.study.released import lost_phases
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
 from voxpop.service.study.turn import Turn
@@ -112,6 +113,8 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
         return due is Due.READ
     if due is Due.TELL:
         return _collect_by_shuffler(context, study, snapshot, phase)
+    if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
+        return False
     if due is not Due.ASK:
         with context.database.write() as connection:
             row = log.row_of(connection, study, lock=True)
@@ -145,6 +148,27 @@ def _change(turn: Turn, due: Due) -> bool:
     return True
 
 
+def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
+    """Give the attempt to release the phase a name, in a transaction before the release; see `released.py`.
+
+    Return False if the database is older than what it released: then nothing may be released.
+    """
+    with context.database.write() as connection:
+        row = log.row_of(connection, study, lock=True)
+        if lost := lost_releases(context, connection, study):
+            context.note("restored", study=study, lost=lost)
+            return False
+        if row.seq == snapshot.seq and row.attempt is None:
+            log.update_study(connection, study, attempt=new_key())
+    return True
+
+
+def lost_releases(context: Context, connection: sa.Connection, study: str) -> str:
+    """Say which phases of a study were released and are not in the database; nothing if all are."""
+    last = None if context.released is None else context.released.of(study)
+    return "" if last is None else lost_phases(connection, last)
+
+
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     """Append the next phase, or the end of the study. Planning needs no lock: every coordinator plans the same."""
     phase = snapshot.next_phase()
@@ -162,6 +186,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
             "invited": 0,
             "newest": None,
             "short": 0,
+            "attempt": None,
             "batch": None if phase.release.batch is None else new_key(),
         }
     with context.database.write() as connection:

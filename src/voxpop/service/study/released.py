@@ -1,0 +1,107 @@
+"""What was released, remembered outside the database: a database restored from an older backup is recognised.
+
+Such a database would ask people again, or release the same reports a second time with other noise. A folder beside the
+secret holds one small file for each study: its last released phase, and the name of the attempt to release it. The
+database knows the name of an attempt before the file does, and the file is written before the release is committed. So
+a healthy database has either closed that phase or is in the middle of that attempt; an older one is neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from voxpop.core.errors import InputError
+from voxpop.formats.files import read_text, write_atomically
+from voxpop.service.study.events import Kind
+from voxpop.stores.schema import events, studies
+
+
+@dataclass(frozen=True)
+class LastRelease:
+    """The last phase of a study that was released, or was about to be."""
+
+    study: str
+    created: float  # when the study was created: another study may have the same name
+    phase: int
+    attempt: str
+
+
+@dataclass(frozen=True)
+class ReleaseRecord:
+    """The folder with the last release of each study."""
+
+    folder: Path
+
+    def prepare(self) -> None:
+        """Create the folder, for its owner only; refuse one that cannot be written."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise self._refusal(error.strerror or "it is no folder") from None
+        if not os.access(self.folder, os.R_OK | os.W_OK | os.X_OK):
+            raise self._refusal("it cannot be written")
+
+    def _refusal(self, reason: str) -> InputError:
+        return InputError(
+            f"cannot keep the record of releases in {str(self.folder)!r}: {reason}; "
+            "set VOXPOP_RELEASED to a folder that can be written and that outlives the database"
+        )
+
+    def note(self, release: LastRelease) -> None:
+        """Write down a release, durably, before it happens."""
+        write_atomically(self._file(release.study), json.dumps(asdict(release)) + "\n")
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # the new name of the file
+        finally:
+            os.close(handle)
+
+    def of(self, study: str) -> LastRelease | None:
+        """Return the last release of a study; None if there was none."""
+        path = self._file(study)
+        if not path.exists():
+            return None
+        try:
+            return LastRelease(**json.loads(read_text(path)))
+        except (ValueError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{str(path)!r} is not a record of a release; restore it from a backup") from None
+
+    def all(self) -> list[LastRelease]:
+        """Return the last release of every study."""
+        found = [self.of(path.stem) for path in sorted(self.folder.glob("*.json"))]
+        return [release for release in found if release is not None]
+
+    def forget(self, study: str) -> None:
+        """Forget the releases of a study."""
+        self._file(study).unlink(missing_ok=True)
+
+    def _file(self, study: str) -> Path:
+        return self.folder / f"{study}.json"  # the name of a study has only a-z, 0-9 and -
+
+
+def created_at(connection: sa.Connection, study: str) -> float | None:
+    """Return when a study was created; None if there is no such study."""
+    wanted = sa.select(events.c.at).where(events.c.study == study, events.c.seq == 0)
+    found = connection.execute(wanted).scalar_one_or_none()
+    return None if found is None else float(found)
+
+
+def lost_phases(connection: sa.Connection, release: LastRelease) -> str:
+    """Say which released phases a database does not know, or nothing if it knows them all."""
+    known = 0
+    if created_at(connection, release.study) == release.created:
+        closed = sa.select(sa.func.count()).select_from(events)
+        closed = closed.where(events.c.study == release.study, events.c.kind == Kind.CLOSED)
+        known = int(connection.execute(closed).scalar_one())
+        row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
+        if known >= release.phase or (row.phase, row.attempt) == (release.phase, release.attempt):
+            return ""
+    lost = f"phases {known + 1} to {release.phase}" if release.phase > known + 1 else f"phase {release.phase}"
+    return f"{lost} of study {release.study!r}"
