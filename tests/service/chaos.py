@@ -54,6 +54,7 @@ class Victim:
         self.port, self.url, self.log = port, f"http://127.0.0.1:{port}", str(folder / f"{name}.log")
         secret = folder / "secret"
         secret.write_text("s" * 40)
+        secret.chmod(0o600)
         settings = {**ENVIRONMENT, "VOXPOP_SECRET_FILE": str(secret), "VOXPOP_RATE": "0", **environment}
         self.target = ([name, "--port", str(port), *arguments], settings, self.log)
         self.process = self._start()

@@ -45,43 +45,50 @@ def newest(connection: sa.Connection) -> int:
 def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
     """Invite as many people as are missing; return False if nobody is missing or nobody is left.
 
-    All are drawn at once and invited in chunks. If the process is killed in between, the next one draws the rest from
-    those who were not invited: together they are a uniform sample, too.
+    All are drawn at once and invited in chunks; the phase collects from the first chunk on. If the process is killed in
+    between, the next one draws the rest from those who were not invited: together they are a uniform sample, too.
     """
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         missing = phase.plan.people - row.invited
-        if row.seq != snapshot.seq or row.stage != Stage.COLLECTING or missing <= 0:
+        if row.seq != snapshot.seq or missing <= 0:
             return bool(row.seq != snapshot.seq)
         chosen = invitations.draw(connection, study, phase.plan.phase, missing, _most(snapshot, phase), row.newest)
     short = missing - len(chosen)
-    if not chosen and row.short == short:
+    if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
-    invited = row.invited
+    stage, invited = row.stage, row.invited
     for start in range(0, max(len(chosen), 1), CHUNK):
         if start:
             time.sleep(PAUSE)
         part = chosen[start : start + CHUNK]
-        if not _invite(context, study, snapshot, phase, part, invited, short):
+        if not _invite(context, study, snapshot, phase, part, (stage, invited), short):
             return True  # another coordinator is asking people, or has closed the phase
-        invited += len(part)
+        stage, invited = Stage.COLLECTING, invited + len(part)
     context.note("asked", study=study, phase=phase.plan.phase, people=len(chosen), short=short)
     return bool(chosen)
 
 
 def _invite(
-    context: Context, study: str, snapshot: Snapshot, phase: Phase, chosen: list[int], invited: int, short: int
+    context: Context,
+    study: str,
+    snapshot: Snapshot,
+    phase: Phase,
+    chosen: list[int],
+    before: tuple[Stage, int],
+    short: int,
 ) -> bool:
-    """Invite these people in one transaction, unless somebody else has changed the study since they were drawn."""
+    """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
     ready = phase.release.batch is None  # otherwise the shuffler must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
     rows = invitations.made(context.secret, study, phase.plan.phase, chosen, deadline, ready)
     with context.database.write() as connection:
         row: Any = log.row_of(connection, study, lock=True)
-        if (row.seq, row.stage, row.invited) != (snapshot.seq, Stage.COLLECTING, invited):
+        if (row.seq, row.stage, row.invited) != (snapshot.seq, *before):
             return False
         invitations.insert(connection, rows)
-        log.update_study(connection, study, invited=invited + len(rows), short=short)
+        changes = {"stage": Stage.COLLECTING, "played": phase.plan.asked, "invited": before[1] + len(rows)}
+        log.update_study(connection, study, **changes, short=short)
     return True
 
 

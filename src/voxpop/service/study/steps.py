@@ -115,7 +115,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
         return _collect_by_shuffler(context, study, snapshot, phase)
     if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
         return False
-    if due is not Due.ASK:
+    if due not in (Due.ASK, Due.COLLECT):
         with context.database.write() as connection:
             row = log.row_of(connection, study, lock=True)
             if row.seq != snapshot.seq:
@@ -123,7 +123,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
             moved = _change(Turn(context, connection, row, snapshot, phase), due)
         if due in (Due.BEGIN, Due.CLOSE) or not moved:
             return moved
-    return asking.ask(context, study, snapshot, phase) or due is not Due.ASK
+    return asking.ask(context, study, snapshot, phase) or due is Due.EXPIRE
 
 
 def _change(turn: Turn, due: Due) -> bool:
@@ -131,11 +131,6 @@ def _change(turn: Turn, due: Due) -> bool:
     plan = turn.phase.plan
     if due is Due.BEGIN:
         return _begin(turn)
-    if due is Due.COLLECT:
-        if turn.row.stage == Stage.COLLECTING or rounds_played(turn.snapshot, turn.row, turn.now) < plan.asked:
-            return False
-        log.update_study(turn.connection, turn.study, stage=Stage.COLLECTING, played=plan.asked)
-        return True
     if due is Due.EXPIRE:
         if not invitations.expire(turn.connection, turn.study, plan.phase, turn.now):
             return False
