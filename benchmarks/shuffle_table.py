@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.shuffle import Encoding, achieved_epsilon, calibrated_encoding, printed_encoding
+from voxpop.privacy.shuffle import Encoding, calibrated_encoding, printed_encoding
 
 ARMS, DELTA = 50, 1e-6
 
 
 def cells(encoding: Encoding) -> str:
     noise = 2 * math.sqrt(encoding.variance) / (encoding.levels * encoding.people)
-    return f"{encoding.bits * ARMS:,} | {noise:.2g} | {achieved_epsilon(encoding, ARMS, DELTA):.2f}"
+    return f"{encoding.bits * ARMS:,} | {noise:.2g} | {encoding.noise(ARMS).epsilon(DELTA):.2f}"
 
 
 def main() -> None:

@@ -109,7 +109,7 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 
 
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
-    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
+    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor, honest."""
     if "privacy" not in data:
         return NoPrivacy()
     with said_of(path):

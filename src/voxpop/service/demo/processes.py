@@ -194,8 +194,10 @@ def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own
 
 
 def _promise(definition: Definition) -> Promise:
-    budget = definition.privacy.budget
-    return Promise() if budget is None else Promise(definition.privacy.model, budget.epsilon, budget.delta)
+    budget, cost = definition.privacy.budget, definition.privacy.cost
+    if budget is None or cost is None:
+        return Promise()
+    return Promise(definition.privacy.model, budget.epsilon, budget.delta, honest=cost.honest)
 
 
 @contextmanager
