@@ -229,8 +229,10 @@ def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[
     batch = snapshot.current.release.batch
     assert batch is not None, "only a phase with a batch waits for a total"
     try:
-        count, total = int(body["count"]), [int(value) for value in body["total"]]
+        count, total = body["count"], list(body["total"])
         tokens = [bytes.fromhex(token) for token in body["tokens"]]
+        if not all(type(number) is int for number in (count, *total)):
+            raise TypeError
     except (LookupError, TypeError, ValueError, OverflowError):
         raise Refusal(422, "a total has a count, the number of ones per coordinate, and the counted tokens") from None
     try:
