@@ -178,6 +178,19 @@ def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only(
         assert server.got == []
 
 
+def test_a_report_goes_to_the_promised_shuffler_only() -> None:
+    promise = Promise("shuffle", 5.0, shuffler="https://shuffler.example/")
+    for address in ("https://shuffler.example.evil/v1/x", "https://shuffler.example:444/v1/x", "https://other/v1/x"):
+        server = Server(told(release("shuffle"), address))
+        with pytest.raises(InputError, match="was promised, but the coordinator names"):
+            server.device(promise).check_in()
+        assert server.got == []
+    server = Server(told(release("shuffle"), "https://shuffler.example:443/v1/x"))
+    assert server.device(promise).check_in() is Outcome.ANSWERED
+    with pytest.raises(InputError, match="the local model has no shuffler"):
+        Promise("local", 5.0, shuffler="https://shuffler.example")
+
+
 def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None:
     server = Server(told(PlainRelease(2.0**-40, 4)))
     device = server.device(Promise())

@@ -175,6 +175,11 @@ class Device:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
         if release.batch is not None and there == mine:
             raise InputError("the coordinator asks for a report that only a shuffler may see; nothing is sent")
+        if self.promise.shuffler is not None and there != _origin(self.promise.shuffler):
+            raise InputError(
+                f"the shuffler {self.promise.shuffler} was promised, but the coordinator names {upload!r:.100}; "
+                "nothing is sent"
+            )
         if release.batch is None and there != mine:
             raise InputError("the coordinator asks to send the report to another server; nothing is sent")
         return address

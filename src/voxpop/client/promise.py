@@ -20,7 +20,8 @@ class Promise:
     """The trust model, the (eps, delta) of one report, and how many reports may ever leave the device.
 
     `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle
-    model, a device with a smaller share accepts only releases with more noise.
+    model, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of the only
+    shuffler that may see a report; without it, a device believes the coordinator about who that is.
     """
 
     model: str = "none"
@@ -28,11 +29,15 @@ class Promise:
     delta: float = 1e-6
     participations: int = 1
     honest: float = 1.0
+    shuffler: str | None = None
 
     def __post_init__(self) -> None:
         require_integer("participations", self.participations, least=1)
         require_number("honest", self.honest, above=0, most=1)
-        most = release_type_of(self.model).most_delta
+        known = release_type_of(self.model)
+        if self.shuffler is not None and not known.by_shuffler:
+            raise InputError(f"the {self.model} model has no shuffler, got {self.shuffler!r}; leave it out")
+        most = known.most_delta
         if self.model != "none":
             require_epsilon(self.epsilon)
             require_delta(self.delta)
