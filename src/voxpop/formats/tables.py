@@ -20,12 +20,13 @@ RESERVED = (*REQUIRED, "rounds")
 SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 
 
-def read_pilot(path: Path) -> tuple[Pilot, Space]:
+def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
     """Read a pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
 
-    Columns of numbers become float parameters over the range of the pilot, other columns choices.
+    Columns of numbers become float parameters over the range of the pilot, other columns choices. In a protected pilot
+    no reward is refused for its value.
     """
-    rows, parameters = _read_csv(path)
+    rows, parameters = _read_csv(path, may_be_empty="reward" if protected else None)
     if not parameters:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
@@ -50,11 +51,11 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     distinct = [dict(zip(columns, key, strict=True)) for key in order]
     decisions = Decisions([space.scale(label) for label in distinct], distinct)
     people = {person: index for index, person in enumerate(dict.fromkeys(row["person"] for _, row in rows))}
-    averages = np.array([_cell(path, line, row, "reward") for line, row in rows])
+    averages = np.array([_cell(path, line, row, "reward", any_value=protected) for line, row in rows])
     counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
     numbers = np.array([people[row["person"]] for _, row in rows])
     with said_of(path):
-        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts), space
+        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts, protected), space
 
 
 def read_answers(path: Path, private: bool = False) -> list[dict[str, Any]]:
