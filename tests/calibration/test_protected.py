@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import pilot_of_model, refusal
 from voxpop.belief.rows import pilot_rows
 from voxpop.calibration import fit
 from voxpop.calibration.fit import Calibration, calibrate
-from voxpop.calibration.pilot import Pilot
+from voxpop.calibration.likelihood import Evaluation
+from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import STEP, Protection
 from voxpop.core.errors import Array, InputError
 from voxpop.core.evidence import Evidence
+from voxpop.core.kernels import SquaredExponential
 from voxpop.core.spaces import Decisions, Float, Space
 from voxpop.formats.studyfile import read_study, write_study
 from voxpop.formats.wire import problem_from_dict, problem_to_dict
@@ -112,6 +115,16 @@ def test_the_errors_are_those_of_the_noise() -> None:
         np.array([np.trace(covariance) / 6, covariance.sum() / 36]), abs=4 * float(errors.max()) ** 0.5 / 1000**0.5
     )
     assert variances.var(axis=0) == pytest.approx(errors, rel=0.25)
+
+
+def test_the_likelihood_knows_the_noise() -> None:
+    gram = SquaredExponential(0.3)(POINTS, POINTS)
+    mean, counts = np.linspace(1, 2, 6), np.full(6, 10.0)
+    group = Group(np.arange(6), counts, 1, mean, np.zeros((6, 6)), noise_std=0.7)
+    found = Evaluation.at(gram, 0.5, 1.0, 0.8, [group])
+    covariance = (0.8**2 + 0.5**2) * gram + (1.0 / 10 + 0.7**2) * np.eye(6)
+    expected = multivariate_normal(np.full(6, found.prior_mean), covariance).logpdf(mean)
+    assert found.log_likelihood == pytest.approx(float(expected))
 
 
 def test_a_large_protected_pilot_finds_the_constants() -> None:
