@@ -27,8 +27,10 @@ from voxpop.service.web import connections as module
 from voxpop.service.web import protocol
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.connections import Connections, affordable_connections
+from voxpop.service.web.guard import Guard
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
+from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.migrate import open_store
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -49,6 +51,32 @@ METRICS = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"
 )
 def test_addresses_of_one_network_are_one_caller(address: str, caller: str) -> None:
     assert caller_of(address) == caller
+
+
+def test_the_rate_limit_counts_an_ipv6_network_as_one() -> None:
+    async def empty(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+
+    async def ask(guard: Guard, address: str) -> int:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "client": (address, 1), "path": "/", "method": "GET", "headers": []}
+        await guard(scope, Mock(), send)
+        return int(sent[0]["status"])
+
+    guard = Guard(empty, Telemetry(), RateLimit(0.001, 1), 1024)
+    asked = ("2001:db8::1", 204), ("2001:db8::2", 429), ("2001:db8:0:1::1", 204), ("192.0.2.1", 204), ("192.0.2.2", 204)
+    assert [asyncio.run(ask(guard, address)) for address, _ in asked] == [status for _, status in asked]
+
+
+def test_a_server_looks_after_stalled_replies() -> None:
+    limits = Connections(0)
+    config = protocol.server_config(Mock(), limits)
+    assert config.callback_notify == limits.end_stalled
+    assert config.timeout_notify > 0
 
 
 def connection(address: str = "192.0.2.1", unsent: int = 0) -> Any:

@@ -97,6 +97,13 @@ def check(service: Victim, got: bytes, ended: bool = True) -> list[int]:
     return [status for status, _ in found]
 
 
+def last_words(service: Victim, *parts: bytes) -> list[int]:
+    """Return the statuses of the replies to these bytes, after which the service must end the connection."""
+    got, ended = converse(service, *parts)
+    assert ended, "the connection is still open"
+    return check(service, got)
+
+
 HEADS = {
     "an endless header": (GET + b"a: " + b"x" * MEGABYTE, 431),
     "an endless name": (GET + b"x" * MEGABYTE, 431),
@@ -133,14 +140,14 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 def test_a_hostile_head_gets_one_reply_and_the_connection_ends(service: Victim, name: str) -> None:
     said, status = HEADS[name]
-    assert check(service, *converse(service, said)) == [status]
+    assert last_words(service, said) == [status]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 30_000])
 def test_a_long_head_is_refused_however_it_arrives(service: Victim, size: int) -> None:
     said = GET + b"a: " + b"x" * 17_000 + b"\r\n\r\n"
     parts = [said[start : start + size] for start in range(0, len(said), size)]
-    assert check(service, *converse(service, *parts)) == [431]
+    assert last_words(service, *parts) == [431]
 
 
 def test_a_head_just_within_the_limits_is_read(service: Victim) -> None:
@@ -167,13 +174,13 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_a_hostile_body_gets_one_reply_and_the_connection_ends(service: Victim, name: str) -> None:
     said, status = BODIES[name]
-    assert check(service, *converse(service, report(service) + CHUNKED, said)) == [status]
+    assert last_words(service, report(service) + CHUNKED, said) == [status]
 
 
 def test_trailers_are_no_headers(service: Victim) -> None:
     """A key after the body is not looked at: who may send a body is decided before it is read."""
     head = report(service) + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
-    assert check(service, *converse(service, head + b"2\r\n{}\r\n0\r\n" + KNOWN + b"\r\n")) == [401]
+    assert last_words(service, head + b"2\r\n{}\r\n0\r\n" + KNOWN + b"\r\n") == [401]
 
 
 def peak(service: Victim) -> float:
@@ -219,8 +226,7 @@ def test_connections_that_are_held_hinder_nobody(service: Victim) -> None:
             with suppress(OSError):
                 there.sendall((report(service) if said.startswith(b"auth") else b"") + said)
         check(service, b"")
-        refused = converse(service, GET + b"\r\n")
-        assert check(service, *refused) == [503]
+        assert last_words(service, GET + b"\r\n") == [503]
         with connect(service, "127.0.0.2") as other:
             other.sendall(GET + b"connection: close\r\n\r\n")
             assert other.recv(12) == b"HTTP/1.1 200"

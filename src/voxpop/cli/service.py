@@ -28,7 +28,6 @@ Body = Annotated[int | None, typer.Option(help="The largest request body, in byt
 Level = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
 Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is trusted, separated by commas.")]
-
 NEEDED = (
     "alembic",
     "httptools",
@@ -43,16 +42,7 @@ NEEDED = (
 
 def need_service() -> None:
     """Refuse to run where only the core is installed, and say what to install."""
-    for name in (
-        "alembic",
-        "httptools",
-        "httpx",
-        "prometheus_client",
-        "pydantic_settings",
-        "starlette",
-        "structlog",
-        "uvicorn",
-    ):
+    for name in NEEDED:
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import httptools
@@ -140,24 +141,22 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # otherwise it is a trailer, which nobody has checked
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         self._refusal = self._wrong_with_head()
         if self._refusal is not None:
             raise _Stop
         super().on_headers_complete()
         self._in_head, self._in_body, self._fruitless = False, True, 0
-        self.cycle.keep_alive = self.cycle.keep_alive and self._admitted
+        self.headers = []  # for the trailers, which nobody reads
+        if not self._admitted:
+            self.cycle.keep_alive = False
 
     def _wrong_with_head(self) -> Refusal | None:
         if len(self.url) > MOST_TARGET:
             return LONG_TARGET
         if len(self.headers) > MOST_HEADERS:
             return MANY_HEADERS
-        if sum(len(name) + len(value) for name, value in self.headers) > MOST_HEAD:
+        if sum(map(len, chain.from_iterable(self.headers))) > MOST_HEAD:
             return LONG_HEAD
         healthy = self._admitted or self.url.decode("latin-1") in UNLIMITED
         return None if healthy else CROWDED
