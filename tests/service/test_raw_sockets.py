@@ -70,7 +70,7 @@ def converse(service: Victim, *parts: bytes, patience: float = HANGING) -> tuple
 
 
 def replies(got: bytes, ended: bool = True) -> list[tuple[int, Any]]:
-    """Take apart what came back: replies in JSON, one after the other; return their statuses and contents."""
+    """Take apart what came back: replies, one after the other; return their statuses and JSON (None for a page)."""
     found = []
     while got:
         head, end, got = got.partition(b"\r\n\r\n")
@@ -82,7 +82,8 @@ def replies(got: bytes, ended: bool = True) -> list[tuple[int, Any]]:
         if not end or not 0 <= size <= len(got):
             assert not ended, "the last reply is not whole"
             break
-        found.append((int(first.split()[1]), json.loads(got[:size])))
+        status, page = int(first.split()[1]), headers[b"content-type"].startswith(b"text/html")
+        found.append((status, None if page and status == 200 else json.loads(got[:size])))
         got = got[size:]
     return found
 
