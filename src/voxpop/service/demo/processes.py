@@ -131,7 +131,8 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
     key_file = folder / "shuffler.key"
     key_file.write_text(new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
-    environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
+    unlimited = {"VOXPOP_RATE": "0", "VOXPOP_CONNECTIONS": "0"}  # all devices have the same address
+    environment = {**usual, **unlimited, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "OMP_NUM_THREADS": "1"}
     database, key = str(folder / "coordinator.db"), new_key()
     with closing(open_store(database, "coordinator")) as store:
         Coordinator(store, b"").add_operator("demo", key)
