@@ -1,7 +1,10 @@
-"""Print bits, noise and true eps of the shuffle protocol with printed and with calibrated parameters.
+"""Print what the shuffle protocol costs and protects, with 50 arms and delta = 1e-6: four tables for docs/privacy.md.
 
-Noise is the standard deviation of the average's error per coordinate, in units of the clipping radius; the last columns
-are the noise of the central and the local model. 50 arms, delta = 1e-6.
+1. Bits, noise and true eps with printed and with calibrated parameters. Noise is the standard deviation of the average
+   per coordinate, in units of the clipping radius; the last columns are the noise of the other models.
+2. What the shuffler sees: how much noise a single report has, and the eps of a single report.
+3. The true eps if fewer devices add noise than the calibration counts on.
+4. What several participations of one person add up to.
 
     python benchmarks/shuffle_table.py
 """
@@ -9,29 +12,80 @@ are the noise of the central and the local model. 50 arms, delta = 1e-6.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.shuffle import Encoding, achieved_epsilon, calibrated_encoding, printed_encoding
+from voxpop.privacy import Entry
+from voxpop.privacy.composition import compose
+from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
+from voxpop.privacy.shuffle import Encoding, calibrated_encoding, printed_encoding
 
 ARMS, DELTA = 50, 1e-6
+PEOPLE, EPSILONS = (100, 1000, 10_000, 100_000), (1.0, 5.0, 15.0)
 
 
-def cells(encoding: Encoding) -> str:
+def head(*names: str) -> None:
+    print(f"\n| {' | '.join(names)} |\n|{'---:|' * len(names)}", flush=True)
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+def cells(encoding: Encoding) -> tuple[str, str, str]:
     noise = 2 * math.sqrt(encoding.variance) / (encoding.levels * encoding.people)
-    return f"{encoding.bits * ARMS:,} | {noise:.2g} | {achieved_epsilon(encoding, ARMS, DELTA):.2f}"
+    return f"{encoding.bits * ARMS:,}", f"{noise:.2g}", f"{encoding.noise(ARMS).epsilon(DELTA):.2f}"
 
 
-def main() -> None:
-    print("| people | eps | printed: bits | noise | true eps | calibrated: bits | noise | true eps | central | local |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for people in (100, 1000, 10_000, 100_000):
-        for epsilon in (1, 5, 15):
+def costs() -> None:
+    names = ("printed: bits", "noise", "true eps", "calibrated: bits", "noise", "true eps", "central", "local")
+    head("people", "eps", *names)
+    for people in PEOPLE:
+        for epsilon in EPSILONS:
             printed = printed_encoding(epsilon, DELTA / 2, people, ARMS)
             calibrated = calibrated_encoding(epsilon, DELTA, people, ARMS)
             central = 2 * noise_multiplier(epsilon, DELTA) / people
-            local = central * math.sqrt(people)
-            row = f"| {people:,} | {epsilon} | {cells(printed)} | {cells(calibrated)} | {central:.2g} | {local:.2g} |"
-            print(row, flush=True)
+            others = (f"{central:.2g}", f"{central * math.sqrt(people):.2g}")
+            row(f"{people:,}", f"{epsilon:g}", *cells(printed), *cells(calibrated), *others)
+
+
+def single_reports() -> None:
+    """A single report has the noise of one device, which was made for the total of all."""
+    head("people", "eps of the total", "bits of a number", "of them noise", "noise / range", "eps of a single report")
+    for people in PEOPLE:
+        for epsilon in EPSILONS:
+            code = calibrated_encoding(epsilon, DELTA, people, ARMS)
+            std = math.sqrt(code.trials * code.chance * (1 - code.chance))
+            alone = replace(code, people=1).noise(ARMS).epsilon(DELTA)
+            shown = "unbounded" if math.isinf(alone) else f"{alone:.1f}"
+            row(f"{people:,}", f"{epsilon:g}", code.bits, code.trials, f"{100 * std / code.levels:.1f} %", shown)
+
+
+def honest_shares() -> None:
+    shares = (1.0, 0.9, 0.8, 0.5)
+    head("eps", *(f"{share:.0%} add noise" for share in shares), "noise with honest = 0.5")
+    for epsilon in EPSILONS:
+        code = calibrated_encoding(epsilon, DELTA, 1000, ARMS)
+        half = calibrated_encoding(epsilon, DELTA, 1000, ARMS, 0.5)
+        found = [f"{code.noise(ARMS, share).epsilon(DELTA):.2f}" for share in shares]
+        row(f"{epsilon:g}", *found, f"{math.sqrt(half.variance / code.variance):.2f} times")
+
+
+def several() -> None:
+    head("eps of one", "model", *(f"{times} releases" for times in (2, 3, 5)))
+    for epsilon in EPSILONS:
+        noise = calibrated_encoding(epsilon, DELTA, 1000, ARMS).noise(ARMS)
+        entry = Entry("shuffle", 1000, epsilon, DELTA, binomial=noise)
+        row(f"{epsilon:g}", "shuffle", *(f"{compose([entry] * times, DELTA):.2f}" for times in (2, 3, 5)))
+        multiplier = noise_multiplier(epsilon, DELTA)
+        gaussian = [epsilon_of(multiplier / math.sqrt(times), DELTA) for times in (2, 3, 5)]
+        row(f"{epsilon:g}", "central, local", *(f"{found:.2f}" for found in gaussian))
+
+
+def main() -> None:
+    costs()
+    single_reports()
+    honest_shares()
+    several()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from voxpop.formats.releases import for_devices, release_from_dict, release_to_d
 from voxpop.service.study.definition import Definition
 for model in ("two-agents", "central"):
     study = Study(problem, "one-round", path=f"{model}.json", privacy=Private(model, 5.0))
-    study.tell(study.ask().phase, np.zeros((100, 49)))
+    question = study.ask()
+    study.tell(question.phase, np.zeros((question.people, 49)))
     again = Study.load(f"{model}.json")
     assert again.policy == study.policy and again.privacy == study.privacy
     assert [entry.model for entry in again.ledger.entries] == [model]

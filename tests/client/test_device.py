@@ -1,6 +1,7 @@
 """The device: what it keeps, what it repeats, and what it refuses to send."""
 
 import json
+import math
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import first_phase
+from tests.helpers_privacy import Silent, first_phase
 from tests.service.test_http import Site
 from tests.service.world import STUDY, definition
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
@@ -19,6 +20,7 @@ from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
+from voxpop.privacy.none import PlainRelease
 
 
 def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
     assert sorted(outcome.name for outcome in outcomes) == ["ANSWERED"] * 12 + ["WAITING"] * 2
     site.step()
     answered = devices[outcomes.index(Outcome.ANSWERED)]
-    assert answered.memory.averages(1, [0]) is None
+    assert math.isnan(answered.memory.averages(1, [0])[0])
     assert answered.memory.outgoing() is None
     assert site.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     for device in devices:
@@ -67,7 +69,7 @@ def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
     again = Memory(path)
     assert again.key == key
     assert again.averages(3, [7]) == [3.0]
-    assert again.averages(3, [7, 8]) is None
+    assert again.averages(3, [7, 8]) == [3.0, pytest.approx(math.nan, nan_ok=True)]
     kept = again.outgoing()
     assert kept is not None
     assert kept.body == b"first"  # noise is drawn once
@@ -176,12 +178,53 @@ def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only(
         assert server.got == []
 
 
-def test_a_device_without_rewards_of_a_decision_sends_nothing() -> None:
-    server = Server(told(release("central")))
-    device = server.device(Promise("central", 5.0))
+def test_a_report_goes_to_the_promised_shuffler_only() -> None:
+    promise = Promise("shuffle", 5.0, shuffler="https://shuffler.example/")
+    for address in ("https://shuffler.example.evil/v1/x", "https://shuffler.example:444/v1/x", "https://other/v1/x"):
+        server = Server(told(release("shuffle"), address))
+        with pytest.raises(InputError, match="was promised, but the coordinator names"):
+            server.device(promise).check_in()
+        assert server.got == []
+    server = Server(told(release("shuffle"), "https://shuffler.example:443/v1/x"))
+    assert server.device(promise).check_in() is Outcome.ANSWERED
+    with pytest.raises(InputError, match="the local model has no shuffler"):
+        Promise("local", 5.0, shuffler="https://shuffler.example")
+
+
+def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None:
+    server = Server(told(PlainRelease(2.0**-40, 4)))
+    device = server.device(Promise())
     device.memory.forget(1)
+    device.record(1, 0, 0.5)
     assert device.check_in() is Outcome.NOTHING_TO_SAY
     assert server.got == []
+    assert device.memory.reports == 0
+
+
+@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("lived", [[], [0], [1, 3], [0, 1, 2, 3]])
+def test_what_a_device_missed_is_answered_with_the_centre_and_spent(model: str, lived: list[int]) -> None:
+    """Otherwise silence, which costs nothing, would tell a coordinator which decisions a person lived through."""
+    made = release(model)
+    server = Server(told(made, "http://shuffler/v1/x" if model == "shuffle" else "/v1/x"))
+    device = server.device(Promise(model, 5.0), source=Silent())
+    device.memory.forget(1)
+    for arm in lived:
+        device.record(1, arm, 0.7)
+    assert device.check_in() is Outcome.ANSWERED
+    y = np.array([[0.7 if arm in lived else made.ball.centre[arm] for arm in range(4)]])
+    assert json.loads(server.got[0])["report"] == made.randomize(y, Silent())[0].tolist()
+    assert device.memory.reports == 1
+    assert device.check_in() is Outcome.SPENT  # asking again does not help
+
+
+def test_rewards_of_any_size_have_a_finite_average() -> None:
+    memory = Memory()
+    for reward in [1e308] * 10 + [-1e308] * 3:
+        memory.record(1, 0, reward, rounds=10**6)
+    for _ in range(3):
+        memory.record(1, 1, -1.7e308)
+    assert memory.averages(1, [0, 1]) == [pytest.approx(7e100 / 13), pytest.approx(-1e100)]
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])

@@ -15,7 +15,7 @@ from tests.helpers_privacy import first_phase
 from voxpop.client import Promise
 from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
-from voxpop.privacy import Private, Secure
+from voxpop.privacy import Private
 from voxpop.privacy.shuffle import MOST_BITS
 
 EPSILON, DELTA = 5.0, 1e-6
@@ -182,13 +182,33 @@ def test_a_shuffled_release_that_passes_has_the_noise(levels: Any, trials: Any, 
         assert binomial_delta(people * trials, chance, levels + 2) <= DELTA * (1 + 1e-3)
 
 
-def test_a_root_of_extreme_numbers_neither_fails_nor_lets_anything_out_of_the_ball() -> None:
-    root = (np.tril(np.full((4, 4), 1e300), -1) + np.diag(np.full(4, 1e-300))).tolist()
-    release = accepted("local", proposed("local", {"ball.root": root}))
-    for y in ([0.3, 0.2, 0.1, 0.4], [math.inf, 0.0, -math.inf, math.nan], [1e308] * 4):
-        inside = release.clipped(np.array([y]))
-        assert np.linalg.norm(inside) <= release.ball.radius * (1 + 1e-12)
-        assert np.isfinite(release.randomize(np.array([y]), Secure())).all()
+@pytest.mark.parametrize(
+    ("study", "promise", "keeps"),
+    [(1.0, 1.0, True), (1.0, 0.8, False), (0.5, 0.5, True), (0.5, 0.8, True), (0.8, 0.5, False)],
+)
+def test_a_release_counts_on_no_more_honest_people_than_the_promise_does(
+    study: float, promise: float, keeps: bool
+) -> None:
+    made = first_phase(40).release(Private("shuffle", EPSILON, honest=study))
+    assert (made.weakness(EPSILON, DELTA, promise) is None) is keeps
+    if keeps:
+        Promise("shuffle", EPSILON, honest=promise).check(made)
+    else:
+        with pytest.raises(InputError, match="less noise than epsilon 5 takes"):
+            Promise("shuffle", EPSILON, honest=promise).check(made)
+
+
+@pytest.mark.parametrize("share", [0, -0.5, 1.5, NAN, True, None])
+def test_an_honest_share_is_above_zero_and_at_most_one(share: Any) -> None:
+    for make in (lambda: Promise("shuffle", 5.0, honest=share), lambda: Private("shuffle", 5.0, honest=share)):
+        with pytest.raises(InputError, match="honest must be a number above 0 and at most 1"):
+            make()
+
+
+@pytest.mark.parametrize(("model", "calibration"), [("central", "exact"), ("local", "exact"), ("shuffle", "paper")])
+def test_an_honest_share_is_refused_where_it_means_nothing(model: str, calibration: str) -> None:
+    with pytest.raises(InputError, match=r"honest 0\.5 means nothing"):
+        Private(model, 5.0, calibration=calibration, honest=0.5)
 
 
 def test_a_delta_for_which_the_analysis_does_not_hold_is_not_promised() -> None:

@@ -19,8 +19,9 @@ from voxpop.core.kernels import Matern, SquaredExponential
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Space
+from voxpop.drivers.question import Question
 from voxpop.drivers.simulate import simulate_phases
-from voxpop.drivers.study import Question, Study
+from voxpop.drivers.study import Study
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies import make_policy
 
@@ -193,6 +194,7 @@ def test_a_study_with_a_path_is_saved_after_every_change(tmp_path: Path) -> None
         question = ask(study)
         assert Study.load(path).ask() == question
         study.tell(phase, answers(question))
+    study.ask()
     assert_same(Study.load(path), study)
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.json"]  # nothing half-written is left
 
@@ -236,7 +238,7 @@ def test_a_killed_program_resumes_with_the_same_plans(tmp_path: Path) -> None:
     seen: list[str] = []
     for kill_after in (1, 3, len(expected)):  # phases that each life of the program completes, then SIGKILL
         command = [sys.executable, "-c", textwrap.dedent(VICTIM), str(tmp_path / "study.json")]
-        environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+        environment = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         ) as victim:

@@ -9,7 +9,8 @@ import pytest
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.drivers.study import Question, Study
+from voxpop.drivers.question import Question
+from voxpop.drivers.study import Study
 from voxpop.privacy import Private
 from voxpop.privacy.gaussian import noise_multiplier
 

@@ -53,6 +53,7 @@ def assert_refused(path: Path, content: bytes, said: str | None = None) -> None:
 def test_a_study_of_any_policy_can_be_opened_again(tmp_path: Path, policy: str) -> None:
     study = Study(small_study().problem, policy, tmp_path / "study.json", alpha=0.5, ratio=1.3)
     study.tell(1, fitting(study))
+    study.ask()
     again = Study.load(tmp_path / "study.json")
     assert again.policy == study.policy
     assert again.ask() == study.ask()
@@ -187,8 +188,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 
 
 def test_what_was_told_while_the_disk_was_full_can_be_told_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study, expected = Study.load(saved), Study.load(saved)
-    expected.path = None
+    study, expected = Study.load(saved), small_study()
     expected.tell(2, fitting(expected))
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fail)

@@ -74,12 +74,15 @@ def test_a_study_file_needs_no_pilot(tmp_path: Path) -> None:
     assert read_study(study_file(tmp_path / "tea.toml", STUDY))[0].pilot == ()
 
 
-NEEDED = "each table [[pilot]] needs people, at, rounds and averages, and nothing else"
+NEEDED = "each table [[pilot]] needs people, at, rounds and averages, a protected one also noise_std, epsilon, delta"
 BROKEN: dict[str, tuple[str, str, list[str]]] = {
     # what is replaced, by what, and what must be said
     "no people": ("people = 3\n", "", [NEEDED]),
     "no averages": ("averages = [0.4, 1.3]\n", "", [NEEDED]),
     "another entry": ("people = 3", "people = 3\nseed = 1", [NEEDED]),
+    "half a promise": ("people = 3", "people = 3\nepsilon = 1.0", [NEEDED]),
+    "no promise": ("people = 3", "people = 3\nnoise_std = 0.1\nepsilon = 0.0\ndelta = 1e-6", ["epsilon", "above 0"]),
+    "negative noise": ("people = 3", "people = 3\nnoise_std = -1\nepsilon = 1.0\ndelta = 1e-6", ["noise_std", "-1"]),
     "one table of values": (PILOT, "\n[pilot]\npeople = 3\n", [NEEDED]),
     "another parameter": ("{price = 1.0}", "{cost = 1.0}", ["table 1 of [[pilot]]", "'price'", "'cost'"]),
     "one parameter too many": ("{price = 1.0}", "{price = 1.0, tea = 2}", ["table 1 of [[pilot]]", "'tea'"]),

@@ -26,7 +26,7 @@ def test_every_choice_of_a_trial_is_part_of_its_key() -> None:
     )
     changes |= {"privacy": "local", "epsilon": 1.0, "delta": 1e-5, "calibration": "paper", "floor": 3, "data": "/there"}
     changes |= {"answer_cost": 0.1, "tolerance": 0.2, "most_people": 9, "most_numbers": 99, "most_waves": 3}
-    changes |= {"population": 1000, "answer_delay": 7, "wave_delta": 0.1}
+    changes |= {"population": 1000, "answer_delay": 7, "wave_delta": 0.1, "honest": 0.5}
     assert changes.keys() == Trial.__dataclass_fields__.keys()
     trials = [Trial("sphere"), *(replace(Trial("sphere"), **{name: value}) for name, value in changes.items())]
     assert len({key_of(trial) for trial in trials}) == len(trials)

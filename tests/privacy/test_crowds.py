@@ -22,7 +22,7 @@ from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.central import Central
-from voxpop.privacy.ledger import Entry
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
 

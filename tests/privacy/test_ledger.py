@@ -7,8 +7,8 @@ import pytest
 from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
 from voxpop.privacy import Budget, Entry, Ledger
+from voxpop.privacy.composition import compose
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
-from voxpop.privacy.ledger import compose
 
 DELTA = 1e-6
 

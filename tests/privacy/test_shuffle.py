@@ -7,10 +7,10 @@ import pytest
 from tests.helpers_privacy import DELTA, first_phase, hockey_stick, simulated
 from voxpop.core.errors import Array
 from voxpop.privacy import Private
+from voxpop.privacy.binomial import Binomial
 from voxpop.privacy.shuffle import (
     Encoding,
     Shuffled,
-    binomial_delta,
     bits_of,
     calibrated_encoding,
     printed_encoding,
@@ -124,12 +124,12 @@ def test_calibrated_noise_keeps_the_promise_and_no_less_would(
 )
 def test_binomial_delta_is_the_sum_over_the_support(trials: int, chance: float, shift: int, epsilon: float) -> None:
     expected = exact_delta(trials, chance, shift, epsilon)
-    assert binomial_delta(trials, chance, shift, epsilon) == pytest.approx(expected, rel=1e-9)
+    assert Binomial(trials, chance, shift).delta(epsilon) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("trials", "chance", "shift"), [(10, 0.5, 11), (10, 0.0, 1)])
 def test_noise_that_hides_nothing_has_a_delta_of_one(trials: int, chance: float, shift: int) -> None:
-    assert binomial_delta(trials, chance, shift, 5.0) == 1.0
+    assert Binomial(trials, chance, shift).delta(5.0) == 1.0
 
 
 SPREAD = [((3, 4), 5), ((5, 12), 13), ((2, 3, 6), 7), ((4, 4, 7), 9), ((2, 2, 2, 2), 4)]  # Euclidean lengths

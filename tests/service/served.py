@@ -5,21 +5,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
 from time import sleep
-from typing import Literal
+from typing import Any, Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from voxpop.service.web.head_timeout import HeadTimeoutProtocol
+from voxpop.service.web.connections import Connections
+from voxpop.service.web.protocol import server_config
 
 
 @contextmanager
-def served(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
+def served(
+    app: ASGIApp, lifespan: Literal["on", "off"] = "off", limits: Connections | None = None, **settings: Any
+) -> Iterator[str]:
     """Serve an application; without its lifespan nothing runs in the background, and the test takes every step."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, http=HeadTimeoutProtocol, lifespan=lifespan)
-    )
+    server = uvicorn.Server(server_config(app, limits or Connections(0), lifespan=lifespan, **settings))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:

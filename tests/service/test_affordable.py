@@ -1,5 +1,6 @@
 """A study whose budget does not allow for its participations is refused when it is created."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.service.world import SECRET, STUDY, DirectShuffler, definition, own_s
 from voxpop.core.errors import InputError
 from voxpop.core.phases import Plan
 from voxpop.privacy import Private
+from voxpop.privacy.composition import compose
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participation import require_affordable
 from voxpop.stores.migrate import open_store
@@ -17,8 +19,9 @@ from voxpop.stores.migrate import open_store
 @pytest.mark.parametrize(
     ("model", "rules", "sentence"),
     [
-        ("shuffle", {"participations": 3, "budget": 100.0}, "cannot be paid for in the shuffle model"),
-        ("shuffle", {"participations": 2}, "cannot be paid for in the shuffle model"),
+        ("shuffle", {"participations": 3, "budget": 7.0}, "needs a service.budget of at least 7.9"),
+        ("shuffle", {"participations": 2}, "needs a service.budget of at least 7.9"),
+        ("shuffle", {"participations": 3, "budget": 100.0}, None),
         ("central", {"participations": 2}, "needs a service.budget of at least 7.4"),
         ("local", {"participations": 5, "budget": 7.0}, "needs a service.budget of at least 7.4"),
         ("central", {"budget": 4.0}, "does not pay for one release of epsilon 5"),
@@ -52,7 +55,10 @@ def test_the_cost_is_that_of_the_releases(model: str) -> None:
     plan = made.policy.plan(made.problem, state)
     assert isinstance(plan, Plan)
     plan = made.privacy.enlist(made.problem, state, plan)
-    assert made.privacy.cost == made.privacy.calibrate(made.problem, state, plan).entry(0)
+    cost, entry = made.privacy.cost, made.privacy.calibrate(made.problem, state, plan).entry(0)
+    assert cost is not None
+    assert replace(cost, binomial=None) == replace(entry, binomial=None)
+    assert compose([cost] * 2, 1e-6) == pytest.approx(compose([entry] * 2, 1e-6), rel=0.02)
 
 
 def test_the_printed_calibration_promises_nothing() -> None:

@@ -17,7 +17,7 @@ from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.web import body_limits, head_timeout
+from voxpop.service.web import body_limits, protocol
 from voxpop.service.web.body_limits import HeldBytes
 
 
@@ -126,14 +126,14 @@ def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyP
 def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]:
     """Collect the server's side of the connections that are made from now on, with these settings of uvicorn."""
     made: list[Any] = []
-    really = head_timeout.HeadTimeoutProtocol.connection_made
+    really = protocol.BoundedProtocol.connection_made
 
     def connection_made(self: Any, transport: Any) -> None:
         vars(self).update(settings)
         made.append(self)
         really(self, transport)
 
-    monkeypatch.setattr(head_timeout.HeadTimeoutProtocol, "connection_made", connection_made)
+    monkeypatch.setattr(protocol.BoundedProtocol, "connection_made", connection_made)
     return made
 
 
@@ -141,7 +141,7 @@ def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]
 def test_a_request_that_does_not_come_is_not_waited_for(
     site: Site, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_timeout, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
     connections(monkeypatch, timeout_keep_alive=0.2)
     parts = urlsplit(str(site.client.base_url))
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING) as there:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from schemathesis.checks import not_a_server_error
@@ -20,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.helpers import evidence
+from tests.helpers_fuzzing import SECONDS, fuzz
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
 from voxpop.core import kernels
@@ -63,11 +63,11 @@ def exercise(url: str, headers: dict[str, dict[str, str]]) -> tuple[int, set[int
         if mode is GenerationMode.NEGATIVE and not operation.body and not operation.path_parameters:
             continue  # there is nothing to get wrong
 
-        def run(case: Any, role: str) -> None:
-            seen.add(send(case, role, headers))
+        def run(drawn: tuple[Any, str]) -> None:
+            seen.add(send(*drawn, headers))
 
-        wanted = given(case=operation.as_strategy(generation_mode=mode), role=st.just(role))
-        settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))(wanted(run))()
+        cases = st.tuples(operation.as_strategy(generation_mode=mode), st.just(role))
+        fuzz(run, cases, EXAMPLES, SECONDS / len(results) / len(GenerationMode))
     return len(results), seen
 
 

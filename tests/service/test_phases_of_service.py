@@ -112,6 +112,19 @@ def test_people_take_part_again_as_far_as_the_budget_allows(address: str) -> Non
         it.run()
 
 
+def test_people_take_part_again_in_the_shuffle_model_too(tmp_path: Path) -> None:
+    made = definition(private("shuffle"), participations=5, budget=8.2)
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler, world(str(tmp_path / "c.db"), made, 20, shuffler) as it:
+        with pytest.raises(AssertionError, match="does not end"):
+            it.run()
+        # Two releases of eps = 5 add up to 7.9 with binomial noise, three would add up to more than 10.
+        assert max(len(phases) for phases in it.asked.values()) == 2
+        ledger = it.coordinator.snapshots.current(STUDY).ledger
+        assert 7.8 < ledger.totals(1e-6)["epsilon"] <= 8.2
+        it.register(60)
+        it.run()
+
+
 def test_no_shows_are_replaced_by_others(address: str) -> None:
     with world(address, definition(private("central"), deadline=100.0), people=30) as it:
         it.settle()

@@ -109,4 +109,4 @@ def _noise(problem: Problem, group: Evidence) -> Array:
     """Compute the covariance of the average answers of a group."""
     covariance = problem.bias_std**2 * problem.kernel(group.points, group.points)
     covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds
-    return np.asarray(covariance / group.people)
+    return np.asarray(covariance / group.people + group.noise_std**2 * np.eye(len(covariance)))

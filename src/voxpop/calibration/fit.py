@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
+from voxpop.calibration.protected import Protection
 from voxpop.calibration.search import KERNELS, Fit
 from voxpop.calibration.tails import skewness
 from voxpop.core.errors import InputError, require_choice, require_number
@@ -22,6 +23,7 @@ from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import Kernel
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions, Space
+from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.threads import one_thread
 
 AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first
@@ -63,7 +65,8 @@ class Calibration:
     pilot: Decisions
     rewards: tuple[Estimate, ...]  # f at the pilot's actions
     groups: tuple[Group, ...]  # the pilot's answers: means and scatter
-    skewness: float  # the largest of single answers, over the pilot's actions
+    skewness: float | None  # the largest of single answers, over the pilot's actions; None if they are protected
+    protection: Protection | None = None
 
     @property
     def ridge(self) -> float:
@@ -78,7 +81,24 @@ class Calibration:
     def evidence(self) -> tuple[Evidence, ...]:
         """The pilot's average answers, for the study to learn from."""
         points = self.pilot.points
-        return tuple(Evidence(points[group.actions], group.counts, group.people, group.mean) for group in self.groups)
+        promise = (None, None) if self.protection is None else (self.protection.epsilon, self.protection.delta)
+        return tuple(
+            Evidence(points[group.actions], group.counts, group.people, group.mean, group.noise_std, *promise)
+            for group in self.groups
+        )
+
+    @property
+    def widened(self) -> float:
+        """At least how many times as large the pilot's errors are as without the noise of a protection.
+
+        The deviation v of a protected pilot is an upper value, so this is a lower one.
+        """
+        own = sum(
+            float((self.bias_std.value**2 + self.noise_std.value**2 / group.counts).sum()) / group.people
+            for group in self.groups
+        )
+        noise = sum(len(group.mean) * group.noise_std**2 for group in self.groups)
+        return math.sqrt(1 + noise / own)
 
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
         """Make the study's problem; the norm bound includes the margin."""
@@ -96,19 +116,27 @@ class Calibration:
         )
 
 
-def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", margin: float = 1.5) -> Calibration:
+def calibrate(
+    pilot: Pilot,
+    space: Space | None = None,
+    kernel: str = "auto",
+    margin: float = 1.5,
+    protection: Protection | None = None,
+    source: Source | None = None,
+) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
     `kernel` is a name from `KERNELS`, or "auto" for the roughest Matern kernel about as likely as the likeliest: its
     RKHS contains the others'. With a space, each parameter has one length-scale (a choice too, though it takes several
     dimensions). The norm bound is the root of the expected squared RKHS norm of f at the pilot's actions, times the
-    margin.
+    margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
+    unless a source is given.
     """
     require_number("margin", margin, least=1)
     names = AUTOMATIC if kernel == "auto" else (require_choice("kernel", kernel, [*KERNELS, "auto"]),)
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])
-    groups = pilot.groups()
+    groups = pilot.groups() if protection is None else protection.release(pilot, source or Secure())
     if sum(len(group.mean) for group in groups) > MOST_NUMBERS:
         raise InputError(
             f"the pilot has {len(groups)} different patterns of actions and counts, too many to solve for; "
@@ -118,7 +146,7 @@ def calibrate(pilot: Pilot, space: Space | None = None, kernel: str = "auto", ma
         fits = [Fit.search(name, points, axes, groups) for name in names]
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
-        return _calibration(close[-1], pilot, margin)
+        return _calibration(close[-1], pilot, margin, protection)
 
 
 def _axes(space: Space | None, dimension: int) -> dict[str, int]:
@@ -134,7 +162,7 @@ def _axes(space: Space | None, dimension: int) -> dict[str, int]:
     return axes
 
 
-def _calibration(fit: Fit, pilot: Pilot, margin: float) -> Calibration:
+def _calibration(fit: Fit, pilot: Pilot, margin: float, protection: Protection | None) -> Calibration:
     """Return the constants with their intervals."""
     errors = fit.errors()
     raised = fit.raised()
@@ -164,7 +192,8 @@ def _calibration(fit: Fit, pilot: Pilot, margin: float) -> Calibration:
             for m, d in zip(posterior.mean, deviations, strict=True)
         ),
         groups=tuple(fit.groups),
-        skewness=skewness(pilot),
+        skewness=None if protection else skewness(pilot),
+        protection=protection,
     )
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from voxpop.calibration.pilot import Group
+from voxpop.calibration.pilot import Group, Moments
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices
 
@@ -52,6 +52,7 @@ class Evaluation:
             log_likelihood += _scatter_likelihood(own, group)
             stop = start + len(own)
             covariance[start:stop, start:stop] += own / group.people
+            covariance[range(start, stop), range(start, stop)] += group.noise_std**2
             start = stop
         root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
         white = _solve(root, np.stack([np.ones(len(y)), y], axis=1))
@@ -99,12 +100,23 @@ def _scatter_likelihood(covariance: Array, group: Group) -> float:
     """Compute the log-likelihood of the deviations of U people from their own mean."""
     if group.people == 1:
         return 0.0
+    if group.moments is not None:
+        return _moment_likelihood(covariance, group.people, group.moments)
     root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
     size, freedom = len(root), group.people - 1
     inner = _solve(root, _solve(root, group.scatter).T)
     log_det = 2 * float(np.log(root.diagonal()).sum())
     constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * math.log(group.people)
     return -0.5 * (constant + float(np.trace(inner)))
+
+
+def _moment_likelihood(covariance: Array, people: int, moments: Moments) -> float:
+    """Compute the log-likelihood of tr S / a and 1'S1 / a^2, which are nearly Gaussian with noise or many people."""
+    size = len(covariance)
+    expected = np.array([float(np.trace(covariance)) / size, float(covariance.sum()) / size**2])
+    spread = 2 / (people - 1) * np.array([float(np.sum(covariance**2)) / size**2, expected[1] ** 2])
+    variance = spread + moments.errors
+    return -0.5 * float((np.square(moments.variances - expected) / variance + np.log(2 * math.pi * variance)).sum())
 
 
 def _solve(root: Array, right: Array) -> Array:

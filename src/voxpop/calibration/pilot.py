@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,19 @@ import numpy as np
 from voxpop.core.errors import Array, InputError, require_array
 from voxpop.core.problem import Indices
 from voxpop.core.spaces import Decisions
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """How much people differ, where only that is known: tr S / a and 1'S1 / a^2, and the variances of their noise."""
+
+    variances: Array  # (2,)
+    errors: Array  # (2,)
+
+    @property
+    def upper(self) -> float:
+        """The variance of single answers, and what the noise could hide of it."""
+        return max(float(self.variances[0]), 0.0) + math.sqrt(float(self.errors[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +34,8 @@ class Group:
     people: int
     mean: Array  # (a,)
     scatter: Array  # (a, a) sum of outer products of the deviations from the mean
+    noise_std: float = 0.0  # of the noise that privacy added to each mean
+    moments: Moments | None = None  # instead of the scatter, whose trace alone counts then
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +47,14 @@ class Pilot:
     actions: Indices  # (records,)
     averages: Array  # (records,)
     counts: Array  # (records,)
+    protected: bool = False  # then nothing is refused for the value of an answer
 
     def __post_init__(self) -> None:
-        averages = require_array("the pilot's averages", self.averages)
+        averages = (
+            np.array(self.averages, dtype=float)
+            if self.protected
+            else require_array("the pilot's averages", self.averages)
+        )
         counts = require_array("the pilot's counts", self.counts)
         shapes = {np.shape(column) for column in (self.people, self.actions, averages, counts)}
         if len(shapes) > 1 or averages.ndim != 1:
@@ -54,7 +75,7 @@ class Pilot:
                 raise InputError(
                     f"a pilot needs at least two {kind}, got {found}; a few dozen people and a dozen actions work well"
                 )
-        if np.ptp(averages) == 0:
+        if not self.protected and np.ptp(averages) == 0:
             raise InputError(f"every reward in the pilot is {averages[0]:g}; calibration needs rewards that vary")
         pairs = np.stack([self.people, self.actions])
         if np.unique(pairs, axis=1).shape[1] < pairs.shape[1]:
@@ -82,6 +103,14 @@ class Pilot:
 
     def groups(self) -> list[Group]:
         """Group the people by what they tried."""
+        groups = []
+        for actions, counts, matrix in self.patterns():
+            deviations = matrix - matrix.mean(axis=0)
+            groups.append(Group(actions, counts, len(matrix), matrix.mean(axis=0), deviations.T @ deviations))
+        return groups
+
+    def patterns(self) -> list[tuple[Indices, Array, Array]]:
+        """Return the actions, the counts and the answers, (people, actions), of people who tried the same."""
         patterns: dict[tuple[bytes, bytes], list[Array]] = {}
         shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
         for person in np.unique(self.people):
@@ -91,9 +120,4 @@ class Pilot:
             key = (actions.tobytes(), counts.tobytes())
             shapes[key] = (actions, counts)
             patterns.setdefault(key, []).append(self.averages[rows])
-        groups = []
-        for key, answers in patterns.items():
-            matrix = np.stack(answers)
-            deviations = matrix - matrix.mean(axis=0)
-            groups.append(Group(*shapes[key], len(matrix), matrix.mean(axis=0), deviations.T @ deviations))
-        return groups
+        return [(*shapes[key], np.stack(answers)) for key, answers in patterns.items()]

@@ -50,7 +50,8 @@ class Prior:
         rounds = float(np.mean(np.concatenate([group.counts for group in groups])))
         freedom = sum((group.people - 1) * len(group.mean) for group in groups)
         scatter = sum(float(np.trace(group.scatter)) for group in groups)
-        across = float(np.std(means))
+        noise = sum(len(group.mean) * group.noise_std**2 for group in groups) / len(means)  # that privacy added
+        across = math.sqrt(max(float(np.var(means)) - noise, LEAST * float(np.var(means))))
         within = max(math.sqrt(scatter / freedom), LEAST * across) if freedom else across
         centre = np.log([*[LENGTH] * axes, within, 0.5 * within * math.sqrt(rounds), across + within])
         spread = [*[SPREADS["length"]] * axes, *(SPREADS[name] for name in ("v", "sigma", "tau", "w"))]
@@ -122,7 +123,8 @@ class Fit:
         """Raise v until people are predicted to differ, on average over the answers, as much as they do.
 
         The likelihood asks how likely deviations are in the kernel's directions. Where people differ in one direction
-        only (each likes everything s times as much), that falls short of how much they differ.
+        only (each likes everything s times as much), that falls short of how much they differ. A protected pilot does
+        not say which part of the variance is whose, so all of it counts as people's deviations.
         """
         gram = self.kernel(self.points, self.points).diagonal()
         bias, noise = np.exp(2 * self.theta[len(self.axes) : -2])
@@ -130,6 +132,8 @@ class Fit:
         seen = sum(float(np.trace(group.scatter)) for group in self.groups)
         shared = sum(f * float(gram[group.actions].sum()) for f, group in zip(freedom, self.groups, strict=True))
         own = sum(f * float((1 / group.counts).sum()) for f, group in zip(freedom, self.groups, strict=True))
+        if any(group.moments is not None for group in self.groups):
+            own = 0.0
         if seen <= bias * shared + noise * own:
             return self
         theta = self.theta.copy()

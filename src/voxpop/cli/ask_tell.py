@@ -1,4 +1,4 @@
-"""`voxpop ask` and `voxpop tell`: a study with real people, one wave after the other."""
+"""`voxpop ask`, `voxpop tell` and `voxpop undo`: a study with real people, one wave after the other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError
-from voxpop.drivers.study import Question, Study
+from voxpop.drivers.question import Question
+from voxpop.drivers.study import Study
+from voxpop.formats.record import ENDING
 from voxpop.formats.studyfile import privacy_of, read_study
 from voxpop.formats.tables import read_answers
 from voxpop.report.summary import certified, confidence, describe, expectation, number
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
+Newest = Annotated[
+    bool, typer.Option("--newest", help="The record of releases is lost, and the study's file is its newest copy.")
+]
 
 
 def ask(
     study: StudyPath,
+    newest: Newest = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
 ) -> None:
     """Say what to play now, how many people to ask, and what that is expected to bring and to cost.
@@ -31,7 +37,7 @@ def ask(
 
     The study remembers its phases in a file beside the study file, with the ending .json.
     """
-    opened = _open(study)
+    opened = _open(study, newest)
     question = opened.ask()
     if as_json:
         typer.echo(json.dumps(None if question is None else _plain(question)))
@@ -66,31 +72,52 @@ def tell(
     phase: Annotated[
         int | None, typer.Option(help="The phase the answers belong to; the open one if not given.")
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is best as one JSON object.")] = False,
 ) -> None:
-    """Hand in the answers of the wave that was asked, and see what is best so far."""
+    """Hand in the answers of the wave that was asked, and see what is best so far.
+
+    This closes the wave; until the next question is asked, voxpop undo takes it back.
+    """
     opened = _open(study)
-    question = opened.ask()
-    open_phase = question.phase if question else len(opened.log)
-    opened.tell(open_phase if phase is None else phase, read_answers(answers))
+    told = read_answers(answers, opened.private)
+    opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
-        opened.ask()  # finds out whether the study is over
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
     else:
         _show_best(opened)
 
 
-def _open(study: Path) -> Study:
+def undo(study: StudyPath) -> None:
+    """Take back the answers that were told last, until the next question is asked.
+
+    In a private study their release stays charged: it has been seen, and its people cannot be asked again.
+    """
+    opened = _open(study)
+    opened.take_back()
+    said = f"phase {len(opened.log) + 1} is open again"
+    if opened.private:
+        people = opened.ledger.entries[-1].people
+        said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"
+    console.print(said, highlight=False, soft_wrap=True)
+
+
+def _open(study: Path, newest: bool = False) -> Study:
     memory = study.with_suffix(".json")
     problem, policy, data = read_study(study)
     privacy = privacy_of(study, data)
     if not memory.exists():
         return Study(problem, policy, path=memory, privacy=privacy)
-    opened = Study.load(memory)
+    opened = Study.load(memory, newest)
     if not opened.is_of(problem, policy, privacy):
         raise InputError(
             f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
         )
+    if opened.recovered:
+        phases, record = ", ".join(map(str, opened.recovered)), memory.with_suffix(ENDING)
+        typer.echo(f"note: {memory} is older than {record}, from which phase {phases} is taken", err=True)
     return opened
 
 
@@ -101,7 +128,7 @@ def _plain(question: Question) -> dict[str, Any]:
 
 def _show_best(opened: Study) -> None:
     """Print what to do now, the two figures that say how sure that is, and why asking stopped, if it did."""
-    best, over = opened.best, opened.ask() is None
+    best, over = opened.best, opened.ended is not None
     sure = confidence(opened.policy, opened.problem, len(opened.log))
     facts = {
         "best" if over else "best so far": f"[bold]{escape(describe(best.decision))}[/bold], "

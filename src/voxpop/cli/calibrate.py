@@ -10,6 +10,7 @@ from rich.table import Table
 
 from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.calibration.fit import calibrate as estimate_constants
+from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.search import KERNELS
 from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
@@ -30,6 +31,14 @@ def calibrate(
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Protect the pilot's people: everything is computed from private sums.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The probability with which that promise may fail.")] = 1e-6,
+    low_reward: Annotated[
+        float | None, typer.Option(help="The lowest reward, known beforehand; answers below count as this.")
+    ] = None,
+    high_reward: Annotated[float | None, typer.Option(help="The highest reward, known beforehand.")] = None,
     force: Annotated[bool, typer.Option(help="Replace the study file if it exists.")] = False,
 ) -> None:
     """Estimate from a pilot what a study must assume, and write a study file.
@@ -41,9 +50,14 @@ def calibrate(
     require_integer("points", points, least=2)
     if out.exists() and not force:
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
-    records, space = read_pilot(pilot)
+    protection = None
+    if epsilon is not None:
+        protection = Protection(*require_bounds(low_reward, high_reward), epsilon, delta)
+    elif low_reward is not None or high_reward is not None:
+        raise InputError("the range of rewards is used to protect a pilot; add --epsilon, or leave the range out")
+    records, space = read_pilot(pilot, protected=protection is not None)
     with console.status("maximising the marginal likelihood"):
-        found = estimate_constants(records, space, kernel, margin)
+        found = estimate_constants(records, space, kernel, margin, protection)
     write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found)
     console.print(f"study file: {out}; rehearse it with: voxpop run {out}", highlight=False, soft_wrap=True)
@@ -64,11 +78,16 @@ def _show(found: Calibration) -> None:
     for name, value in rows.items():
         table.add_row(name, number(value.value), value.range)
     console.print(table)
-    console.print(
-        f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions\n"
-        f"skewness of single answers: {found.skewness:.2g}; "
-        f"averages of {people_needed(LEVEL, found.skewness):,} people are Gaussian enough for a bound at {LEVEL:g} "
-        "standard deviations",
-        highlight=False,
-        soft_wrap=True,
-    )
+    facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]
+    if found.skewness is not None:
+        facts.append(
+            f"skewness of single answers: {found.skewness:.2g}; "
+            f"averages of {people_needed(LEVEL, found.skewness):,} people are Gaussian enough for a bound at {LEVEL:g} "
+            "standard deviations"
+        )
+    if found.protection is not None:
+        facts.append(
+            f"the pilot costs its people epsilon {found.protection.epsilon:g} at delta {found.protection.delta:g}; its "
+            f"averages have errors at least {found.widened:.1f} times as large as without protection"
+        )
+    console.print("\n".join(facts), highlight=False, soft_wrap=True)

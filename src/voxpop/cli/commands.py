@@ -17,6 +17,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "calibrate": "calibrate",
     "ask": "ask_tell",
     "tell": "ask_tell",
+    "undo": "ask_tell",
     "audit": "privacy",
     "reproduce": "reproduce",
     "bench": "bench",

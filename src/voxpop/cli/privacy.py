@@ -23,6 +23,10 @@ FloorOption = Annotated[
     int | None,
     typer.Option(help="The least number of people per phase; 0 for the schedule alone; chosen unless given."),
 ]
+HonestOption = Annotated[
+    float | None,
+    typer.Option(help="The share of the people whose devices are counted on to add noise, in the shuffle model."),
+]
 
 
 def audit(

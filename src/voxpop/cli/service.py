@@ -24,15 +24,26 @@ Port = Annotated[int | None, typer.Option(help="The port to listen on.")]
 Cert = Annotated[Path | None, typer.Option("--tls-cert", help="The certificate, for https.")]
 Key = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
 Rate = Annotated[float | None, typer.Option(help="Requests per second from one address; 0 for no limit.")]
+Connections = Annotated[int | None, typer.Option(help="Connections from one address at once; 0 for no limit.")]
 Body = Annotated[int | None, typer.Option(help="The largest request body, in bytes.")]
 Level = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
 Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is trusted, separated by commas.")]
+NEEDED = (
+    "alembic",
+    "httptools",
+    "httpx",
+    "prometheus_client",
+    "pydantic_settings",
+    "starlette",
+    "structlog",
+    "uvicorn",
+)
 
 
 def need_service() -> None:
     """Refuse to run where only the core is installed, and say what to install."""
-    for name in ("alembic", "httpx", "prometheus_client", "pydantic_settings", "starlette", "structlog", "uvicorn"):
+    for name in NEEDED:
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 
@@ -61,6 +72,7 @@ def serve(
     tls_cert: Cert = None,
     tls_key: Key = None,
     rate: Rate = None,
+    connections: Connections = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
     log_level: Level = None,
@@ -86,6 +98,7 @@ def shuffler(
     tls_cert: Cert = None,
     tls_key: Key = None,
     rate: Rate = None,
+    connections: Connections = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
     least_batch: Annotated[
@@ -117,6 +130,7 @@ FLAGS = (
     "tls_cert",
     "tls_key",
     "rate",
+    "connections",
     "max_body",
     "trusted_proxies",
     "log_level",

@@ -17,6 +17,7 @@ from voxpop.cli.privacy import (
     DeltaOption,
     EpsilonOption,
     FloorOption,
+    HonestOption,
     PrivacyOption,
 )
 from voxpop.cli.stopping import Limits, takes_limits
@@ -42,6 +43,7 @@ def simulate(
     delta: DeltaOption = 1e-6,
     calibration: CalibrationOption = "exact",
     floor: FloorOption = None,
+    honest: HonestOption = None,
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
     runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 1,
     noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None,
@@ -74,6 +76,7 @@ def simulate(
         delta=delta,
         calibration=calibration,
         floor=floor,
+        honest=honest,
         data=None if data is None else str(data),
         **limits,
     )

@@ -136,9 +136,11 @@ class Device:
         return Outcome.SPENT if kept is None else self._send(kept)
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
-        """Make the report that the invitation asks for, if the promise allows it; None if a reward is missing.
+        """Make the report that the invitation asks for, if the promise allows it.
 
-        This draws the noise, once per report.
+        Where privacy is promised, a reward that is missing is answered with the centre: silence would tell the
+        coordinator that the device was not there. Without privacy the result is then None. This draws the noise, once
+        per report.
         """
         number, phase = _phase_of(invitation), invitation["phase"]
         release = release_from_dict(phase.get("release"))
@@ -149,10 +151,10 @@ class Device:
         arms = phase.get("arms")
         if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
-        averages = self.memory.averages(number, arms)
-        if averages is None:
+        averages = np.array([self.memory.averages(number, arms)])
+        if np.isnan(averages).any() and not release.fills_gaps:
             return None
-        report = release.randomize(np.array([averages]), self._source)[0]
+        report = release.randomize(averages, self._source)[0]
         said: dict[str, Any] = {"report": report.tolist()}
         if release.batch is not None:  # the shuffler compares this with the batch that it was told to make
             said |= asdict(release.batch)
@@ -173,6 +175,11 @@ class Device:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
         if release.batch is not None and there == mine:
             raise InputError("the coordinator asks for a report that only a shuffler may see; nothing is sent")
+        if self.promise.shuffler is not None and there != _origin(self.promise.shuffler):
+            raise InputError(
+                f"the shuffler {self.promise.shuffler} was promised, but the coordinator names {upload!r:.100}; "
+                "nothing is sent"
+            )
         if release.batch is None and there != mine:
             raise InputError("the coordinator asks to send the report to another server; nothing is sent")
         return address

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from voxpop.core.errors import InputError, require_integer
+from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.privacy import Release
 from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.models import release_type_of
@@ -17,16 +17,27 @@ from voxpop.privacy.models import release_type_of
 
 @dataclass(frozen=True)
 class Promise:
-    """The trust model, the (eps, delta) of one report, and how many reports may ever leave the device."""
+    """The trust model, the (eps, delta) of one report, and how many reports may ever leave the device.
+
+    `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle
+    model, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of the only
+    shuffler that may see a report; without it, a device believes the coordinator about who that is.
+    """
 
     model: str = "none"
     epsilon: float = math.inf
     delta: float = 1e-6
     participations: int = 1
+    honest: float = 1.0
+    shuffler: str | None = None
 
     def __post_init__(self) -> None:
         require_integer("participations", self.participations, least=1)
-        most = release_type_of(self.model).most_delta
+        require_number("honest", self.honest, above=0, most=1)
+        known = release_type_of(self.model)
+        if self.shuffler is not None and not known.by_shuffler:
+            raise InputError(f"the {self.model} model has no shuffler, got {self.shuffler!r}; leave it out")
+        most = known.most_delta
         if self.model != "none":
             require_epsilon(self.epsilon)
             require_delta(self.delta)
@@ -39,6 +50,6 @@ class Promise:
             raise InputError(
                 f"the {self.model} model was promised, but the coordinator asks for {release.model}; nothing is sent"
             )
-        weakness = release.weakness(self.epsilon, self.delta)
+        weakness = release.weakness(self.epsilon, self.delta, self.honest)
         if weakness is not None:
             raise InputError(f"the coordinator asks for {weakness}; nothing is sent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sqlite3
@@ -14,6 +15,7 @@ from threading import RLock
 from weakref import finalize
 
 from voxpop.core.errors import require_integer, require_number
+from voxpop.privacy.ball import HUGE
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -70,17 +72,18 @@ class Memory:
         require_integer("phase", phase, least=1)
         require_integer("arm", arm, least=0)
         require_integer("rounds", rounds, least=1)
-        require_number("reward", reward)
+        # Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
+        reward = max(-HUGE, min(HUGE, require_number("reward", reward)))
         add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
         with self._lock:
             self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", [phase, arm, rounds, reward * rounds])
 
-    def averages(self, phase: int, arms: list[int]) -> list[float] | None:
-        """Compute the average reward of each arm in a phase; None if an arm has no reward."""
+    def averages(self, phase: int, arms: list[int]) -> list[float]:
+        """Compute the average reward of each arm in a phase; NaN for an arm without a reward."""
         with self._lock:
             rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE phase = ?", [phase]).fetchall()
         found = {arm: total / count for arm, total, count in rows}
-        return [found[arm] for arm in arms] if all(arm in found for arm in arms) else None
+        return [found.get(arm, math.nan) for arm in arms]
 
     @property
     def reports(self) -> int:

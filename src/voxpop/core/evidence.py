@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from voxpop.core.errors import Array, InputError, require_array, require_integer
+from voxpop.core.errors import Array, InputError, require_array, require_integer, require_number
+
+PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +25,18 @@ class Evidence:
     rounds: Array  # (actions,) behind each person's averages
     people: int
     mean: Array  # (actions,)
+    noise_std: float = 0.0  # of the noise that privacy added to each average
+    epsilon: float | None = None  # what these people were promised; None: nothing
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("points", "rounds", "mean"):
             object.__setattr__(self, name, require_array(f"the pilot's {name}", getattr(self, name)))
         object.__setattr__(self, "people", require_integer("the pilot's people", self.people, least=1))
+        object.__setattr__(self, "noise_std", require_number("the pilot's noise_std", self.noise_std, least=0))
+        for name in ("epsilon", "delta"):
+            if (value := getattr(self, name)) is not None:
+                require_number(f"the pilot's {name}", value, above=0)
         length = len(self.points) if self.points.ndim == 2 else 0
         if not length or self.rounds.shape != (length,) or self.mean.shape != (length,):
             raise InputError(
@@ -47,14 +56,17 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answers as plain data."""
-        return {
+        data = {
             "points": self.points.tolist(),
             "rounds": self.rounds.tolist(),
             "people": self.people,
             "mean": self.mean.tolist(),
         }
+        plain = self.epsilon is None and not self.noise_std
+        return data if plain else {**data, **{name: getattr(self, name) for name in PROTECTED}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
         """Read what `to_dict` wrote."""
-        return cls(data["points"], data["rounds"], data["people"], data["mean"])
+        protected = {name: data[name] for name in PROTECTED if data.get(name) is not None}
+        return cls(data["points"], data["rounds"], data["people"], data["mean"], **protected)

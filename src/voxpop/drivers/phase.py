@@ -6,8 +6,11 @@ collect answers and in what they save. `run_phases` is the whole loop, for a dri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+
+import numpy as np
 
 from voxpop.core.frozen import changed
 from voxpop.core.phases import End, Feedback, Info, Plan, Tally
@@ -43,6 +46,16 @@ def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State)
     """Plan the next phase, with enough people to hide in, or say why there is none."""
     plan = policy.plan(problem, state, privacy)
     return plan if isinstance(plan, End) else Phase(plan, privacy.calibrate(problem, state, plan))
+
+
+def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: int) -> float:
+    """Predict how many times as large the errors of a phase's averages are if only `count` people answer."""
+    people = np.array([count, plan.people], dtype=float)
+    variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people
+    prospect = privacy.prospect(problem, state, plan)
+    if prospect is not None:
+        variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
+    return math.sqrt(variances[0] / variances[1])
 
 
 def entry_of(phase: Phase, count: int, names: tuple[str, ...] = ()) -> Entry:

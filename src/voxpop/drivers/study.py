@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.phases import Answered, End, Feedback, Forecast, Info, Plan, check_scale, latest_warning
+from voxpop.core.errors import InputError
+from voxpop.core.phases import Answered, End, Feedback, Info, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.drivers.phase import Phase, entry_of, next_phase, release_phase
+from voxpop.drivers import answers
+from voxpop.drivers.kept import Kept
+from voxpop.drivers.phase import Phase, entry_of, error_ratio, next_phase, release_phase
+from voxpop.drivers.question import Answer, Question
 from voxpop.formats import wire
-from voxpop.formats.files import read_text, write_atomically
+from voxpop.formats.files import write_atomically
+from voxpop.formats.record import Event, Released, TakenBack
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Secure
 from voxpop.privacy.models import privacy_from_settings
 
 KIND = "voxpop study"
-
-
-@dataclass(frozen=True)
-class Question:
-    """One phase in terms of the problem's own decisions: play each for its rounds, then ask this many people."""
-
-    phase: int
-    decisions: tuple[Any, ...]
-    rounds: tuple[int, ...]
-    people: int
-    meanwhile: Any = None  # the decision to keep in force until the answers are in
-    rest: int = 0  # the rounds that are expected to pass until then
-    forecast: Forecast | None = None  # what the phase is expected to bring and to cost, if the policy knows
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What to do now, and how sure that is."""
-
-    index: int
-    decision: Any
-    low: float  # the reward of the decision is between low and high
-    high: float
-    regret: float  # certified: no decision is better by more than this
-    expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
-    certain: bool  # nothing else can be best
 
 
 class Study:
@@ -65,7 +42,8 @@ class Study:
     ([0.5], None, 'asking more people no longer pays')
 
     With a `path` the study is saved after every change, so that a program killed at any moment goes on from
-    `Study.load(path)` with the same plans.
+    `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before
+    another changed it is refused.
     """
 
     def __init__(
@@ -89,68 +67,100 @@ class Study:
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
             )
-        self.path = None if path is None else Path(path)
         self.log: list[Answered] = []
         self.infos: list[Info] = []
         self.state: State = self.policy.init(problem)
-        self.ended: str | None = None  # why nothing is left to ask, once `ask` has returned None
+        self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
         self._pending: Phase | None = None
-        if self.path is not None:
-            if self.path.exists():
-                raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
-            self.save(self.path)
+        self._next: Phase | End | None = None  # what to ask once nothing is pending, if it was planned already
+        self._events = 0  # of the record that the study has taken in
+        self._kept = None if path is None else Kept(Path(path))
+        if self._kept is not None:
+            with self._kept.new():
+                self._kept.write(self._packed())
+
+    @property
+    def path(self) -> Path | None:
+        """The file that every change is saved to, if any."""
+        return None if self._kept is None else self._kept.path
+
+    @property
+    def private(self) -> bool:
+        """True if people are promised privacy; then nothing is refused for its value."""
+        return self.privacy.model != NoPrivacy.model
+
+    @property
+    def ended(self) -> str | None:
+        """Why nothing is left to ask; None if there is something."""
+        following = self._following()
+        return following.reason if isinstance(following, End) else None
 
     def ask(self) -> Question | None:
         """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
+        following = self._following()
+        if isinstance(following, End):
+            return None
         if self._pending is None:
-            phase = next_phase(self.problem, self.policy, self.privacy, self.state)
-            if isinstance(phase, End):
-                self.ended = phase.reason
-                return None
-            with self._all_or_nothing():
-                self._pending = phase
-        plan = self._pending.plan
-        decisions = tuple(self.problem.decisions[arm] for arm in plan.arms.tolist())
-        meanwhile = self.problem.decisions[plan.reference]
-        rounds = tuple(plan.pulls.tolist())
-        return Question(plan.phase, decisions, rounds, plan.people, meanwhile, plan.rest, plan.forecast)
+            with self._changing():
+                self._pending = following
+        return Question.of(self.problem, following.plan)
 
-    def tell(self, phase: int, feedback: object) -> None:
+    def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the phase that was asked, in one of three forms.
 
         * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+
+        This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
+        study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
+        that answers are clipped to.
         """
         pending = self._pending
         if pending is None:
-            following = next_phase(self.problem, self.policy, self.privacy, self.state)
-            if isinstance(following, End):
+            if self.ended is not None:
                 raise InputError(
-                    f"the study is over ({following.reason}) and takes no feedback for phase {phase}; see what is best"
+                    f"the study is over ({self.ended}) and takes no feedback for phase {phase}; see what is best"
                 )
             raise InputError(f"no question is open that feedback for phase {phase} could answer; ask first")
         if phase != pending.plan.phase:
             raise InputError(
                 f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
             )
-        with self._all_or_nothing():
-            self._advance(pending.plan, self._release(pending, feedback))
-            self._pending = None
+        told = answers.read(self.problem, pending.plan, feedback, self.private)
+        count = told.count if isinstance(told, Feedback) else len(told.matrix)
+        if count < pending.plan.people and not partial:
+            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, count)
+            raise InputError(answers.too_few(pending.plan, count, ratio))
+        with self._changing() as events:
+            event = self._release(pending, told)
+            self._apply(event)
+            events.append(event)
+
+    def take_back(self) -> None:
+        """Open the last phase again, as it was asked; only until the next `ask`.
+
+        In a private study its release stays charged: it has been seen, and its people have taken part.
+        """
+        if self._pending is not None or not self.log:
+            raise InputError(
+                "nothing can be taken back; only what was told last can be, until the next question is asked"
+            )
+        phase = self.log[-1].plan.phase
+        if self.private and not self.ledger.entries[-1].names:
+            raise InputError(
+                f"phase {phase} was released about people without names, so nobody could see whether the same people "
+                "are told again; only what was told with names can be taken back"
+            )
+        with self._changing() as events:
+            event = TakenBack(phase)
+            self._apply(event)
+            events.append(event)
 
     @property
     def best(self) -> Answer:
         """The best decision as far as the study knows now."""
-        state, index = self.state, self.policy.best(self.problem, self.state)
-        return Answer(
-            index,
-            self.problem.decisions[index],
-            float(state.lower[index]),
-            float(state.upper[index]),
-            state.certificate,
-            state.expected_loss,
-            certain=len(state.active) == 1,
-        )
+        return Answer.of(self.problem, self.policy, self.state)
 
     @property
     def warning(self) -> str:
@@ -166,21 +176,21 @@ class Study:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the study to a file in one step."""
-        content = {
-            "problem": wire.problem_to_dict(self.problem),
-            "policy": wire.policy_to_dict(self.policy),
-            "privacy": self.privacy.settings(),
-            "ledger": wire.ledger_to_list(self.ledger),
-            "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
-            "pending": None if self._pending is None else wire.plan_to_dict(self._pending.plan),
-        }
-        write_atomically(Path(path), wire.pack(KIND, content))
+        """Write the study to a file in one step. Elsewhere than at its own path, that is a copy without a record."""
+        if self._kept is not None and Path(path).resolve() == self._kept.path.resolve():
+            with self._changing():
+                return
+        write_atomically(Path(path), self._packed(copy=True))
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Study:
-        """Read a saved study; later changes are saved to the same file."""
-        source = Path(path)
+    def load(cls, path: str | PathLike[str], newest: bool = False) -> Study:
+        """Read a saved study; later changes are saved to the same file.
+
+        Releases that the record of a private study knows and the file does not are taken from the record, and
+        `recovered` lists their phases. A record that lacks releases is refused, unless `newest` says that the file is
+        surely the newest copy.
+        """
+        kept = Kept(Path(path))
 
         def decode(content: dict[str, Any]) -> Study:
             problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
@@ -189,86 +199,117 @@ class Study:
             for plan, feedback in content["log"]:
                 study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
             if content["pending"] is not None:
-                plan = wire.plan_from_dict(content["pending"])
-                study._pending = Phase(plan, study.privacy.calibrate(problem, study.state, plan))
+                study._pending = study._open(wire.plan_from_dict(content["pending"]))
+            study._events = content.get("events", 0)
             return study
 
-        study = wire.unpack(KIND, read_text(source), str(source), decode)
-        study.path = source
+        text, events = kept.read()
+        study = wire.unpack(KIND, text, str(kept.path), decode)
+        study._kept = kept
+        if study.private:
+            study._catch_up(events, newest)
+        if newest:
+            study.save(kept.path)
         return study
+
+    def _packed(self, copy: bool = False) -> str:
+        return wire.pack(
+            KIND,
+            {
+                "problem": wire.problem_to_dict(self.problem),
+                "policy": wire.policy_to_dict(self.policy),
+                "privacy": self.privacy.settings(),
+                "ledger": wire.ledger_to_list(self.ledger),
+                "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
+                "pending": None if self._pending is None else wire.plan_to_dict(self._pending.plan),
+                "events": 0 if copy else self._events,
+            },
+        )
+
+    def _following(self) -> Phase | End:
+        """Return the phase that is open, or else the one to ask next."""
+        if self._pending is not None:
+            return self._pending
+        if self._next is None:
+            self._next = next_phase(self.problem, self.policy, self.privacy, self.state)
+        return self._next
+
+    def _open(self, plan: Plan) -> Phase:
+        return Phase(plan, self.privacy.calibrate(self.problem, self.state, plan))
 
     def _advance(self, plan: Plan, feedback: Feedback) -> None:
         self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
         self.log.append(Answered(plan, feedback))
         self.infos.append(info)
 
+    def _apply(self, event: Event) -> None:
+        """Do what an event says; the same whether it happens now or is read from the record."""
+        self._next = None
+        if isinstance(event, Released):
+            self.ledger.record(event.entry)
+            self._advance(*event.answered)
+            self._pending = None
+        else:
+            kept, plan = self.log[:-1], self.log[-1].plan
+            self.state, self.log, self.infos = self.policy.init(self.problem), [], []
+            for answered in kept:
+                self._advance(*answered)
+            self._pending = self._open(plan)
+
+    def _catch_up(self, events: list[Event], newest: bool) -> None:
+        """Take in what the record knows and the file does not; refuse files that contradict each other."""
+        assert self._kept is not None
+        file, record = self._kept.path, self._kept.record.path
+        if len(events) < self._events and not newest:
+            raise InputError(
+                f"{record} knows {len(events)} of the {self._events} steps that {file} has recorded there; restore "
+                f"{record}, or open {file} with --newest (newest=True) if it is surely the newest copy"
+            )
+        ledger = iter(self.ledger.entries)
+        known = (event.entry for event in events[: self._events] if isinstance(event, Released))
+        fits = all(entry in ledger for entry in known)  # each after the one before
+        for event in events[self._events :]:
+            phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
+            fits = fits and phase == len(self.log) + 1 - done
+            if fits:
+                self._apply(event)
+                self.recovered = (*self.recovered, phase)
+        if not fits:
+            raise InputError(
+                f"{file} and {record} are of different studies or copies; restore both from the newest copy"
+            )
+        self._events = len(events)
+
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Save the changes made inside; if anything fails, undo them."""
-        state, pending, phases, charged = self.state, self._pending, len(self.log), len(self.ledger.entries)
+    def _changing(self) -> Iterator[list[Event]]:
+        """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
+        before = (self.state, self._pending, self._next, list(self.log), list(self.infos), self._events)
+        charged, events = list(self.ledger.entries), list[Event]()
         try:
-            yield
-            if self.path is not None:
-                self.save(self.path)
+            with nullcontext() if self._kept is None else self._kept.changing():
+                yield events
+                if self._kept is not None:
+                    recorded = events if self.private else []
+                    self._events += len(recorded)
+                    self._kept.write(self._packed(), recorded)
         except BaseException:
-            self.state, self._pending = state, pending
-            del self.log[phases:], self.infos[phases:]
-            self.ledger = Ledger(self.privacy.budget, self.ledger.entries[:charged])
+            self.state, self._pending, self._next, self.log, self.infos, self._events = before
+            self.ledger = Ledger(self.privacy.budget, charged)
             raise
 
-    def _release(self, phase: Phase, feedback: object) -> Feedback:
-        """Turn feedback in any of the three forms into private feedback, charged to the ledger."""
-        plan = phase.plan
-        names: tuple[str, ...] = ()
-        if isinstance(feedback, Mapping):
-            if set(feedback) != {"mean", "count"}:
-                raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, feedback))}")
-            feedback = Feedback(feedback["mean"], feedback["count"])
-        if isinstance(feedback, Feedback):
-            return self._aggregate(phase, feedback)
-        if isinstance(feedback, Sequence) and any(isinstance(record, Mapping) for record in feedback):
-            feedback, names = self._matrix(plan, feedback)
-        matrix = require_array("feedback", feedback)
-        if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
-            raise InputError(
-                f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}"
-            )
-        released, entry = release_phase(phase, phase.release.tally(matrix), self.ledger, Secure(), names)
-        self.ledger.record(entry)
-        return released
-
-    def _aggregate(self, phase: Phase, feedback: Feedback) -> Feedback:
-        """Take an average that was computed elsewhere; it cannot be clipped, so privacy refuses it."""
-        if self.privacy.model != "none":
-            raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
-        feedback.check(phase.plan)
-        check_scale(float(np.abs(feedback.mean).max()), self.problem.grid_step)
-        self.ledger.charge(entry_of(phase, feedback.count))
-        return feedback
-
-    def _matrix(self, plan: Plan, records: Iterable[object]) -> tuple[Array, tuple[str, ...]]:
-        """Turn records into a matrix and the people of its rows; refuse missing and repeated answers."""
-        columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
-        rows: dict[Any, dict[int, float]] = {}
-        for number, record in enumerate(records, start=1):
-            if not isinstance(record, Mapping) or set(record) != {"person", "decision", "average"}:
-                raise InputError(f"record {number} must have the keys person, decision and average, got {record!r}")
-            arm = self.problem.decisions.find(record["decision"])
-            if arm not in columns:
+    def _release(self, phase: Phase, told: answers.Answers | Feedback) -> Released:
+        """Release answers, or take an average that was computed elsewhere, if the ledger allows it."""
+        if isinstance(told, answers.Answers):
+            again = any(entry.phase == phase.plan.phase for entry in self.ledger.entries)
+            if self.private and again and not told.names:
                 raise InputError(
-                    f"record {number} is about {record['decision']!r}, which phase {plan.phase} did not ask"
+                    f"phase {phase.plan.phase} was released before and taken back; tell records with names, so that "
+                    "nobody is counted twice"
                 )
-            answers = rows.setdefault(record["person"], {})
-            if columns[arm] in answers:
-                raise InputError(
-                    f"person {record['person']!r} answered twice about {record['decision']!r}; give one average"
-                )
-            answers[columns[arm]] = record["average"]
-        for person, answers in rows.items():
-            missing = [self.problem.decisions[arm] for arm, column in columns.items() if column not in answers]
-            if missing:
-                raise InputError(
-                    f"person {person!r} has no answer about {missing[0]!r}; leave out or complete this person"
-                )
-        matrix = [[answers[column] for column in range(len(columns))] for answers in rows.values()]
-        return np.atleast_2d(require_array("feedback", matrix)), tuple(map(str, rows))
+            tally = phase.release.tally(told.matrix)
+            feedback, entry = release_phase(phase, tally, self.ledger, Secure(), told.names)
+            return Released(Answered(phase.plan, feedback), entry)
+        check_scale(float(np.abs(told.mean).max()), self.problem.grid_step)
+        entry = entry_of(phase, told.count)
+        self.ledger.check(entry)
+        return Released(Answered(phase.plan, told), entry)

@@ -2,7 +2,9 @@
 
 import os
 import re
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from voxpop.core.errors import InputError
@@ -32,6 +34,71 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock while it is changed; refuse if another program holds it. A killed program holds no lock."""
+    path = path.resolve()
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        file = _lock(lock)
+    except OSError as error:
+        raise InputError(f"cannot write {str(lock)!r}: {error.strerror}; nothing was changed") from None
+    if file is None:
+        raise InputError(f"{str(path)!r} is being changed by another program; wait until it is done, then try again")
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows does not remove an open file
+            lock.unlink()
+        os.close(file)
+
+
+def _lock(lock: Path) -> int | None:
+    """Return an open file that is locked, or None if another program has locked it."""
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+                return file
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The program that held the lock has removed its file, perhaps between our opening and our locking.
+            if lock.exists() and os.path.samestat(os.fstat(file), lock.stat()):
+                return file
+        except OSError:
+            os.close(file)
+            return None
+        os.close(file)
+
+
+def append_durably(path: Path, size: int, data: bytes) -> None:
+    """Cut a file to a size and append to it; once this returns, the data survives a loss of power."""
+    try:
+        new = not path.exists()
+        with path.open("ab") as file:
+            file.truncate(size)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(size)
+                raise
+        if new and sys.platform != "win32":
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 
 

@@ -41,6 +41,9 @@ people = 40                   # they tried the same decisions for the same numbe
 at = [{price = 2.0}, {price = 4.5}]
 rounds = [20, 20]
 averages = [0.48, 1.83]
+noise_std = 0.03              # of a protected pilot only: the noise of each average, and what its people were promised
+epsilon = 1.0
+delta = 1e-6
 
 [rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
 at = [{price = 2.0}, {price = 4.5}]
@@ -60,7 +63,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.core.errors import Array, InputError, require_array, require_choice, require_integer, said_of
-from voxpop.core.evidence import Evidence
+from voxpop.core.evidence import PROTECTED, Evidence
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
 from voxpop.formats import wire
@@ -109,7 +112,7 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 
 
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
-    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor."""
+    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor, honest."""
     if "privacy" not in data:
         return NoPrivacy()
     with said_of(path):
@@ -177,13 +180,19 @@ def _problem(data: Mapping[str, Any]) -> Problem:
 def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
     """Read the answers of the pilot's groups of people."""
     groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
-    if not isinstance(groups, list) or not all(isinstance(group, Mapping) and set(group) == wanted for group in groups):
-        raise InputError("each table [[pilot]] needs people, at, rounds and averages, and nothing else")
+    if not isinstance(groups, list) or not all(
+        isinstance(group, Mapping) and set(group) in (wanted, wanted | set(PROTECTED)) for group in groups
+    ):
+        raise InputError(
+            "each table [[pilot]] needs people, at, rounds and averages, a protected one also "
+            f"{', '.join(PROTECTED)}, and nothing else"
+        )
     found = []
     for number, group in enumerate(groups, start=1):
         with said_of(f"table {number} of [[pilot]]"):
             points = _points(space, group["at"])
-            found.append(Evidence(points, group["rounds"], group["people"], group["averages"]))
+            protected = {name: group[name] for name in PROTECTED if name in group}
+            found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **protected))
     return found
 
 
@@ -259,6 +268,8 @@ def write_study(
             rounds=group.counts.tolist(),
             averages=[round(average, 9) for average in group.mean.tolist()],
         )
+        if (promise := calibration.protection) is not None:
+            table.update(noise_std=group.noise_std, epsilon=float(promise.epsilon), delta=float(promise.delta))
         groups.append(table)
     document["pilot"] = groups
     rewards = [round(estimate.value, 9) for estimate in calibration.rewards]

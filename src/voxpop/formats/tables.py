@@ -20,12 +20,13 @@ RESERVED = (*REQUIRED, "rounds")
 SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 
 
-def read_pilot(path: Path) -> tuple[Pilot, Space]:
+def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
     """Read a pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
 
-    Columns of numbers become float parameters over the range of the pilot, other columns choices.
+    Columns of numbers become float parameters over the range of the pilot, other columns choices. In a protected pilot
+    no reward is refused for its value.
     """
-    rows, parameters = _read_csv(path)
+    rows, parameters = _read_csv(path, may_be_empty="reward" if protected else None)
     if not parameters:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
@@ -50,24 +51,28 @@ def read_pilot(path: Path) -> tuple[Pilot, Space]:
     distinct = [dict(zip(columns, key, strict=True)) for key in order]
     decisions = Decisions([space.scale(label) for label in distinct], distinct)
     people = {person: index for index, person in enumerate(dict.fromkeys(row["person"] for _, row in rows))}
-    averages = np.array([_cell(path, line, row, "reward") for line, row in rows])
+    averages = np.array([_cell(path, line, row, "reward", any_value=protected) for line, row in rows])
     counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
     numbers = np.array([people[row["person"]] for _, row in rows])
     with said_of(path):
-        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts), space
+        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts, protected), space
 
 
-def read_answers(path: Path) -> list[dict[str, Any]]:
-    """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters."""
-    rows, parameters = _read_csv(path)
+def read_answers(path: Path, private: bool = False) -> list[dict[str, Any]]:
+    """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters.
+
+    In a private study no reward is refused for its value: one that is empty is NaN, and may be infinite.
+    """
+    rows, parameters = _read_csv(path, may_be_empty="reward" if private else None)
     records = []
     for line, row in rows:
         decision = {name: row[name] for name in parameters}
-        records.append({"person": row["person"], "decision": decision, "average": _cell(path, line, row, "reward")})
+        average = _cell(path, line, row, "reward", any_value=private)
+        records.append({"person": row["person"], "decision": decision, "average": average})
     return records
 
 
-def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     """Return the rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
     reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
@@ -85,9 +90,9 @@ def _read_csv(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     for line, cells in lines[1:]:
         if len(cells) != len(names):
             raise InputError(f"{path}, line {line} has {len(cells)} cells for {len(names)} columns; complete the line")
-        if "" in cells:
-            column = cells.index("") + 1
-            raise InputError(f"{path}, line {line}, column {column} ({names[column - 1]}) is ''; fill it in")
+        for column, (name, cell) in enumerate(zip(names, cells, strict=True), start=1):
+            if not cell and name != may_be_empty:
+                raise InputError(f"{path}, line {line}, column {column} ({name}) is ''; fill it in")
     rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
     if not rows:
         raise InputError(f"{path} has a heading but no rows; add one row for each person and action")
@@ -101,9 +106,9 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _cell(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
-    number = _number(row[name])
-    if number is None or not np.isfinite(number):
+def _cell(path: Path, line: int, row: Mapping[str, str], name: str, any_value: bool = False) -> float:
+    number = _number(row[name] or "nan") if any_value else _number(row[name])
+    if number is None or not (any_value or np.isfinite(number)):
         column = list(row).index(name) + 1
         raise InputError(f"{path}, line {line}, column {column} ({name}): {row[name]!r} is not a finite number")
     return number

@@ -58,6 +58,7 @@ class Trial:
     delta: float = 1e-6
     calibration: str = "exact"
     floor: int | None = None
+    honest: float | None = None
     data: str | None = None
     answer_cost: float | None = None
     tolerance: float | None = None
@@ -89,7 +90,7 @@ class Trial:
 
     def make_privacy(self) -> Privacy:
         """Make the privacy of the chosen trust model."""
-        return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor)
+        return make_privacy(self.privacy, self.epsilon, self.delta, self.calibration, self.floor, self.honest)
 
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy with the study's settings, except for those chosen here.

@@ -8,7 +8,8 @@
 | shuffle | whiten, clip, encode into bits (alg:shuffler) | permute | count, debias |
 """
 
-from voxpop.privacy.ledger import Budget, Entry, Ledger
+from voxpop.privacy.entries import Entry
+from voxpop.privacy.ledger import Budget, Ledger
 from voxpop.privacy.models import RELEASES, Private, make_privacy
 from voxpop.privacy.none import NoPrivacy
 from voxpop.privacy.release import Privacy, Release

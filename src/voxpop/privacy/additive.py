@@ -1,8 +1,9 @@
 """Gaussian noise on an integer grid, as the central and the local model add it.
 
 Clipped answers are rounded to an integer grid, on which sums are exact and noise is a discrete Gaussian: nothing leaks
-through the low-order bits of a floating-point sampler. Rounding moves an answer by at most half a step per coordinate,
-so replacing one person moves the sum by at most 2 R / step + sqrt(H) steps.
+through the low-order bits of a floating-point sampler, or through the rounding of a floating-point sum. Rounding is to
+the nearest step and moves an answer by at most half a step per coordinate, so replacing one person moves the sum by at
+most 2 R / step + sqrt(H) steps.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 from voxpop.core.errors import Array, require_number
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.clipped import Clipped, clipped_from_dict
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.ledger import Entry
 
 GRID = 2.0**-30  # the grid's step, as a share of the radius
+MOST_STD = 2.0**44  # of the noise, in steps; if more noise is needed, the grid is coarser
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +33,16 @@ class Additive(Clipped):
     std: float  # of the noise, in steps
 
     @classmethod
-    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
-        """Calibrate the least noise for (eps, delta); it does not depend on the number of people."""
-        step = ball.radius * GRID
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
+        """Calibrate the least noise for (eps, delta); it depends neither on the number of people nor on the others."""
         cost = cls.cost_of(epsilon, delta)
         assert cost.multiplier is not None
+        step = ball.radius * max(GRID, 2.5 * cost.multiplier / MOST_STD)
         sensitivity = 2 * ball.radius / step + math.sqrt(len(ball.centre))
         return cls(ball, beta, cost, step, cost.multiplier * sensitivity)
 
     @classmethod
-    def cost_of(cls, epsilon: float, delta: float) -> Entry:
+    def cost_of(cls, epsilon: float, delta: float, honest: float = 1.0) -> Entry:
         """Return what any release of this promise costs a person in it."""
         return Entry(cls.model, 0, epsilon, delta, noise_multiplier(epsilon, delta))
 

@@ -55,6 +55,12 @@ class Ball:
         """Q = L L'."""
         return np.asarray(self.root @ self.root.T)
 
+    @property
+    def condition(self) -> float:
+        """The condition number of L."""
+        with np.errstate(all="ignore"):
+            return float(np.linalg.cond(self.root))
+
     def whiten(self, y: Array) -> Array:
         """Compute z = L^-1 (y - c) for answers of shape (people, arms); the result is always finite.
 

@@ -24,7 +24,8 @@ class Central(Additive):
         return (self.std * self.step / count) ** 2
 
     def randomize(self, y: Array, source: Source) -> Array:
-        return y
+        """Send the averages as they are, and the centre for one that is missing."""
+        return np.where(np.isnan(y), self.ball.centre, y) if np.isnan(y).any() else y
 
     def accept(self, reports: Array) -> None:
         """Refuse reports of the wrong length only: refusing a value would reveal something about it."""

@@ -15,9 +15,11 @@ from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
 from voxpop.privacy.checks import check_length
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.ledger import Entry
 from voxpop.privacy.sources import Source
+
+MOST_CONDITION = 1e9  # of a ball's root; the roots that calibration computes stay below 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Clipped(ABC):
     noise_on_device: ClassVar[bool] = False
     by_shuffler: ClassVar[bool] = False
     most_delta: ClassVar[float] = 1.0
+    fills_gaps: ClassVar[bool] = True
 
     @property
     def arms(self) -> int:
@@ -58,7 +61,7 @@ class Clipped(ABC):
         noise = variance * self.ball.shape
         return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
 
-    def weakness(self, epsilon: float, delta: float) -> str | None:
+    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Return None: the agent adds the noise, so a device has nothing to check."""
         return None
 
@@ -115,4 +118,6 @@ def weakness_of_noise(ball: Ball, enough: bool, epsilon: float) -> str | None:
     """Say what is wrong with noise that a device adds itself: no clipping, or too little noise."""
     if not 0 < ball.radius < math.inf:
         return "an answer without clipping"
+    if not ball.condition <= MOST_CONDITION:  # written with <= so that NaN is refused
+        return f"a root of condition {ball.condition:.2g}, at which whitening is not accurate"
     return None if enough else f"less noise than epsilon {epsilon:g} takes"

@@ -2,54 +2,21 @@
 
 Each release is an entry, and every exposure is computed from the entries. A person who takes part once is exposed to
 that one release only, whatever the study releases about others (ass:one-time); a person who takes part more often is
-exposed to the composition of their releases, which dp-accounting's privacy loss distributions compute. If an entry
-names its people, taking part too often is refused. If it does not, its people are assumed to be new; the caller who
-draws them must make sure that they are.
+exposed to the composition of their releases (`composition`). If an entry names its people, taking part too often is
+refused. If it does not, its people are assumed to be new; the caller who draws them must make sure that they are.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from voxpop.core.errors import InputError, require_integer
-from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release.
-
-    `multiplier` is the noise multiplier of a Gaussian model (standard deviation divided by replace-one sensitivity);
-    releases of other models are composed by their (eps, delta).
-    """
-
-    model: str
-    people: int
-    epsilon: float = math.inf
-    delta: float = 0.0
-    multiplier: float | None = None
-    phase: int = 0
-    names: tuple[str, ...] = ()  # pseudonyms of the people, where they are known
-    guaranteed: bool = True  # False: the printed calibration does not give what it claims
-
-    @property
-    def private(self) -> bool:
-        """True if it promises anything."""
-        return self.guaranteed and math.isfinite(self.epsilon)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry as plain data; its eps is None if it promises nothing."""
-        return {**asdict(self), "epsilon": self.epsilon if self.private else None}
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Entry:
-        """Read what `as_dict` wrote."""
-        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
-        return cls(**{**row, "epsilon": epsilon, "names": tuple(row["names"])})
+from voxpop.privacy.composition import compose
+from voxpop.privacy.entries import Entry
+from voxpop.privacy.gaussian import require_delta, require_epsilon
 
 
 @dataclass(frozen=True)
@@ -139,35 +106,3 @@ class Ledger:
         self.entries.append(entry)
         for person in entry.names:
             self._about.setdefault(person, []).append(entry)
-
-
-def compose(entries: Iterable[Entry], delta: float) -> float:
-    """Compute the eps of several releases about one person, at this delta; inf if one of them promises nothing."""
-    entries = list(entries)
-    if not entries:
-        return 0.0
-    if not all(entry.private for entry in entries):
-        return math.inf
-    if len(entries) == 1 and entries[0].delta <= delta:
-        return entries[0].epsilon
-    # Gaussian releases compose to a Gaussian one: 1/m^2 is the sum of all 1/m_i^2.
-    gaussian = [entry.multiplier for entry in entries if entry.multiplier is not None]
-    multiplier = 1 / math.sqrt(sum(m**-2 for m in gaussian)) if gaussian else math.inf
-    others = [entry for entry in entries if entry.multiplier is None]
-    if not others:
-        return epsilon_of(multiplier, delta)
-    from dp_accounting.pld import common, privacy_loss_distribution
-
-    losses = [
-        privacy_loss_distribution.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(entry.epsilon, entry.delta)
-        )
-        for entry in others
-    ]
-    if gaussian:
-        # The multiplier is already that of replace-one, so the library need not double the sensitivity.
-        losses.append(privacy_loss_distribution.from_gaussian_mechanism(multiplier))
-    total = losses[0]
-    for loss in losses[1:]:
-        total = total.compose(loss)
-    return float(total.get_epsilon_for_delta(delta))

@@ -9,14 +9,16 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Feedback, Tally
-from voxpop.privacy.additive import Additive
+from voxpop.privacy.additive import MOST_STD, Additive
 from voxpop.privacy.checks import check_finite, check_length
 from voxpop.privacy.clipped import weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.sources import Source
 
-# Steps per radius: enough for a discrete Gaussian to be as good as a continuous one, and few enough for exact floats.
-LEAST_STEPS, MOST_STEPS = 2.0**10, 2.0**40
+# Steps per radius: enough for a discrete Gaussian to be as good as a continuous one, and, like MOST_STD, few enough for
+# reports to be exact as floats.
+LEAST_STEPS, MOST_STEPS = 2.0**10, 2.0**32
+FARTHEST = 2.0**52  # where a printed release, which does not clip, cuts off answers
 
 
 class Local(Additive):
@@ -29,19 +31,22 @@ class Local(Additive):
         """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return (self.std * self.step) ** 2 / count
 
-    def weakness(self, epsilon: float, delta: float) -> str | None:
+    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Recompute the noise that the promise takes, and compare it with the noise of the release."""
         steps = self.ball.radius / self.step
         if 0 < self.ball.radius < math.inf and not LEAST_STEPS <= steps <= MOST_STEPS:
             return f"a grid of {steps:g} steps per radius, for which the noise is not known to be enough"
+        if self.std > MOST_STD:
+            return f"noise of {self.std:g} steps, more than {MOST_STD:g}, with which a report would not be exact"
         needed = noise_multiplier(epsilon, delta) * (2 * steps + math.sqrt(self.arms))
         # Written with >= so that NaN is refused.
         return weakness_of_noise(self.ball, self.std >= needed * (1 - 1e-6), epsilon)
 
     def randomize(self, y: Array, source: Source) -> Array:
-        grid = self.grid(y)
+        # Whole numbers are added to whole numbers: a sum of floats would be rounded, in a way that depends on y.
+        grid = np.clip(self.grid(y), -FARTHEST, FARTHEST).astype(np.int64)
         people, arms = grid.shape
-        return grid + source.gaussian(people, arms, self.std)
+        return (grid + source.gaussian(people, arms, self.std)).astype(float)
 
     def tally(self, reports: Array) -> Tally:
         check_length(reports, self.arms)

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.channel import Prospect
-from voxpop.core.errors import Array, InputError, one_of, require_choice, require_integer
+from voxpop.core.errors import Array, InputError, one_of, require_choice, require_integer, require_number
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy import printed
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.central import Central
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import require_delta, require_epsilon
-from voxpop.privacy.ledger import Budget, Entry
+from voxpop.privacy.ledger import Budget
 from voxpop.privacy.local import Local
 from voxpop.privacy.none import NoPrivacy, PlainRelease
 from voxpop.privacy.release import Privacy, PrivateRelease, Release
@@ -38,7 +39,8 @@ class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
     `floor` is the least number of people per phase: a number, 0 for the policy's own schedule, or None for a
-    number computed from public constants so that privacy does not dominate the error.
+    number computed from public constants so that privacy does not dominate the error. `honest` is the share of the
+    people whose devices are counted on to add noise; it matters where everyone's noise protects everyone.
     """
 
     model: str
@@ -46,6 +48,7 @@ class Private:
     delta: float = 1e-6
     calibration: str = "exact"
     floor: int | None = None
+    honest: float = 1.0
 
     def __post_init__(self) -> None:
         require_choice("privacy model", self.model, RELEASES)
@@ -56,6 +59,12 @@ class Private:
             require_choice("model of the paper", self.model, printed.PRINTED)
         if self.floor is not None:
             require_integer("floor", self.floor, least=0)
+        require_number("honest", self.honest, above=0, most=1)
+        if self.honest < 1 and not (self.release_type.by_shuffler and self.calibration == "exact"):
+            raise InputError(
+                f"honest {self.honest:g} means nothing in the {self.model} model with the {self.calibration} "
+                "calibration, where nobody relies on the noise of others; leave it out"
+            )
 
     def describe(self) -> dict[str, Any]:
         """Return the parameters and their caveats, for people to read."""
@@ -64,6 +73,7 @@ class Private:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "calibration": self.calibration,
+            **({"honest": self.honest} if self.honest < 1 else {}),
             "caveats": printed.caveats(self.model, self.epsilon, self.delta) if self.calibration == "paper" else [],
         }
 
@@ -122,13 +132,15 @@ class Private:
 
     @property
     def cost(self) -> Entry | None:
-        """What any release costs a person in it; None for the printed calibration."""
-        return self.release_type.cost_of(self.epsilon, self.delta) if self.calibration == "exact" else None
+        """What a release costs a person in it; None for the printed calibration."""
+        if self.calibration != "exact":
+            return None
+        return self.release_type.cost_of(self.epsilon, self.delta, self.honest)
 
     def _releases(self, balls: list[Ball], people: int, beta: float) -> list[PrivateRelease]:
         """Calibrate a release for each ball."""
         make = self.release_type.make
-        return [make(ball, self.epsilon, self.delta, people, beta) for ball in balls]
+        return [make(ball, self.epsilon, self.delta, people, beta, self.honest) for ball in balls]
 
     def _floor(self, problem: Problem, state: State, plan: Plan) -> int:
         """Find how many people it takes to get the widths of `plan.people / SHARE` people without privacy."""
@@ -166,17 +178,24 @@ def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> 
 
 
 def make_privacy(
-    model: str, epsilon: float | None, delta: float, calibration: str = "exact", floor: int | None = None
+    model: str,
+    epsilon: float | None,
+    delta: float,
+    calibration: str = "exact",
+    floor: int | None = None,
+    honest: float | None = None,
 ) -> Privacy:
     """Make the trust model that the command line's options describe."""
     require_choice("privacy model", model, (NoPrivacy.model, *RELEASES))
     if model == NoPrivacy.model:
         if epsilon is not None:
             raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy {one_of(RELEASES)}")
+        if honest is not None:
+            raise InputError(f"honest {honest:g} needs a trust model; add --privacy shuffle")
         return NoPrivacy()
     if epsilon is None:
         raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")
-    return Private(model, epsilon, delta, calibration, floor)
+    return Private(model, epsilon, delta, calibration, floor, 1.0 if honest is None else honest)
 
 
 def privacy_from_settings(data: Mapping[str, Any]) -> Privacy:

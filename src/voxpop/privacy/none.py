@@ -16,7 +16,7 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy.checks import check_length, require_count
 from voxpop.privacy.crowds import unclipped
-from voxpop.privacy.ledger import Entry
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.release import Release
 from voxpop.privacy.sources import Source
 
@@ -35,9 +35,10 @@ class PlainRelease:
     noise_on_device: ClassVar[bool] = False
     by_shuffler: ClassVar[bool] = False
     most_delta: ClassVar[float] = 1.0
+    fills_gaps: ClassVar[bool] = False
     batch: ClassVar[None] = None
 
-    def weakness(self, epsilon: float, delta: float) -> str | None:
+    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         return None
 
     def randomize(self, y: Array, source: Source) -> Array:

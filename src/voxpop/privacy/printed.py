@@ -14,8 +14,8 @@ from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.privacy.ball import unbounded
 from voxpop.privacy.central import Central
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import classical_multiplier, delta_of
-from voxpop.privacy.ledger import Entry
 from voxpop.privacy.local import Local
 from voxpop.privacy.release import PrivateRelease
 from voxpop.privacy.shuffle import Shuffled, printed_encoding

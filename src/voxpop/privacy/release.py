@@ -19,7 +19,8 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
-from voxpop.privacy.ledger import Budget, Entry
+from voxpop.privacy.entries import Entry
+from voxpop.privacy.ledger import Budget
 from voxpop.privacy.sources import Source
 
 
@@ -30,6 +31,7 @@ class Release(Protocol):
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
     by_shuffler: ClassVar[bool]  # a shuffler adds the reports up
     most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
+    fills_gaps: ClassVar[bool]  # an average that is missing (NaN) is answered with the centre
 
     @property
     def arms(self) -> int:
@@ -39,8 +41,11 @@ class Release(Protocol):
     def batch(self) -> Batch | None:
         """What a shuffler must know to add the reports up; None if the agent adds them up itself."""
 
-    def weakness(self, epsilon: float, delta: float) -> str | None:
-        """Say why a device that was promised (eps, delta) must not answer; None if the release keeps the promise."""
+    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
+        """Say why a device that was promised (eps, delta) must not answer; None if the release keeps the promise.
+
+        The promise holds although only this share of the people's devices is honest and adds noise.
+        """
 
     def randomize(self, y: Array, source: Source) -> Array:
         """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
@@ -90,12 +95,12 @@ class PrivateRelease(Release, Protocol):
         """The promise as an attacker can test it: the distance of two unit Gaussians that is (eps, delta)-private."""
 
     @classmethod
-    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
-        """Calibrate the least noise for (eps, delta), this ball and this number of people."""
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
+        """Calibrate the least noise for (eps, delta), this ball and people of whom this share is honest."""
 
     @classmethod
-    def cost_of(cls, epsilon: float, delta: float) -> Entry:
-        """Return what any release of this promise costs a person in it."""
+    def cost_of(cls, epsilon: float, delta: float, honest: float = 1.0) -> Entry:
+        """Return what a release of this promise costs a person in it."""
 
     def variance(self, count: int) -> float:
         """Variance of the noise per whitened coordinate, averaged over `count` people."""
@@ -121,7 +126,7 @@ class Privacy(Channel, Protocol):
 
     @property
     def cost(self) -> Entry | None:
-        """What any release costs a person in it; None if nothing is promised."""
+        """What a release costs a person in it; None if nothing is promised."""
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
         """Calibrate the release of a phase, from public constants only."""

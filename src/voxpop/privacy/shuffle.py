@@ -2,43 +2,50 @@
 
 A device shifts each whitened, clipped coordinate to [0, 2R], scales it to [0, g], rounds it at random to a whole
 number, and adds Bin(b, p). That number of ones, among g + b bits, is its report for the coordinate. All the bits of a
-coordinate are shuffled together, so the only thing that anyone can see is how many of them are ones.
+coordinate are shuffled together, so that shuffled bits reveal only how many of them are ones. The shuffler itself sees
+each report, and the noise of a single device hides next to nothing from it.
 
-Privacy of the total. For fixed rounding, replacing one person shifts the vector of totals by an integer vector d, and
-the noise Bin(bU, p) of each coordinate is independent. Before rounding |d| <= g (the ball has diameter 2R), and
-rounding both answers moves each coordinate by less than one, so |d| < g + sqrt(H). Averaging over the rounding is a
-mixture, which cannot increase the divergence. The calibration computes the delta of a shift by ceil(g + sqrt(H)) in
-one coordinate, summed exactly over the support in both directions. Among shifts of the same length, this one is the
-worst for small delta: towards the tails the log-ratio of a binomial and its shift grows faster than linearly, and a
-concentrated shift reaches farther into them. (At a delta above 0.02 a spread shift can be worse, by a fraction of a
-percent; such deltas are refused.) There is a margin besides: shifts whose length is near g + sqrt(H) are spread over
-all coordinates by rounding, and concentrated ones have a length near g.
+Privacy of the total. A coordinate x is rounded to floor(x + t) with t uniform in [0, 1). Couple the two neighbouring
+groups: let the answer that is replaced and the one that replaces it be rounded with the same t. For fixed t,
+replacing one person then shifts the vector of totals by an integer vector d, and the noise of each coordinate is
+independent. Before rounding |d| <= g (the ball has diameter 2R), and coupled rounding changes the difference of a
+coordinate by less than one, so |d| < g + sqrt(H). (With different t it could be g + 2 sqrt(H).) Both totals are
+mixtures over the same t, and mixing cannot increase the divergence. The calibration computes the delta of a shift by
+ceil(g + sqrt(H)) in one coordinate, summed exactly over the support in both directions (`binomial`). Among shifts of
+the same length, this one is the worst for small delta: towards the tails the log-ratio of a binomial and its shift
+grows faster than linearly, and a concentrated shift reaches farther into them. (At a delta above 0.02 a spread shift
+can be worse, by a fraction of a percent; such deltas are refused.) There is a margin besides: shifts whose length is
+near g + sqrt(H) are spread over all coordinates by rounding, and concentrated ones have a length near g.
+
+The noise of a total is that of the people whose devices add it. If only a share h of them does (the others send what
+they like), the total of U people has noise Bin(b floor(hU), p) at least, and that is what is calibrated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import gammaln
 
 from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
+from voxpop.privacy.binomial import Binomial, least
 from voxpop.privacy.checks import require_count
 from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
+from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.ledger import Entry
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01
 MOST_TRIALS = 10**7
-MOST_LEVELS, MOST_BITS = 10**6, 10**10  # up to these, logarithms of binomials are correct to four digits
+MOST_LEVELS, MOST_BITS = 10**6, 10**10  # up to these, a device computes the privacy of a total in a second
+TYPICAL = 1000, 10  # people and arms of a release, to say in advance what several cost
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity
 
 
@@ -55,6 +62,10 @@ class Encoding:
     def bits(self) -> int:
         """The number of bits that a person sends for each coordinate."""
         return self.levels + self.trials
+
+    def noise(self, arms: int, honest: float = 1.0) -> Binomial:
+        """Return the noise of the totals if this share of the people adds it, and how far one person moves them."""
+        return Binomial(self.trials * math.floor(honest * self.people), self.chance, shift_of(self.levels, arms))
 
     @property
     def variance(self) -> float:
@@ -78,79 +89,33 @@ def printed_encoding(epsilon: float, delta: float, people: int, arms: int) -> En
 
 
 @cache
-def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int) -> Encoding:
+def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int, honest: float = 1.0) -> Encoding:
     """Find the encoding with the least noise for which the actual binomial total is (eps, delta)-private."""
     if delta > MOST_DELTA:
         raise InputError(f"delta must be at most {MOST_DELTA} in the shuffle model, got {delta}; lower it")
     multiplier = noise_multiplier(epsilon, delta)
     delta *= 1 - 1e-3  # the sums are exact to about 1e-4
     g = math.ceil(max(FINENESS * math.sqrt(arms), math.sqrt(people) / multiplier))
-    shift = shift_of(g, arms)
+    adding = math.floor(honest * people)
     # Start from the Gaussian of the same variance, which is close, and search for the least p that suffices.
-    trials = max(1, math.ceil(4.2 * (multiplier * shift) ** 2 / people))
-    if trials > MOST_TRIALS:
+    trials = max(1, math.ceil(4.2 * (multiplier * shift_of(g, arms)) ** 2 / max(adding, 1)))
+    if trials > MOST_TRIALS or not adding:
         raise InputError(
             f"{people} people are too few to shuffle for epsilon {epsilon:g} (each would send {trials:.2g} bits); "
             "ask more people, or for less privacy"
         )
-    while binomial_delta(people * trials, 0.5, shift, epsilon) > delta:
+
+    def enough(trials: int, chance: float) -> bool:
+        return Encoding(g, trials, chance, people).noise(arms, honest).delta(epsilon) <= delta
+
+    while not enough(trials, 0.5):
         trials += max(1, trials // 10)
-    chance = _least(lambda p: binomial_delta(people * trials, p, shift, epsilon) <= delta, 0.0, 0.5)
-    return Encoding(g, trials, chance, people)
-
-
-def achieved_epsilon(encoding: Encoding, arms: int, delta: float) -> float:
-    """Compute the eps that the actual binomial total gives at delta."""
-    shift, trials = shift_of(encoding.levels, arms), encoding.people * encoding.trials
-
-    def enough(epsilon: float) -> bool:
-        return binomial_delta(trials, encoding.chance, shift, epsilon) <= delta
-
-    low, high = 0.0, 1.0
-    while not enough(high):
-        low, high = high, 2 * high
-    return _least(enough, low, high)
-
-
-def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Find by bisection the least number that is enough; `high` must be enough, and so is the result."""
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return Encoding(g, trials, least(lambda p: enough(trials, p), 0.0, 0.5), people)
 
 
 def shift_of(levels: int, arms: int) -> int:
-    """Bound the shift of the totals when one person is replaced, in the Euclidean norm."""
+    """Bound the shift of the totals when one person is replaced, in the Euclidean norm, with coupled rounding."""
     return math.ceil(levels + math.sqrt(arms))
-
-
-def binomial_delta(trials: int, chance: float, shift: int, epsilon: float) -> float:
-    """Compute the delta at eps of Bin(trials, chance) against its own shift, the larger of both directions.
-
-    >>> binomial_delta(1000, 0.5, 0, 1.0)
-    0.0
-    """
-    if chance <= 0 or shift > trials:
-        return 1.0
-    mean, std = trials * chance, math.sqrt(trials * chance * (1 - chance))
-    reach = 15 * std + 2 * shift + 30  # farther from the mean there is less than 1e-40 of the binomial's mass
-    low, high = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
-    x = np.arange(low, high + 1)
-    log_pmf = gammaln(trials + 1) - gammaln(x + 1) - gammaln(trials - x + 1)
-    log_pmf = log_pmf + x * math.log(chance) + (trials - x) * math.log1p(-chance)
-    padded = np.full(len(x) + shift, -np.inf)
-    plain, moved = padded.copy(), padded
-    plain[: len(x)], moved[shift:] = log_pmf, log_pmf
-    return max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))
-
-
-def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
-    """Compute sum (P - e^eps Q)+."""
-    with np.errstate(invalid="ignore"):
-        gap = np.where(np.isneginf(log_q), -np.inf, epsilon + log_q - log_p)
-    worse = (gap < 0) & ~np.isneginf(log_p)
-    return float(np.sum(np.exp(log_p[worse]) * -np.expm1(gap[worse])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,15 +129,19 @@ class Shuffled(Clipped):
     most_delta: ClassVar[float] = MOST_DELTA
 
     @classmethod
-    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float) -> Self:
-        """Calibrate the least noise for (eps, delta) and this number of people."""
-        encoding = calibrated_encoding(epsilon, delta, people, len(ball.centre))
-        return cls(ball, beta, cls.cost_of(epsilon, delta), encoding)
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
+        """Calibrate the least noise for (eps, delta) and this number of people, of whom a share adds noise."""
+        arms = len(ball.centre)
+        encoding = calibrated_encoding(epsilon, delta, people, arms, honest)
+        cost = Entry(cls.model, 0, epsilon, delta, binomial=encoding.noise(arms, honest), honest=honest)
+        return cls(ball, beta, cost, encoding)
 
     @classmethod
-    def cost_of(cls, epsilon: float, delta: float) -> Entry:
-        """Return what any release of this promise costs a person in it."""
-        return Entry(cls.model, 0, epsilon, delta)
+    def cost_of(cls, epsilon: float, delta: float, honest: float = 1.0) -> Entry:
+        """Return what a typical release of this promise costs a person in it; others differ by a few percent."""
+        people, arms = TYPICAL
+        noise = calibrated_encoding(epsilon, delta, people, arms, honest).noise(arms, honest)
+        return Entry(cls.model, 0, epsilon, delta, binomial=noise, honest=honest)
 
     @property
     def batch(self) -> Batch:
@@ -188,7 +157,7 @@ class Shuffled(Clipped):
         """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return replace(self.encoding, people=count).variance * (self.unit / count) ** 2
 
-    def weakness(self, epsilon: float, delta: float) -> str | None:
+    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Recompute the privacy of the total from the encoding, and compare it with the promise."""
         code = self.encoding
         known = (
@@ -204,7 +173,7 @@ class Shuffled(Clipped):
                 f"{code.people} people) whose privacy cannot be computed"
             )
         # Written with <= so that NaN is refused.
-        enough = known and _delta_of(code, self.arms, epsilon * (1 + 1e-9)) <= delta
+        enough = known and code.noise(self.arms, honest).delta(epsilon * (1 + 1e-9)) <= delta
         return weakness_of_noise(self.ball, enough, epsilon)
 
     def randomize(self, y: Array, source: Source) -> Array:
@@ -252,12 +221,6 @@ class Shuffled(Clipped):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(*clipped_from_dict(data), _encoding_from_dict(data["encoding"]))
-
-
-@cache
-def _delta_of(code: Encoding, arms: int, epsilon: float) -> float:
-    """Compute the delta at eps of the total of a batch."""
-    return binomial_delta(code.people * code.trials, code.chance, shift_of(code.levels, arms), epsilon)
 
 
 def _encoding_from_dict(data: Mapping[str, Any]) -> Encoding:

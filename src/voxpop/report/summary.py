@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Forecast
 from voxpop.core.problem import Problem
 from voxpop.lab.runs import Run
@@ -126,8 +127,18 @@ def _promise(run: Run) -> Iterator[Line]:
             f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
             "; ".join(trust["caveats"])
             or "to everyone, whatever they answer; each person is asked once"
-            + ("; the pilot is not covered" if run.scenario.pilot_numbers else ""),
+            + _pilot_promise(run.scenario.problem.pilot),
         )
+
+
+def _pilot_promise(pilot: Iterable[Evidence]) -> str:
+    """Say what the people of the pilot were promised, who are others than those of the study."""
+    promised = [group.epsilon for group in pilot]
+    if not promised:
+        return ""
+    covered = [epsilon for epsilon in promised if epsilon is not None]
+    whole = len(covered) == len(promised)
+    return f"; the pilot cost its people epsilon {max(covered):g}" if whole else "; the pilot is not covered"
 
 
 def _notes(run: Run) -> Iterator[Line]:

@@ -12,28 +12,26 @@ from voxpop.core.errors import Array, InputError
 from voxpop.service.keys import same
 from voxpop.service.refusals import Refusal
 
-NUMBERS = {int, float}  # not bool, although it is a subclass of int
+NUMBERS = {float, type(None)}
 FORWARDED = b""  # the digest of a report that was counted and whose own digest is erased
 
 Verdict = bool | Refusal  # True: counted now; False: counted before
 
 
 def decode(body: bytes) -> bytes:
-    """Decode the numbers of {"report": [...]}; refuse anything else."""
+    """Decode the numbers of {"report": [...]}; refuse anything else.
+
+    A number that is missing (null) becomes NaN, and one that is too large infinite. Only the release knows what to make
+    of them: where answers are clipped, refusing a value would reveal something about it.
+    """
     try:
-        document = json.loads(body)
+        document = json.loads(body, parse_int=float)  # as whole numbers, those of thousands of digits are refused
     except (ValueError, RecursionError):
         raise Refusal(400, 'the body is not JSON; send {"report": [numbers]}') from None
     report = document.get("report") if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(report, list) or not report or not NUMBERS.issuperset(map(type, report)):
         raise Refusal(422, 'the body is not a report; send {"report": [numbers]}')
-    try:
-        numbers = np.array(report, dtype="<f8")
-    except OverflowError:
-        raise Refusal(422, "a report holds a number that is too large; send finite numbers only") from None
-    if not np.isfinite(numbers).all():
-        raise Refusal(422, "a report holds a number that is not finite; send finite numbers only")
-    return numbers.tobytes()
+    return np.array(report, dtype="<f8").tobytes()
 
 
 def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: list[int]) -> list[tuple[int, Refusal]]:

@@ -7,10 +7,12 @@ import ssl
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 import uvicorn
 from sqlalchemy.dialects import postgresql, sqlite
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
@@ -20,8 +22,9 @@ from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
+from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.head_timeout import MOST_CONNECTIONS, HeadTimeoutProtocol
+from voxpop.service.web.protocol import server_config
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.database import Database
@@ -125,6 +128,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
     """Serve requests until stopped."""
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
+    require_integer("connections", settings.connections, least=0)
     require_integer("max_body", settings.max_body, least=1024)
     port = require_integer("port", settings.port, least=0, most=65535)
     if (settings.tls_cert is None) != (settings.tls_key is None):
@@ -132,44 +136,48 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
     for file in (settings.tls_cert, settings.tls_key):
         if file is not None and not file.is_file():
             raise InputError(f"there is no file {str(file)!r}; check --tls-cert and --tls-key")
+    tls = None
     if settings.tls_cert is not None and settings.tls_key is not None:
-        _try_tls(settings.tls_cert, settings.tls_key)
+        tls = _tls(settings.tls_cert, settings.tls_key)
         if (warning := exposed(settings.tls_key)) is not None:
             logs.warn("key_file", key="TLS key", warning=warning)
     listener = _listen(settings.host, port)
-    config = uvicorn.Config(
-        app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body),
-        log_config=None,
-        access_log=False,
-        server_header=False,
+    guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
+    config = server_config(
+        guarded,
+        _limits(guarded, settings),
+        tls,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-        http=HeadTimeoutProtocol,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
-        h11_max_incomplete_event_size=64 * 1024,
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
     host, port = listener.getsockname()[:2]
-    scheme = "http" if settings.tls_cert is None else "https"
+    scheme = "http" if tls is None else "https"
     logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _try_tls(certificate: Path, key: Path) -> None:
+def _limits(app: Any, settings: Settings) -> Connections:
+    if not settings.trusted_proxies:
+        return Connections(settings.connections, most=affordable_connections())
+    proxies = ProxyHeadersMiddleware(app, settings.trusted_proxies).trusted_hosts  # as uvicorn itself reads them
+    return Connections(settings.connections, lambda address: address in proxies, affordable_connections())
+
+
+def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
     def no_password() -> str:
         raise InputError(f"the key {str(key)!r} has a password; give a --tls-key without one")
 
     try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, no_password)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key, no_password)
     except OSError as error:  # includes SSLError
         reason = getattr(error, "reason", None) or error.strerror or "they are not PEM files"
         raise InputError(
             f"{str(certificate)!r} and {str(key)!r} are not a certificate and its key: {reason}; check them"
         ) from None
+    return context
 
 
 def _listen(host: str, port: int) -> socket.socket:

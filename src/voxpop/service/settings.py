@@ -35,6 +35,7 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     rate: float = 200.0  # requests per second from one address
     burst: float = 1000.0
+    connections: int = 200  # from one address; 0 for no limit
     max_body: int = 2**20
     log_level: str = "info"
     open_dashboard: bool = False

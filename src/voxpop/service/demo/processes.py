@@ -133,7 +133,8 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
     key_file = folder / "shuffler.key"
     write_key(key_file, new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
-    environment = {**usual, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "VOXPOP_RATE": "0", "OMP_NUM_THREADS": "1"}
+    unlimited = {"VOXPOP_RATE": "0", "VOXPOP_CONNECTIONS": "0"}  # all devices have the same address
+    environment = {**usual, **unlimited, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "OMP_NUM_THREADS": "1"}
     database, key = str(folder / "coordinator.db"), new_key()
     with closing(open_store(database, "coordinator")) as store:
         Coordinator(store, b"").add_operator("demo", key)
@@ -196,8 +197,10 @@ def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own
 
 
 def _promise(definition: Definition) -> Promise:
-    budget = definition.privacy.budget
-    return Promise() if budget is None else Promise(definition.privacy.model, budget.epsilon, budget.delta)
+    budget, cost = definition.privacy.budget, definition.privacy.cost
+    if budget is None or cost is None:
+        return Promise()
+    return Promise(definition.privacy.model, budget.epsilon, budget.delta, honest=cost.honest)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from voxpop.drivers.phase import Phase
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
-from voxpop.service.study.participation import most_participations
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
 from voxpop.stores.schema import counts, people
@@ -23,18 +22,19 @@ CHUNK = 1_000  # invitations in one transaction
 PAUSE = 0.02  # seconds between two of them
 
 
-def askable(connection: sa.Connection, study: str, snapshot: Snapshot, phase: Phase) -> int:
-    """Count the people who are registered now and may take part in the phase."""
-    most = _most(snapshot, phase)
+def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
+    """Count the people who are registered now and may take part in the current phase."""
+    most = snapshot.most_participations
     if most == 1:
         return int(connection.execute(sa.select(counts.c.never_asked).where(counts.c.study == study)).scalar_one())
     wanted = sa.select(sa.func.count()).select_from(people)
     return int(connection.execute(wanted.where(people.c.study == study, people.c.participations < most)).scalar_one())
 
 
-def enough(connection: sa.Connection, study: str, snapshot: Snapshot, phase: Phase) -> bool:
-    """Return True if the rounds of the phase can begin: as many people as it needs are registered."""
-    return askable(connection, study, snapshot, phase) >= phase.plan.people
+def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
+    """Return True if the rounds of the current phase can begin: as many people as it needs are registered."""
+    assert snapshot.current is not None
+    return askable(connection, study, snapshot) >= snapshot.current.plan.people
 
 
 def newest(connection: sa.Connection) -> int:
@@ -53,7 +53,9 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
         missing = phase.plan.people - row.invited
         if row.seq != snapshot.seq or missing <= 0:
             return bool(row.seq != snapshot.seq)
-        chosen = invitations.draw(connection, study, phase.plan.phase, missing, _most(snapshot, phase), row.newest)
+        chosen = invitations.draw(
+            connection, study, phase.plan.phase, missing, snapshot.most_participations, row.newest
+        )
     short = missing - len(chosen)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
@@ -90,9 +92,3 @@ def _invite(
         changes = {"stage": Stage.COLLECTING, "played": phase.plan.asked, "invited": before[1] + len(rows)}
         log.update_study(connection, study, **changes, short=short)
     return True
-
-
-def _most(snapshot: Snapshot, phase: Phase) -> int:
-    """Return how often a person may take part in phases like this one."""
-    entry = phase.release.entry(phase.plan.people)
-    return most_participations(snapshot.ledger, entry, snapshot.definition.rules.participations)

@@ -114,7 +114,7 @@ class Coordinator:
             stored = invitations.answered(connection, study, row.phase) if collecting else 0
             waits = snapshot.current is not None and row.newest is None
             lost = steps.lost_releases(self.context, connection, study) if collecting else ""
-            free = asking.askable(connection, study, snapshot, snapshot.current) if waits and snapshot.current else None
+            free = asking.askable(connection, study, snapshot) if waits else None
         answered = max(stored, self.context.shuffled.get(study, 0)) if collecting else 0
         plan = snapshot.current.plan if snapshot.current else None
         now = self.context.clock()
@@ -240,8 +240,10 @@ def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[
     batch = snapshot.current.release.batch
     assert batch is not None, "only a phase with a batch waits for a total"
     try:
-        count, total = int(body["count"]), [int(value) for value in body["total"]]
+        count, total = body["count"], list(body["total"])
         tokens = [bytes.fromhex(token) for token in body["tokens"]]
+        if not all(type(number) is int for number in (count, *total)):
+            raise TypeError
     except (LookupError, TypeError, ValueError, OverflowError):
         raise Refusal(422, "a total has a count, the number of ones per coordinate, and the counted tokens") from None
     try:

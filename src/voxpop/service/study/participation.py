@@ -6,16 +6,19 @@ import math
 
 from voxpop.core.errors import InputError
 from voxpop.privacy import Entry, Ledger
-from voxpop.privacy.ledger import compose
+from voxpop.privacy.composition import compose_any
 from voxpop.service.study.definition import Definition
 
 
 def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
-    """Compute how often a person may take part in releases like this one before the budget is spent, up to `wanted`."""
+    """Compute how often a person may take part in releases like this and the earlier ones, up to `wanted`.
+
+    Whichever of them a person took part in before, the ledger then allows this release.
+    """
     if ledger.budget is None:
         return wanted
-    most = 0
-    while most < wanted and compose([entry] * (most + 1), ledger.budget.delta) <= ledger.budget.epsilon * (1 + 1e-9):
+    budget, most, kinds = ledger.budget, 0, [*ledger.entries, entry]
+    while most < wanted and compose_any(kinds, most + 1, budget.delta) <= budget.epsilon * (1 + 1e-9):
         most += 1
     return most
 
@@ -36,13 +39,7 @@ def require_affordable(definition: Definition) -> None:
         raise InputError(
             f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
         )
-    spent = compose([entry] * 2, budget.delta)
-    if math.isinf(spent):
-        raise InputError(
-            f"service.participations {rules.participations} cannot be paid for in the {entry.model} model, where "
-            f"two releases exceed delta {budget.delta:g} with any budget; leave it at 1"
-        )
-    least = math.ceil(100 * spent) / 100
+    least = math.ceil(100 * compose_any([entry], 2, budget.delta)) / 100
     raise InputError(
         f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
         f"which is what two releases cost, got {budget.epsilon:g}; raise it, or leave the participations at 1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 from voxpop.core.phases import End
@@ -14,6 +15,7 @@ from voxpop.formats.releases import for_devices
 from voxpop.privacy import Ledger
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event, Kind, closed_parts, opened_phase
+from voxpop.service.study.participation import most_participations
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,13 @@ class Snapshot:
     def best(self) -> int:
         """The best action so far."""
         return self.definition.policy.best(self.definition.problem, self.state)
+
+    @cached_property
+    def most_participations(self) -> int:
+        """How often a person may take part in phases like the current one before the budget is spent."""
+        assert self.current is not None
+        entry = self.current.release.entry(self.current.plan.people)
+        return most_participations(self.ledger, entry, self.definition.rules.participations)
 
     def next_phase(self) -> Phase | End:
         """Plan the next phase, or say why there is none; every coordinator plans the same."""

@@ -7,7 +7,7 @@ has not grown; if another coordinator has already taken the step, it does nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -86,7 +86,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.seq != snapshot.seq:
         return Look(Due.READ)
     if row.newest is None:
-        enough = asking.enough(connection, study, snapshot, phase)
+        enough = asking.enough(connection, study, snapshot)
         return Look(Due.BEGIN) if enough else Look(Due.NOTHING, math.inf)
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= phase.plan.asked
@@ -186,7 +186,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
         }
     with context.database.write() as connection:
         if log.row_of(connection, study, lock=True).seq == snapshot.seq:
-            if isinstance(phase, Phase) and asking.enough(connection, study, snapshot, phase):
+            if isinstance(phase, Phase) and asking.enough(connection, study, replace(snapshot, current=phase)):
                 changes |= _beginning(connection, snapshot, now)
             log.append(connection, study, event, **changes)
             said = {"reason": phase.reason} if isinstance(phase, End) else {"phase": phase.plan.phase}

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.body_limits import HeldBytes, TimedBody, require_short
+from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.telemetry import Telemetry
@@ -29,7 +30,7 @@ class Guard:
             return
         start, status = time.perf_counter(), 0
         scope["app"] = self  # so that Starlette raises an exception for an unknown address instead of answering itself
-        caller = scope["client"][0] if scope.get("client") else ""
+        caller = caller_of(scope["client"][0]) if scope.get("client") else ""
         body = TimedBody(self._held, caller, receive)
 
         async def observed(message: Message) -> None:

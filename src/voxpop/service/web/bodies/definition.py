@@ -85,6 +85,9 @@ class PilotGroup(Body):
     rounds: list[Positive] = Field(description="How often each of them tried each action.")
     people: int = Field(ge=1)
     mean: Numbers = Field(description="The average over these people, one per action.")
+    noise_std: float = Field(0.0, ge=0, description="Of the noise that privacy added to each average.")
+    epsilon: Positive | None = Field(None, description="What these people were promised, if anything.")
+    delta: Positive | None = None
 
 
 class Problem(Body):
@@ -117,6 +120,7 @@ class PrivacyModel(Body):
     delta: Positive = Private.delta
     calibration: Literal["exact", "paper"] = "exact"
     floor: Count | None = Field(Private.floor, description="The least number of people per phase.")
+    honest: Positive = Field(Private.honest, le=1, description="The share of the devices that must add their noise.")
 
 
 class StudyDefinition(Body):

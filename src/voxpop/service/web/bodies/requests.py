@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from voxpop.service.study.coordinator import MOST_ROUNDS
-from voxpop.service.web.bodies.base import Body, Hash, Numbers
+from voxpop.service.web.bodies.base import Body, Hash
 from voxpop.service.web.bodies.definition import StudyDefinition
 
 MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
@@ -44,9 +44,9 @@ class Rounds(Body):
 
 
 class Report(Body):
-    """A report: one number for each arm."""
+    """A report: one number for each arm; null for one that is missing, if answers are clipped."""
 
-    report: Numbers = Field(min_length=1)
+    report: list[float | None] = Field(min_length=1)
 
 
 class ShuffledReport(Body):

@@ -1,0 +1,147 @@
+"""`voxpop ask`, `voxpop tell` and `voxpop undo` with files that are locked, restored, incomplete or strange."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers_cli import STUDY, Outcome, main_of, study_file
+from voxpop.drivers.study import Study
+from voxpop.formats.files import locked
+
+Main = Callable[..., Outcome]
+PRIVATE = STUDY + '\n[privacy]\nmodel = "central"\nepsilon = 5.0\n'
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
+    monkeypatch.chdir(tmp_path)
+    study_file(tmp_path / "tea.toml")
+    study_file(tmp_path / "private.toml", PRIVATE)
+    return main_of(monkeypatch)
+
+
+def asked(main: Main, study: str) -> dict[str, Any]:
+    question = json.loads(main("ask", study, "--json").out)
+    assert isinstance(question, dict)
+    return question
+
+
+def answers(question: dict[str, Any], people: int | None = None, prefix: str = "u", first: str = "0.5") -> str:
+    """Write answers; return the name of their file."""
+    rewards = [first] + ["0.5"] * (question["people"] - 1)
+    rows = [
+        f"{prefix}{person},{decision['price']},{rewards[person]}"
+        for person in range(question["people"] if people is None else people)
+        for decision in question["decisions"]
+    ]
+    Path("answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
+    return "answers.csv"
+
+
+@pytest.mark.parametrize("reward", ["", "nan", "inf", "-1e999", "1e300"])
+def test_a_private_study_takes_any_reward(main: Main, reward: str) -> None:
+    done = main("tell", "private.toml", answers(asked(main, "private.toml"), first=reward))
+    assert (done.code, done.err) == (0, "")
+    assert np.isfinite(Study.load("private.json").log[0].feedback.mean).all()
+
+
+@pytest.mark.parametrize("reward", ["", "nan", "inf", "good"])
+def test_other_rewards_are_refused_with_their_place(main: Main, reward: str) -> None:
+    studies = ["private.toml", "tea.toml"] if reward == "good" else ["tea.toml"]
+    for study in studies:
+        done = main("tell", study, answers(asked(main, study), first=reward))
+        assert done.code == 2
+        assert "answers.csv, line 2, column 3 (reward)" in done.err
+        assert repr(reward) in done.err
+
+
+def test_a_private_answer_needs_a_person_and_a_decision(main: Main) -> None:
+    asked(main, "private.toml")
+    for row in (",1.0,0.5", "ann,,0.5"):
+        Path("answers.csv").write_text(f"person,price,reward\n{row}\n")
+        done = main("tell", "private.toml", "answers.csv")
+        assert (done.code, "fill it in" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("study", ["tea.toml", "private.toml"])
+def test_one_command_at_a_time(main: Main, study: str) -> None:
+    with locked(Path(study).with_suffix(".json")):
+        done = main("ask", study)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert "is being changed by another program; wait until it is done" in done.err
+    told = answers(asked(main, study))
+    with locked(Path(study).with_suffix(".json")):
+        assert main("tell", study, told).code == 2
+    assert main("tell", study, told).code == 0
+
+
+def test_answers_that_are_told_twice_do_not_answer_the_next_question(main: Main) -> None:
+    told = answers(asked(main, "tea.toml"))
+    assert main("tell", "tea.toml", told).code == 0
+    done = main("tell", "tea.toml", told)
+    assert (done.code, "phase 2 could answer; ask first" in done.err) == (2, True)
+
+
+def test_tell_says_what_missing_people_cost_and_asks(main: Main) -> None:
+    for _ in range(4):
+        main("tell", "tea.toml", answers(asked(main, "tea.toml")))
+    question = asked(main, "tea.toml")
+    assert question["people"] == 8
+    done = main("tell", "tea.toml", answers(question, 2))
+    assert (done.code, done.out) == (2, "")
+    assert "phase 5 asked 8 people and 2 answered" in done.err
+    assert "about 2.0 times as large as planned" in done.err
+    assert "--partial" in done.err
+    assert asked(main, "tea.toml") == question
+    assert main("tell", "tea.toml", "answers.csv", "--partial").code == 0
+
+
+def test_undo_opens_the_last_phase_again_until_the_next_question(main: Main) -> None:
+    question = asked(main, "tea.toml")
+    assert main("tell", "tea.toml", answers(question)).code == 0
+    assert main("undo", "tea.toml").out == "phase 1 is open again\n"
+    assert asked(main, "tea.toml") == question
+    assert main("undo", "tea.toml").code == 2
+    assert main("tell", "tea.toml", "answers.csv", "--json").code == 0
+    asked(main, "tea.toml")
+    done = main("undo", "tea.toml")
+    assert (done.code, done.out) == (2, "")
+    assert "until the next question is asked" in done.err
+
+
+def test_undo_of_a_private_study_says_that_its_people_have_taken_part(main: Main) -> None:
+    question = asked(main, "private.toml")
+    main("tell", "private.toml", answers(question))
+    done = main("undo", "private.toml")
+    assert f"stays charged, so that its {question['people']} people have taken part: ask others" in done.out
+    again = main("tell", "private.toml", answers(question))
+    assert (again.code, "'u0' has taken part 1 times" in again.err) == (2, True)
+    assert main("tell", "private.toml", answers(question, prefix="v")).code == 0
+
+
+def test_a_restored_study_says_what_its_record_knew(main: Main) -> None:
+    question = asked(main, "private.toml")
+    shutil.copy("private.json", "copy.json")
+    main("tell", "private.toml", answers(question))
+    shutil.copy("copy.json", "private.json")
+    done = main("tell", "private.toml", answers(question, prefix="v"))
+    assert done.code == 2
+    note, error = done.err.splitlines()
+    assert note == "note: private.json is older than private.releases, from which phase 1 is taken"
+    assert "no question is open that feedback for phase 2 could answer" in error
+    assert asked(main, "private.toml")["phase"] == 2
+    assert main("ask", "private.toml").err == ""
+
+
+def test_a_lost_record_is_accepted_on_request(main: Main) -> None:
+    main("tell", "private.toml", answers(asked(main, "private.toml")))
+    Path("private.releases").unlink()
+    done = main("ask", "private.toml")
+    assert (done.code, "--newest" in done.err) == (2, True)
+    assert main("ask", "private.toml", "--newest").code == 0
+    assert main("tell", "private.toml", answers(asked(main, "private.toml"), prefix="v")).code == 0
