@@ -21,15 +21,16 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
-from tests.mutants import FAULTS, Fault
-from tests.mutants.fault import SOURCE
+from tests.mutants import FAULTS
+from tests.mutants.fault import SOURCE, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("src", "tests", "docs", "benchmarks", "pyproject.toml", "Makefile", "README.md", "CITATION.cff")
 SIDE_BY_SIDE = 2
-HANGING = 300  # seconds
+HANGING = 300  # seconds that the tests of one fault may take
+WIDTH = max(len(fault.name) for fault in FAULTS)
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 ARGUMENTS = ("-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", "-k", "not postgresql")
 
@@ -55,15 +56,15 @@ class Copy:
         path = os.pathsep.join((str(self.folder / "src"), str(self.folder)))
         return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run Python in the copy."""
+    def run(self, *command: str, seconds: float = HANGING) -> subprocess.CompletedProcess[str]:
+        """Run Python in the copy, for no longer than this."""
         return subprocess.run(
             [sys.executable, *command],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=HANGING,
+            timeout=seconds,
             check=False,
         )
 
@@ -74,8 +75,9 @@ class Copy:
         if found != [self.folder / SOURCE, self.folder / "tests"]:
             raise SystemExit(f"the copy in {self.folder} is not what is imported: {done.stdout}{done.stderr}")
 
-    def pytest(self, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return self.run("-m", "pytest", *ARGUMENTS, *tests)
+    def pytest(self, tests: Sequence[str], seconds: float = HANGING) -> subprocess.CompletedProcess[str]:
+        """Run tests in the copy."""
+        return self.run("-m", "pytest", *ARGUMENTS, *tests, seconds=seconds)
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
@@ -124,7 +126,8 @@ def require_passing(copy: Copy, faults: Sequence[Fault]) -> None:
     """Run all the tests of the list without a fault; they must pass."""
     named = sorted({test for fault in faults for test in fault.commands})
     files = {test for test in named if "::" not in test}
-    done = copy.pytest([test for test in named if test in files or test.split("::")[0] not in files])
+    once = [test for test in named if test in files or test.split("::")[0] not in files]
+    done = copy.pytest(once, seconds=HANGING * len(faults))
     if done.returncode != 0:
         raise SystemExit(f"without a fault the tests must pass:\n{done.stdout}{done.stderr}")
 
@@ -149,22 +152,19 @@ def attack_all(copies: Sequence[Copy], faults: Sequence[Fault]) -> Iterator[Foun
 def main(wanted: Sequence[str]) -> int:
     """Attack with the faults whose name holds one of the words, or with all; return the exit code."""
     faults = [fault for fault in FAULTS if not wanted or any(word in fault.name for word in wanted)]
+    if not faults:
+        raise SystemExit(f"no planted fault has one of the words {', '.join(wanted)} in its name")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="voxpop-mutants-") as folder:
         copies = [copy_to(Path(folder).resolve() / str(number)) for number in range(SIDE_BY_SIDE)]
         for copy in copies:
             copy.require_imported()
         require_passing(copies[0], faults)
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("planted fault")
-        table.add_column("caught by", overflow="fold")
         missed = 0
         for found in attack_all(copies, faults):
             missed += found.caught_by is None
-            survived = f"[bold red]SURVIVED[/bold red] {found.problem}"
-            table.add_row(found.fault.name, found.caught_by or survived)
-            console.log(found.fault.name, "caught" if found.caught_by else "SURVIVED", highlight=False)
-    console.print(table)
+            said = f"{found.fault.name:<{WIDTH}} {found.caught_by or f'SURVIVED {found.problem}'}"
+            console.print(Text(said, "" if found.caught_by else "bold red"), soft_wrap=True)
     console.print(f"{len(faults) - missed} of {len(faults)} planted faults were caught", highlight=False)
     return 1 if missed else 0
 

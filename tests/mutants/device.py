@@ -33,6 +33,14 @@ FAULTS = [
         (PROMISE,),
     ),
     Fault(
+        "local: rounding not compared",
+        "A device leaves rounding out when it compares the noise with its promise.",
+        "privacy/local.py",
+        "(2 * steps + math.sqrt(self.arms))",
+        "(2 * steps)",
+        ("privacy/test_sensitivity.py",),
+    ),
+    Fault(
         "shuffle: noise not compared",
         "A device takes any encoding whose privacy can be computed for private enough.",
         "privacy/shuffle.py",

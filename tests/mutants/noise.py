@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 SOURCES = "privacy/test_sources.py"
 RELEASE = "privacy/test_release.py"
 SHUFFLE = "privacy/test_shuffle.py"
+SENSITIVITY = "privacy/test_sensitivity.py"
 AUDIT = "privacy/test_audit.py"
 RANDOMNESS = "privacy/test_randomness.py"
 
@@ -164,7 +165,7 @@ FAULTS = [
         "privacy/additive.py",
         " + math.sqrt(len(ball.centre))",
         "",
-        (RELEASE,),
+        (SENSITIVITY,),
     ),
     Fault(
         "shuffle: rounding forgotten",
@@ -192,10 +193,10 @@ FAULTS = [
     ),
     Fault(
         "shuffle: chance too small",
-        "The calibrated chance of a random bit is 90 % of what the promise takes.",
+        "The chance of a random bit is that of twice the delta.",
         "privacy/shuffle.py",
-        "return Encoding(g, trials, chance, people)",
-        "return Encoding(g, trials, 0.9 * chance, people)",
+        "delta *= 1 - 1e-3",
+        "delta *= 2",
         (SHUFFLE,),
     ),
     Fault(
@@ -212,7 +213,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))",
         "_hockey_stick(plain, moved, epsilon)",
-        (SHUFFLE,),
+        (SENSITIVITY,),
     ),
     Fault(
         "shuffle: released with fewer people",
