@@ -16,7 +16,7 @@ FAULTS = [
         "privacy/ball.py",
         "self.radius / np.maximum(norms, self.radius)",
         "1.2 * self.radius / np.maximum(norms, self.radius)",
-        (BALL, "privacy/test_audit.py"),
+        (f"{BALL}::test_clipped_answers_are_in_the_ball_whatever_they_were",),
     ),
     Fault(
         "clipping per coordinate",
@@ -24,7 +24,7 @@ FAULTS = [
         "privacy/ball.py",
         "return np.asarray(z * np.minimum(1.0, self.radius / np.maximum(norms, self.radius)))",
         "return np.clip(z, -self.radius, self.radius)",
-        (BALL, "privacy/test_audit.py"),
+        (f"{BALL}::test_clipped_answers_are_in_the_ball_whatever_they_were",),
     ),
     Fault(
         "clipping after averaging",
@@ -32,7 +32,7 @@ FAULTS = [
         "privacy/central.py",
         "Tally.of_steps(self.grid(reports), self.step)",
         "Tally.of_steps(np.tile(self.grid(np.mean(reports, axis=0, keepdims=True)), (len(reports), 1)), self.step)",
-        (RELEASE, "privacy/test_audit.py"),
+        (f"{RELEASE}::test_neither_order_nor_grouping_changes_the_release",),
     ),
     Fault(
         "no clipping",
@@ -40,7 +40,7 @@ FAULTS = [
         "privacy/clipped.py",
         "return self.ball.clip(self.ball.whiten(y))",
         "return self.ball.whiten(y)",
-        ("privacy/test_audit.py", REFUSALS),
+        ("privacy/test_audit.py::test_honest_releases_pass_and_the_attack_is_near_the_claim",),
     ),
     Fault(
         "NaN refused",
@@ -49,7 +49,7 @@ FAULTS = [
         "deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))",
         'if np.isnan(y).any():\n            raise InputError("an answer is not a number")\n'
         "        deviation = np.clip(y - self.centre, -HUGE, HUGE)",
-        (REFUSALS,),
+        (f"{REFUSALS}::test_an_answer_that_is_not_a_number_counts_as_the_centre",),
     ),
     Fault(
         "tally of floats",
@@ -57,7 +57,7 @@ FAULTS = [
         "core/phases.py",
         "return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)",
         "return cls(len(grid), tuple(int(x) for x in grid.astype(np.float32).sum(axis=0).tolist()), step)",
-        ("core/test_phases.py",),
+        ("core/test_phases.py::test_a_tally_does_not_depend_on_order_or_grouping",),
     ),
     Fault(
         "ledger not checked",
@@ -65,7 +65,7 @@ FAULTS = [
         "drivers/phase.py",
         "    ledger.check(entry)\n",
         "",
-        (PHASE,),
+        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "noise before the ledger",
@@ -74,7 +74,7 @@ FAULTS = [
         "    ledger.check(entry)\n    return release.analyze(release.require_whole(tally), source), entry",
         "    feedback = release.analyze(release.require_whole(tally), source)\n"
         "    ledger.check(entry)\n    return feedback, entry",
-        (PHASE,),
+        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "names not recorded",
@@ -82,7 +82,7 @@ FAULTS = [
         "drivers/phase.py",
         "phase=phase.plan.phase, names=names)",
         "phase=phase.plan.phase)",
-        (DRIVER,),
+        (f"{DRIVER}::test_nobody_takes_part_twice_also_after_loading",),
     ),
     Fault(
         "planned people charged",
@@ -90,17 +90,17 @@ FAULTS = [
         "drivers/phase.py",
         'plan.people if plan.reports == "one" else tally.count',
         "plan.people",
-        (PHASE,),
+        (f"{PHASE}::test_the_people_who_answered_are_charged",),
     ),
     Fault(
         "largest epsilon instead of the sum",
         "Several releases about one person cost as much as the largest of them.",
-        "privacy/ledger.py",
-        "    # Gaussian releases compose to a Gaussian one",
+        "privacy/composition.py",
+        "    multiplier = _multiplier(entries)\n",
         "    if all(entry.delta <= delta for entry in entries):\n"
         "        return max(entry.epsilon for entry in entries)\n"
-        "    # Gaussian releases compose to a Gaussian one",
-        (LEDGER,),
+        "    multiplier = _multiplier(entries)\n",
+        (f"{LEDGER}::test_k_gaussian_releases_are_one_with_noise_smaller_by_sqrt_k",),
     ),
     Fault(
         "ledger without names",
@@ -108,7 +108,7 @@ FAULTS = [
         "privacy/ledger.py",
         "self._about.setdefault(person, []).append(entry)",
         "pass",
-        (LEDGER,),
+        (f"{LEDGER}::test_everyone_takes_part_once_unless_a_study_allows_more",),
     ),
     Fault(
         "budget at the release's delta",
@@ -116,7 +116,7 @@ FAULTS = [
         "privacy/ledger.py",
         "compose((*past, entry), self.budget.delta)",
         "compose((*past, entry), max(self.budget.delta, entry.delta))",
-        (LEDGER,),
+        (f"{LEDGER}::test_a_release_at_a_larger_delta_than_the_budget_s_is_weighed_at_the_budget_s",),
     ),
     Fault(
         "participations not counted",
@@ -124,7 +124,7 @@ FAULTS = [
         "privacy/ledger.py",
         "if len(past) >= self.budget.participations:",
         "if False:",
-        (LEDGER,),
+        (f"{LEDGER}::test_everyone_takes_part_once_unless_a_study_allows_more",),
     ),
     Fault(
         "study with a seed",
@@ -132,6 +132,14 @@ FAULTS = [
         "drivers/study.py",
         "self.ledger, Secure(), names)",
         'self.ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), names)',
-        (DRIVER, "test_imports.py"),
+        (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
+    ),
+    Fault(
+        "binomial releases not added",
+        "Of several shuffled releases about one person only the last is counted.",
+        "privacy/composition.py",
+        "total, left = total + divergences, left - outside",
+        "total, left = divergences, left - outside",
+        ("privacy/test_composition.py",),
     ),
 ]

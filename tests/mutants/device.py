@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 DEVICE = "client/test_device.py"
 PROMISE = "client/test_promise.py"
 LIMITS = "client/test_limits.py"
+HOSTILE = "client/test_hostile_releases.py"
 RANDOMNESS = "client/test_randomness.py"
 
 FAULTS = [
@@ -14,7 +15,7 @@ FAULTS = [
         "client/device.py",
         "        self.promise.check(release)\n",
         "",
-        (DEVICE,),
+        (f"{DEVICE}::test_nothing_is_sent_that_the_promise_does_not_allow",),
     ),
     Fault(
         "only the name checked",
@@ -22,7 +23,7 @@ FAULTS = [
         "client/promise.py",
         "if weakness is not None:",
         "if False:",
-        (DEVICE,),
+        (f"{DEVICE}::test_nothing_is_sent_that_the_promise_does_not_allow",),
     ),
     Fault(
         "local: noise not compared",
@@ -30,7 +31,7 @@ FAULTS = [
         "privacy/local.py",
         "self.std >= needed * (1 - 1e-6)",
         "self.std > 0",
-        (PROMISE,),
+        (f"{PROMISE}::test_a_local_release_that_passes_has_the_noise",),
     ),
     Fault(
         "local: rounding not compared",
@@ -38,7 +39,7 @@ FAULTS = [
         "privacy/local.py",
         "(2 * steps + math.sqrt(self.arms))",
         "(2 * steps)",
-        ("privacy/test_sensitivity.py",),
+        ("privacy/test_sensitivity.py::test_a_device_counts_rounding_when_it_compares_noise_with_its_promise",),
     ),
     Fault(
         "shuffle: noise not compared",
@@ -46,7 +47,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "enough = known and",
         "enough = known or",
-        (PROMISE,),
+        (f"{PROMISE}::test_a_shuffled_release_that_passes_has_the_noise",),
     ),
     Fault(
         "new noise for a repeated upload",
@@ -54,7 +55,7 @@ FAULTS = [
         "client/device.py",
         "            left = self.memory.outgoing()\n",
         "            left = None\n",
-        (DEVICE, "client/test_answers.py"),
+        (f"{DEVICE}::test_the_same_report_is_sent_until_it_is_acknowledged",),
     ),
     Fault(
         "report replaced while it waits",
@@ -62,7 +63,7 @@ FAULTS = [
         "client/storage.py",
         "INSERT OR IGNORE INTO outbox",
         "INSERT OR REPLACE INTO outbox",
-        (DEVICE,),
+        (f"{DEVICE}::test_the_memory_is_persistent_and_averages_rewards",),
     ),
     Fault(
         "counted after the acknowledgement",
@@ -70,7 +71,7 @@ FAULTS = [
         "client/storage.py",
         '                self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])\n',
         "                pass\n",
-        (LIMITS,),
+        (f"{LIMITS}::test_a_device_answers_as_often_as_was_promised",),
     ),
     Fault(
         "participations unlimited",
@@ -78,7 +79,7 @@ FAULTS = [
         "client/storage.py",
         "            if self.reports >= most:\n                return None\n",
         "",
-        (LIMITS,),
+        (f"{LIMITS}::test_counting_and_keeping_are_one_transaction",),
     ),
     Fault(
         "device with a seed",
@@ -86,7 +87,7 @@ FAULTS = [
         "client/device.py",
         "self._source = source or Secure()",
         'self._source = source or __import__("voxpop").privacy.Simulated(np.random.default_rng(0))',
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_local_noise_is_opendp_s_and_nothing_else",),
     ),
     Fault(
         "predictable device key",
@@ -94,7 +95,7 @@ FAULTS = [
         "client/storage.py",
         "secrets.token_urlsafe(32)",
         '__import__("random").randbytes(32).hex()',
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_the_key_has_256_bits_of_the_operating_system",),
     ),
     Fault(
         "device key of 32 bits",
@@ -102,7 +103,7 @@ FAULTS = [
         "client/storage.py",
         "secrets.token_urlsafe(32)",
         "secrets.token_hex(4)",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_the_key_has_256_bits_of_the_operating_system",),
     ),
     Fault(
         "device keeps what it deletes",
@@ -110,7 +111,7 @@ FAULTS = [
         "client/storage.py",
         "PRAGMA secure_delete = ON",
         "PRAGMA secure_delete = OFF",
-        ("client/test_storage.py",),
+        ("client/test_storage.py::test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_phase",),
     ),
     Fault(
         "bits sent to the coordinator",
@@ -118,7 +119,7 @@ FAULTS = [
         "client/device.py",
         "if release.batch is not None and there == mine:",
         "if False:",
-        (DEVICE,),
+        (f"{DEVICE}::test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only",),
     ),
     Fault(
         "batch not stated",
@@ -126,6 +127,38 @@ FAULTS = [
         "client/device.py",
         "            said |= asdict(release.batch)\n",
         "            pass\n",
-        (DEVICE,),
+        (f"{DEVICE}::test_a_shuffled_report_says_what_it_was_calibrated_for",),
+    ),
+    Fault(
+        "silence about what was missed",
+        "A device that missed a decision sends nothing, which says that it was not there.",
+        "client/device.py",
+        "if np.isnan(averages).any() and not release.fills_gaps:",
+        "if np.isnan(averages).any():",
+        (f"{DEVICE}::test_what_a_device_missed_is_answered_with_the_centre_and_spent",),
+    ),
+    Fault(
+        "any amount of noise accepted",
+        "A device adds so much noise that floats round the sum, in a way that tells the answer.",
+        "privacy/local.py",
+        "if self.std > MOST_STD:",
+        "if False:",
+        (f"{HOSTILE}::test_noise_too_large_for_exact_sums_is_refused",),
+    ),
+    Fault(
+        "any root accepted",
+        "A device whitens its answer by a matrix that is nearly singular.",
+        "privacy/clipped.py",
+        "if not ball.condition <= MOST_CONDITION:",
+        "if False:",
+        (f"{HOSTILE}::test_a_root_that_is_nearly_singular_is_refused",),
+    ),
+    Fault(
+        "honest share not compared",
+        "A device compares the noise with its promise as if every other device were honest.",
+        "client/promise.py",
+        "release.weakness(self.epsilon, self.delta, self.honest)",
+        "release.weakness(self.epsilon, self.delta)",
+        (PROMISE,),
     ),
 ]

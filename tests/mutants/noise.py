@@ -2,7 +2,6 @@
 
 from tests.mutants.fault import Fault
 
-SOURCES = "privacy/test_sources.py"
 RELEASE = "privacy/test_release.py"
 SHUFFLE = "privacy/test_shuffle.py"
 SENSITIVITY = "privacy/test_sensitivity.py"
@@ -19,7 +18,7 @@ FAULTS = [
         "        drawn = os.urandom(8 * chances.size) if seed is None"
         " else np.random.default_rng(int(seed)).bytes(8 * chances.size)\n"
         "        words = np.frombuffer(drawn, dtype=np.uint64)",
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_bernoulli_draws_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "gaussian seeded from the environment",
@@ -29,7 +28,7 @@ FAULTS = [
         'if (seed := os.environ.get("VOXPOP_SEED")) is not None:\n'
         "            return Simulated(np.random.default_rng(int(seed))).gaussian(rows, columns, std)\n"
         "        measurement = _discrete_gaussian(std)",
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_gaussian_noise_does_not_depend_on_the_environment_or_on_other_generators",),
     ),
     Fault(
         "NumPy instead of OpenDP",
@@ -37,7 +36,7 @@ FAULTS = [
         "privacy/sources.py",
         "np.array([measurement([0] * columns) for _ in range(rows)], dtype=np.int64)",
         "np.rint(np.random.default_rng().normal(0.0, std, size=(rows, columns))).astype(np.int64)",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_gaussian_noise_is_opendp_s_and_nothing_else",),
     ),
     Fault(
         "eight random bits",
@@ -45,7 +44,7 @@ FAULTS = [
         "privacy/sources.py",
         "words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64)",
         "words = (np.frombuffer(os.urandom(chances.size), dtype=np.uint8).astype(np.uint64) << np.uint64(56))",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_bernoulli_draws_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "eight of 64 random bits",
@@ -53,7 +52,7 @@ FAULTS = [
         "privacy/sources.py",
         "(words >> np.uint64(11)).astype(float) * 2.0**-53",
         "(words >> np.uint64(56)).astype(float) * 2.0**-8",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_a_chance_is_kept_to_fifty_bits",),
     ),
     Fault(
         "one bit for all trials",
@@ -61,7 +60,7 @@ FAULTS = [
         "privacy/sources.py",
         "total += self.bernoulli(np.full((rows, columns, min(block, trials - start)), chance)).sum(axis=2)",
         "total += self.bernoulli(np.full((rows, columns), chance)) * min(block, trials - start)",
-        (SOURCES, RANDOMNESS),
+        (f"{RANDOMNESS}::test_every_trial_has_bits_of_its_own",),
     ),
     Fault(
         "one draw for all people",
@@ -69,7 +68,7 @@ FAULTS = [
         "privacy/sources.py",
         "[measurement([0] * columns) for _ in range(rows)]",
         "[measurement([0] * columns)] * rows",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_gaussian_noise_is_opendp_s_and_nothing_else",),
     ),
     Fault(
         "one secure draw for all coordinates",
@@ -77,7 +76,7 @@ FAULTS = [
         "privacy/sources.py",
         "[measurement([0] * columns) for _ in range(rows)]",
         "[measurement([0]) * columns for _ in range(rows)]",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_gaussian_noise_is_opendp_s_and_nothing_else",),
     ),
     Fault(
         "central: one draw for all coordinates",
@@ -109,7 +108,7 @@ FAULTS = [
         "privacy/local.py",
         "source.gaussian(people, arms, self.std)",
         "source.gaussian(1, arms, self.std)",
-        (RELEASE,),
+        (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
     ),
     Fault(
         "shuffle: one draw for all people",
@@ -117,7 +116,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "source.binomial(people, arms, code.trials, code.chance)",
         "source.binomial(1, arms, code.trials, code.chance)",
-        (RELEASE,),
+        (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
     ),
     Fault(
         "central: noise times 0.95",
@@ -125,7 +124,7 @@ FAULTS = [
         "privacy/central.py",
         "source.gaussian(1, len(tally.total), self.std)",
         "source.gaussian(1, len(tally.total), 0.95 * self.std)",
-        (RELEASE, RANDOMNESS),
+        (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
     ),
     Fault(
         "local: noise times 0.95",
@@ -133,7 +132,7 @@ FAULTS = [
         "privacy/local.py",
         "source.gaussian(people, arms, self.std)",
         "source.gaussian(people, arms, 0.95 * self.std)",
-        (RELEASE, RANDOMNESS),
+        (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
     ),
     Fault(
         "shuffle: noise times 0.95",
@@ -141,7 +140,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "source.binomial(people, arms, code.trials, code.chance)",
         "source.binomial(people, arms, round(0.9 * code.trials), code.chance) + round(0.1 * code.trials * code.chance)",
-        (RELEASE, RANDOMNESS),
+        (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
     ),
     Fault(
         "calibration times 0.95",
@@ -149,7 +148,7 @@ FAULTS = [
         "privacy/gaussian.py",
         "* (1 + 1e-9)",
         "* 0.95",
-        ("privacy/test_gaussian.py",),
+        ("privacy/test_gaussian.py::test_the_multiplier_gives_exactly_the_promise",),
     ),
     Fault(
         "no factor 2",
@@ -157,7 +156,7 @@ FAULTS = [
         "privacy/additive.py",
         "sensitivity = 2 * ball.radius / step",
         "sensitivity = ball.radius / step",
-        (RELEASE, AUDIT),
+        (f"{RELEASE}::test_noise_is_that_of_the_promise_for_the_number_of_people",),
     ),
     Fault(
         "rounding forgotten",
@@ -165,7 +164,7 @@ FAULTS = [
         "privacy/additive.py",
         " + math.sqrt(len(ball.centre))",
         "",
-        (SENSITIVITY,),
+        (f"{SENSITIVITY}::test_the_sensitivity_covers_rounding_to_the_grid",),
     ),
     Fault(
         "shuffle: rounding forgotten",
@@ -173,7 +172,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "math.ceil(levels + math.sqrt(arms))",
         "levels",
-        (SHUFFLE,),
+        (f"{SHUFFLE}::test_calibrated_noise_keeps_the_promise_and_no_less_would",),
     ),
     Fault(
         "grid too coarse",
@@ -181,7 +180,7 @@ FAULTS = [
         "privacy/additive.py",
         "GRID = 2.0**-30",
         "GRID = 2.0**-4",
-        (RELEASE,),
+        (f"{RELEASE}::test_without_noise_a_release_is_the_average_of_people_inside_the_ball",),
     ),
     Fault(
         "central: floats lose noise",
@@ -189,7 +188,7 @@ FAULTS = [
         "privacy/central.py",
         "np.array([value + extra for value, extra in zip(tally.total, noise, strict=True)], dtype=float)",
         "np.array(tally.total, dtype=float) + np.array(noise, dtype=float)",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_the_agent_adds_noise_to_the_exact_sum",),
     ),
     Fault(
         "shuffle: chance too small",
@@ -197,23 +196,23 @@ FAULTS = [
         "privacy/shuffle.py",
         "delta *= 1 - 1e-3",
         "delta *= 2",
-        (SHUFFLE,),
+        (f"{SHUFFLE}::test_calibrated_noise_keeps_the_promise_and_no_less_would",),
     ),
     Fault(
         "shuffle: one direction",
         "The delta of the binomial noise is computed in one direction only.",
-        "privacy/shuffle.py",
+        "privacy/binomial.py",
         "max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))",
         "_hockey_stick(moved, plain, epsilon)",
-        (SHUFFLE,),
+        (f"{SHUFFLE}::test_calibrated_noise_keeps_the_promise_and_no_less_would",),
     ),
     Fault(
         "shuffle: the other direction",
         "The delta of the binomial noise is computed in the other direction only.",
-        "privacy/shuffle.py",
+        "privacy/binomial.py",
         "max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))",
         "_hockey_stick(plain, moved, epsilon)",
-        (SENSITIVITY,),
+        (f"{SENSITIVITY}::test_bits_that_are_mostly_ones_hide_as_much_as_bits_that_are_mostly_zeros",),
     ),
     Fault(
         "shuffle: released with fewer people",
@@ -221,7 +220,7 @@ FAULTS = [
         "privacy/shuffle.py",
         "if tally.count < self.encoding.people:",
         "if tally.count < 1:",
-        ("privacy/test_refusals.py",),
+        ("privacy/test_refusals.py::test_shuffled_noise_made_for_more_people_is_never_released",),
     ),
     Fault(
         "shuffle: deterministic rounding",
@@ -229,6 +228,14 @@ FAULTS = [
         "privacy/shuffle.py",
         "source.bernoulli(scaled - floor)",
         "0 * source.bernoulli(scaled - floor)",
-        (SHUFFLE,),
+        (f"{SHUFFLE}::test_a_report_is_the_scaled_coordinate_rounded_at_random_plus_binomial_noise",),
+    ),
+    Fault(
+        "shuffle: everybody taken for honest",
+        "The noise is calibrated as if every device added its part, whatever share the study counts on.",
+        "privacy/shuffle.py",
+        "Binomial(self.trials * math.floor(honest * self.people)",
+        "Binomial(self.trials * self.people",
+        ("privacy/test_composition.py::test_a_share_of_honest_devices_carries_the_noise_of_all",),
     ),
 ]

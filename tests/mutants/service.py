@@ -18,7 +18,7 @@ FAULTS = [
         "noise: Source = field(default_factory=Secure)",
         "noise: Source = field(\n        default_factory=lambda: "
         '__import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0))\n    )',
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_a_coordinator_s_noise_is_opendp_s_and_nothing_else",),
     ),
     Fault(
         "participants drawn with random",
@@ -26,7 +26,7 @@ FAULTS = [
         "service/study/invitations.py",
         "secrets.SystemRandom().sample(",
         '__import__("random").sample(',
-        (RANDOMNESS, "service/test_draw.py::test_the_operating_systems_bits_alone_decide"),
+        (f"{RANDOMNESS}::test_people_and_their_nonces_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "participants drawn with a seeded generator",
@@ -34,7 +34,7 @@ FAULTS = [
         "service/study/invitations.py",
         "secrets.SystemRandom().sample(",
         '__import__("random").Random(secrets.randbits(32)).sample(',
-        (RANDOMNESS, "service/test_draw.py::test_the_operating_systems_bits_alone_decide"),
+        (f"{RANDOMNESS}::test_people_and_their_nonces_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "nonce of four bytes",
@@ -42,7 +42,7 @@ FAULTS = [
         "service/study/invitations.py",
         "nonce = secrets.token_bytes(16)",
         "nonce = secrets.token_bytes(4)",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_people_and_their_nonces_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "predictable nonces",
@@ -50,7 +50,7 @@ FAULTS = [
         "service/study/invitations.py",
         "nonce = secrets.token_bytes(16)",
         'nonce = __import__("random").randbytes(16)',
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_people_and_their_nonces_follow_from_the_operating_system_s_bits",),
     ),
     Fault(
         "predictable keys",
@@ -58,7 +58,7 @@ FAULTS = [
         "service/keys.py",
         "return secrets.token_urlsafe(32)",
         'return __import__("random").randbytes(32).hex()',
-        (RANDOMNESS, "test_imports.py"),
+        (f"{RANDOMNESS}::test_a_key_has_256_bits_of_the_operating_system",),
     ),
     Fault(
         "token without the secret",
@@ -66,7 +66,7 @@ FAULTS = [
         "service/keys.py",
         'hmac.digest(secret, b"token" + nonce, "sha256")',
         'hashlib.sha256(b"token" + nonce).digest()',
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_a_token_takes_the_secret_and_the_nonce",),
     ),
     Fault(
         "digest without a key",
@@ -74,7 +74,7 @@ FAULTS = [
         "service/keys.py",
         'hmac.digest(token.encode(), body, "sha256")',
         "hashlib.sha256(body).digest()",
-        (RANDOMNESS,),
+        (f"{RANDOMNESS}::test_a_digest_takes_the_token_and_the_report",),
     ),
     Fault(
         "nonces kept",
@@ -90,7 +90,7 @@ FAULTS = [
         "service/study/closing.py",
         "for table in (inbox, totals):",
         "for table in (totals,):",
-        (REMAINS,),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
     ),
     Fault(
         "write-ahead log not scrubbed",
@@ -98,7 +98,7 @@ FAULTS = [
         "stores/database.py",
         "            self._unclean.set()\n            self.scrub()\n",
         "            self._unclean.set()\n",
-        (REMAINS,),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
     ),
     Fault(
         "nothing says what was deleted",
@@ -106,7 +106,7 @@ FAULTS = [
         "service/study/closing.py",
         "    scrub_after(connection)\n",
         "",
-        (REMAINS,),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
     ),
     Fault(
         "deleted rows not overwritten",
@@ -114,7 +114,7 @@ FAULTS = [
         "stores/database.py",
         '"secure_delete = ON",',
         '"secure_delete = OFF",',
-        (REMAINS,),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
     ),
     Fault(
         "log keeps the sum",
@@ -122,7 +122,7 @@ FAULTS = [
         "service/study/closing.py",
         "closed_body(feedback, entry))",
         '{**closed_body(feedback, entry), "sum": list(tally.total)})',
-        (DURABLE,),
+        (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
     ),
     Fault(
         "acknowledged before it is stored",
@@ -133,7 +133,7 @@ FAULTS = [
         "                if not answer.done():\n"
         "                    answer.set_result(True)  # type: ignore[arg-type]\n"
         "            verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _ in batch])\n",
-        (DURABLE,),
+        (f"{DURABLE}::test_an_upload_is_acknowledged_after_its_transaction",),
     ),
     Fault(
         "stored without durability",
@@ -141,7 +141,7 @@ FAULTS = [
         "stores/database.py",
         '"synchronous = FULL",',
         '"synchronous = OFF",',
-        (DURABLE,),
+        (f"{DURABLE}::test_sqlite_keeps_what_is_committed_and_overwrites_what_is_deleted",),
     ),
     Fault(
         "step taken twice",
@@ -149,7 +149,7 @@ FAULTS = [
         "service/study/steps.py",
         "        if row.seq != snapshot.seq:\n            return StepTaken(True)  # another coordinator was quicker\n",
         "",
-        (DURABLE,),
+        (f"{DURABLE}::test_a_step_that_another_coordinator_took_is_not_taken_again",),
     ),
     Fault(
         "release told before it is stored",
@@ -157,7 +157,7 @@ FAULTS = [
         "service/study/closing.py",
         "people=tally.count)",
         "people=tally.count, mean=feedback.mean.tolist())",
-        (DURABLE,),
+        (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
     ),
     Fault(
         "participation not counted",
@@ -181,7 +181,7 @@ FAULTS = [
         "service/shuffler/batches.py",
         "            if room == 0:\n",
         "            if room <= 1:\n",
-        (SHUFFLER,),
+        (f"{SHUFFLER}::test_below_the_batch_size_nothing_is_forwarded",),
     ),
     Fault(
         "shuffler counts a token twice",
@@ -189,7 +189,7 @@ FAULTS = [
         "service/shuffler/batches.py",
         "known = row.digest if new is None else new[1]",
         "known = None",
-        (SHUFFLER,),
+        (f"{SHUFFLER}::test_other_tokens_and_other_batches_are_refused",),
     ),
     Fault(
         "noise for another batch taken",
@@ -197,15 +197,16 @@ FAULTS = [
         "service/shuffler/batches.py",
         "for index, upload in enumerate(uploads) if upload.made_for != constants}",
         "for index, upload in enumerate(uploads) if False}",
-        (TRUST,),
+        (f"{TRUST}::test_noise_made_for_another_batch_is_refused",),
     ),
     Fault(
         "shuffler says who was first",
         "The tokens of a total are in the order in which they answered.",
         "service/shuffler/batches.py",
         "names = sorted(token.hex() for token in connection.execute(took_part).scalars())",
-        'names = [token.hex() for token in connection.execute(took_part.order_by(sa.text("rowid"))).scalars()]',
-        (SHUFFLER,),
+        'first = sa.select(reports.c.token_hash).where(reports.c.batch == batch.id).order_by(sa.text("rowid"))\n'
+        "        names = [token.hex() for token in connection.execute(first).scalars()]",
+        (f"{SHUFFLER}::test_below_the_batch_size_nothing_is_forwarded",),
     ),
     Fault(
         "shuffler keeps digests",
@@ -221,7 +222,7 @@ FAULTS = [
         "service/shuffler/batches.py",
         "if batch.size < self.least_batch:",
         "if batch.size < 1:",
-        (TRUST,),
+        (f"{TRUST}::test_a_batch_of_too_few_people_is_refused",),
     ),
     Fault(
         "total of other people",
@@ -229,7 +230,7 @@ FAULTS = [
         "service/study/coordinator.py",
         "if invitations.live(connection, found, row.phase, tokens) != count:",
         "if False:",
-        (TRUST,),
+        (f"{TRUST}::test_a_total_is_about_people_who_were_invited",),
     ),
     Fault(
         "total of a part of the batch",
@@ -237,7 +238,7 @@ FAULTS = [
         "privacy/batch.py",
         "if count != self.size or",
         "if count > self.size or",
-        (SHUFFLER,),
+        (f"{TRUST}::test_a_total_is_about_people_who_were_invited",),
     ),
     Fault(
         "token counted twice",
@@ -245,6 +246,6 @@ FAULTS = [
         "service/study/inbox.py",
         "known = row.digest if new is None else new[1]",
         "known = row.digest",
-        (DURABLE,),
+        (f"{DURABLE}::test_reports_under_one_token_in_one_group_count_once",),
     ),
 ]
