@@ -79,7 +79,8 @@ def test_every_exception_is_needed(name: str, imported: str) -> None:
 
 # Randomness
 
-SERVING = ("privacy", "client", "service", "stores", "formats", "drivers")  # what real people's answers pass through
+# What real people's answers pass through.
+SERVING = ("privacy", "calibration", "client", "service", "stores", "formats", "drivers")
 PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.client.retries", "random"),  # pauses between attempts
     ("voxpop.drivers.simulate", "Simulated"),  # simulated people

@@ -96,10 +96,10 @@ FAULTS = [
         "largest epsilon instead of the sum",
         "Several releases about one person cost as much as the largest of them.",
         "privacy/composition.py",
-        "    multiplier = _multiplier(entries)\n",
+        "    if all(entry.multiplier is not None for entry in entries):\n",
         "    if all(entry.delta <= delta for entry in entries):\n"
         "        return max(entry.epsilon for entry in entries)\n"
-        "    multiplier = _multiplier(entries)\n",
+        "    if all(entry.multiplier is not None for entry in entries):\n",
         (f"{LEDGER}::test_k_gaussian_releases_are_one_with_noise_smaller_by_sqrt_k",),
     ),
     Fault(
@@ -130,16 +130,24 @@ FAULTS = [
         "study with a seed",
         "An ask/tell study draws its noise from a generator with a fixed seed.",
         "drivers/study.py",
-        "self.ledger, Secure(), names)",
-        'self.ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), names)',
+        "self.ledger, Secure(), told.names)",
+        'self.ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
         (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
     ),
     Fault(
         "binomial releases not added",
         "Of several shuffled releases about one person only the last is counted.",
         "privacy/composition.py",
-        "total, left = total + divergences, left - outside",
-        "total, left = divergences, left - outside",
+        "_epsilon(np.sum([_loss(entry) for entry in entries], axis=0), delta)",
+        "_epsilon(_loss(entries[-1]), delta)",
         ("privacy/test_composition.py",),
+    ),
+    Fault(
+        "pilot with a seed",
+        "The noise of a protected pilot comes from a generator with a fixed seed unless it is given a source.",
+        "calibration/fit.py",
+        "protection.release(pilot, source or Secure())",
+        'protection.release(pilot, source or __import__("voxpop").privacy.Simulated(np.random.default_rng(0)))',
+        ("calibration/test_protected.py::test_the_noise_comes_from_the_operating_system",),
     ),
 ]
