@@ -22,7 +22,7 @@ class Sealed(dict[str, str]):
     def _refuse(self, *_: object) -> Any:
         raise AssertionError("a draw depends on the environment")
 
-    __getitem__ = __contains__ = __iter__ = get = items = keys = values = copy = _refuse  # type: ignore[assignment]
+    __getitem__ = __contains__ = __iter__ = get = items = keys = values = copy = _refuse
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def assert_from_the_operating_system(draw: Callable[[], Drawn], bits: int) -> No
 def opendp(numbers: Iterator[int]) -> Iterator[list[float]]:
     """Let OpenDP's Gaussian measurements give these numbers; yield the list of the scales that were asked for."""
     scales = list[float]()
-    make = measurements.make_gaussian
+    make: Any = measurements.make_gaussian
 
     def make_gaussian(*space: Any, scale: float) -> Callable[[Sequence[int]], list[int]]:
         # The real measurement exists, and hides a person who moves the sum by one as a Gaussian of this scale does.
