@@ -5,7 +5,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
 
-.PHONY: run test pytest lint format bench baseline reproduce dist clean
+.PHONY: run test pytest lint format mutants bench baseline reproduce dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -25,6 +25,11 @@ lint: $(SETUP)
 format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Plants each known fault in a copy of the source and shows which test catches it; `make mutants ARGS=clipping` takes
+# those with that word in their name.
+mutants: $(SETUP)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: $(SETUP)
 	$(BIN)/voxpop bench

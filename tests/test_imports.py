@@ -77,6 +77,77 @@ def test_every_exception_is_needed(name: str, imported: str) -> None:
     assert imported in outside(name)
 
 
+# Randomness
+
+# What real people's answers pass through.
+SERVING = ("privacy", "calibration", "client", "service", "stores", "formats", "drivers")
+PREDICTABLE = {  # where a generator that can be repeated is used, and for what
+    ("voxpop.client.retries", "random"),  # pauses between attempts
+    ("voxpop.drivers.simulate", "Simulated"),  # simulated people
+    ("voxpop.privacy", "Simulated"),
+    ("voxpop.privacy.sources", "Simulated"),
+    ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people
+    ("voxpop.service.demo.replay", "Simulated"),
+}
+GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement
+TYPES = {"Generator"}  # of numpy.random: an argument's type
+
+
+def predictable(source: bytes) -> set[str]:
+    """Return the generators and the members of numpy.random that a module names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found |= {part for alias in names for part in alias.name.split(".") if part in GENERATORS}
+            case ast.ImportFrom(module=module, names=names):
+                found |= {part for part in (module or "").split(".") if part in GENERATORS}
+                found |= {alias.name for alias in names if alias.name in GENERATORS}
+            case ast.Attribute(value=ast.Attribute(attr="random"), attr=name) if name not in TYPES:
+                found.add(name)
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.ClassDef(name=name) if name in GENERATORS - {
+                "random"
+            }:
+                found.add(name)
+    return found
+
+
+def test_no_generator_that_can_be_repeated_serves_real_people() -> None:
+    used = {(name, found) for name in in_packages(*SERVING) for found in predictable(MODULES[name].source)}
+    assert used == PREDICTABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import random", {"random"}),
+        ("from random import Random", {"random"}),
+        ("import numpy.random", {"random"}),
+        ("from numpy import random as chance", {"random"}),
+        ("x = np.random.default_rng(0)", {"default_rng"}),
+        ("x = numpy.random.normal()", {"normal"}),
+        ("def f(rng: np.random.Generator) -> None: ...", set()),
+        ("from voxpop.privacy import Simulated", {"Simulated"}),
+        ("x = privacy.Simulated(rng)", {"Simulated"}),
+        ("x = __import__('random')", {"__import__"}),
+        ("from importlib import import_module", {"import_module"}),
+        ("import secrets; secrets.SystemRandom().random()", set()),
+    ],
+)
+def test_generators_are_found_where_they_are(text: str, found: set[str]) -> None:
+    """Guards the test above."""
+    assert predictable(text.encode()) == found
+
+
+def test_noise_takes_nothing_but_random_bits_from_the_operating_system() -> None:
+    """Whatever else `os` gives, such as the environment, can be the same twice."""
+    nodes = list(ast.walk(ast.parse(MODULES["voxpop.privacy.sources"].source)))
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == "os"]
+    taken = [node.attr for node in nodes if isinstance(node, ast.Attribute) and node.value in names]
+    assert taken == ["urandom"] * len(names)
+    assert taken
+
+
 # The reading of import statements itself
 
 

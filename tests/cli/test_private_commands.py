@@ -193,8 +193,9 @@ def test_the_installed_command_audits_itself(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == list(MODELS)
-    assert all(line.rstrip().endswith("holds") for line in lines[1:4])
+    assert all(" holds " in line for line in lines[1:4])
     assert "claimed mu" in lines[0]
+    assert lines[0].rstrip().endswith("worst along")
     assert "600" in lines[4]
 
 

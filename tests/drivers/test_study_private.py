@@ -1,11 +1,13 @@
 """A private study: enough people are asked, noise is drawn once, and nobody takes part twice."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.helpers_randomness import opendp
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
@@ -53,6 +55,16 @@ def test_the_noise_is_from_the_operating_system_and_kept(tmp_path: Path) -> None
     np.testing.assert_array_equal(again.state.upper, studies[0].state.upper)
     assert again.ledger.totals(1e-6) == studies[0].ledger.totals(1e-6)
     assert again.ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
+
+
+def test_the_noise_is_opendp_s_and_nothing_else() -> None:
+    """If OpenDP gives zeros, the release is the average without noise."""
+    study = private()
+    question = asked(study)
+    with opendp(itertools.repeat(0)) as scales:
+        study.tell(question.phase, np.full((question.people, 1), 0.3))
+    assert len(scales) == 1
+    np.testing.assert_allclose(study.log[0][1].mean, 0.3, rtol=1e-6)
 
 
 def test_nobody_takes_part_twice_also_after_loading(tmp_path: Path) -> None:

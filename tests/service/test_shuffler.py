@@ -39,6 +39,7 @@ def test_below_the_batch_size_nothing_is_forwarded(pair: tuple[World, Shuffler])
     ((_, total),) = shuffler.sealed()
     assert total["count"] == 12
     assert total["total"] == np.sum(it.reports[1], axis=0).tolist()
+    assert total["tokens"] == sorted(total["tokens"])  # not in the order in which people answered
 
 
 def test_the_coordinator_gets_no_report_and_the_shuffler_keeps_none(

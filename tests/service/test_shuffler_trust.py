@@ -167,6 +167,8 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
         with pytest.raises(Refusal) as call:
             it.coordinator.take_total(batch, {**total, "tokens": wrong})
         assert call.value.status == 422
+    with pytest.raises(Refusal, match="forward the whole batch"):
+        it.coordinator.take_total(batch, {**total, "count": len(names) - 1, "tokens": names[1:]})
     it.settle()
     assert (it.status["phase"], charged(it)) == (1, 0)
     it.forward()

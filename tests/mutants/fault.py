@@ -1,0 +1,35 @@
+"""A planted fault: one change to the source that some test must notice."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = "src/voxpop"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change to one file, and the tests that should fail with it."""
+
+    name: str
+    says: str  # what is wrong, in one sentence
+    file: str  # below src/voxpop
+    old: str  # occurs exactly once in the file
+    new: str
+    tests: tuple[str, ...]  # below tests/: whole files, or single tests as file::test
+
+    @property
+    def commands(self) -> list[str]:
+        """The tests as pytest names them."""
+        return [f"tests/{test}" for test in self.tests]
+
+    def problem(self, root: Path) -> str | None:
+        """Say why the fault cannot be planted in the tree at `root`; None if it can."""
+        path = root / SOURCE / self.file
+        if not path.is_file():
+            return f"there is no file {self.file}"
+        times = path.read_text(encoding="utf-8").count(self.old)
+        return None if times == 1 else f"{self.old!r} occurs {times} times in {self.file}"
+
+    def planted(self, text: str) -> str:
+        """Return the text of the file with the fault in it."""
+        return text.replace(self.old, self.new)
