@@ -147,7 +147,7 @@ FAULTS = [
         "step taken twice",
         "A coordinator takes a step although another has taken it since the log was read.",
         "service/study/steps.py",
-        "        if row.seq != snapshot.seq:\n            return StepTaken(True)  # another coordinator was quicker\n",
+        "            if row.seq != snapshot.seq:\n                return True  # another coordinator was quicker\n",
         "",
         (f"{DURABLE}::test_a_step_that_another_coordinator_took_is_not_taken_again",),
     ),

@@ -67,7 +67,7 @@ def test_a_step_that_another_coordinator_took_is_not_taken_again(
         late = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
         look = steps._look
 
-        def slowly(*arguments: Any) -> tuple[bool, int]:
+        def slowly(*arguments: Any) -> steps.Look:
             found = look(*arguments)
             monkeypatch.setattr(steps, "_look", look)
             assert it.coordinator.step(STUDY)

@@ -38,7 +38,8 @@ def test_people_and_their_nonces_follow_from_the_operating_system_s_bits(tmp_pat
 
         def draw() -> list[Any]:
             with link.begin() as change:
-                assert invitations.draw(link, SECRET, STUDY, 1, 50, 1, 0.0, True) == 50
+                chosen = invitations.draw(link, STUDY, 1, 50, 1, 2**62)
+                invitations.insert(link, invitations.made(SECRET, STUDY, 1, chosen, 0.0, True))
                 found = link.execute(sa.select(table.c.person, table.c.nonce, table.c.token_hash)).all()
                 change.rollback()
             assert {len(row.nonce) for row in found} == {16}
