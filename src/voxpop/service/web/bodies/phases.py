@@ -32,6 +32,14 @@ class Plan(Body):
     forecast: Forecast | None = None
 
 
+class Binomial(Body):
+    """The noise Bin(trials, chance) of every total, and how far one person can move the totals."""
+
+    trials: Count
+    chance: float
+    shift: Count
+
+
 class LedgerEntry(Body):
     """What one release costs a person in privacy."""
 
@@ -42,6 +50,8 @@ class LedgerEntry(Body):
     multiplier: float | None
     phase: Count
     names: list[str]
+    binomial: Binomial | None = None
+    honest: float = Field(1.0, description="The share of the people whose devices are counted on to add noise.")
     guaranteed: bool
 
 
