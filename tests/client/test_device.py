@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers_privacy import Silent, first_phase
 from tests.service.test_http import Site
-from tests.service.world import STUDY, definition
+from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
 from voxpop.core.errors import InputError
@@ -28,6 +28,9 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
     site.people = []
     url = str(site.client.base_url)
     devices = [Device(url, STUDY, Promise("central", 5.0), tmp_path / f"{number}.db") for number in range(14)]
+    site.coordinator.create(STUDY, definition(private("central")))
+    for device in devices:
+        assert device.check_in() is Outcome.WAITING
     site.collect()
     for device in devices:
         assert device.check_in() is Outcome.WAITING

@@ -67,7 +67,8 @@ class Ball:
         NaN counts as the centre, and deviations are cut off at HUGE. If L is so extreme that the solution overflows, it
         is cut off, too: an error would depend on y, and so reveal something about it.
         """
-        deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))
+        with np.errstate(over="ignore"):  # a warning would depend on y, too
+            deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))
         z = solve_triangular(self.root, deviation.T, lower=True).T
         return np.asarray(np.clip(np.nan_to_num(z), -FARTHEST, FARTHEST))
 
