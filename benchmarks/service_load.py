@@ -13,7 +13,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,10 +22,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from tests.service.postgres import server
-
+from databases import chosen_databases
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
@@ -180,16 +176,8 @@ def measure(kind: str, address: str, folder: Path) -> None:
 
 
 def main() -> None:
-    for kind in sys.argv[1:] or ["sqlite", "postgresql"]:
-        with tempfile.TemporaryDirectory(prefix="voxpop-load-") as name:
-            folder = Path(name)
-            if kind == "sqlite":
-                measure(kind, str(folder / "load.db"), folder)
-            else:
-                (folder / "pg").mkdir()
-                folder.chmod(0o755)
-                with server(folder / "pg", durable=True) as address:
-                    measure(kind, address, folder)
+    for kind, address, folder in chosen_databases():
+        measure(kind, address, folder)
 
 
 if __name__ == "__main__":

@@ -9,20 +9,14 @@ another thread registers one person after the other; the longest of these regist
 from __future__ import annotations
 
 import asyncio
-import sys
-import tempfile
 import time
-from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
 import numpy as np
 import sqlalchemy as sa
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from tests.service.postgres import server
-
+from databases import chosen_databases
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.policies import make_policy
@@ -110,16 +104,8 @@ def measure(kind: str, address: str) -> None:
 
 
 def main() -> None:
-    for kind in sys.argv[1:] or ["sqlite", "postgresql"]:
-        with tempfile.TemporaryDirectory(prefix="voxpop-scale-") as name:
-            folder = Path(name)
-            if kind == "sqlite":
-                measure(kind, str(folder / "scale.db"))
-            else:
-                (folder / "pg").mkdir()
-                folder.chmod(0o755)
-                with server(folder / "pg", durable=True) as address:
-                    measure(kind, address)
+    for kind, address, _ in chosen_databases():
+        measure(kind, address)
 
 
 if __name__ == "__main__":
