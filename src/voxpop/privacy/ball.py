@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Arr
     return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, (share * excess, chance))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _chi_tail(freedom: int) -> tuple[float, Array, Array]:
     """Compute the quantile q of a chi variable, and the distribution of (chi - q)+, rounded up to small steps."""
     quantile = math.sqrt(float(chdtri(freedom, OUTSIDE)))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import bdtr, bdtrc, logsumexp
@@ -74,7 +74,7 @@ def least(enough: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-@cache
+@lru_cache(maxsize=2048)
 def _delta_of(noise: Binomial, epsilon: float) -> float:
     """Sum the hockey-stick divergence of the noise and its move, in the worse direction."""
     if noise.chance <= 0 or noise.shift > noise.trials:
@@ -110,7 +110,7 @@ def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
     return float(np.sum(np.exp(log_p[worse]) * -np.expm1(gap[worse])))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _divergences_of(noise: Binomial) -> tuple[Array, float]:
     """Compute D^2 max over s of A(s) / s^2 for each order, and the same of the probability outside the window."""
     if noise.chance <= 0 or noise.shift > noise.trials:

@@ -8,7 +8,7 @@ is too small above eps = 8.8 at delta = 1e-6.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from scipy.special import log_ndtr
@@ -26,7 +26,7 @@ def require_delta(delta: object) -> float:
     return require_number("delta", delta, above=0, below=1)
 
 
-@cache
+@lru_cache(maxsize=256)
 def noise_multiplier(epsilon: float, delta: float) -> float:
     """Compute the least multiplier that gives (eps, delta).
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -88,7 +88,7 @@ def printed_encoding(epsilon: float, delta: float, people: int, arms: int) -> En
     return Encoding(g, b, 90 * g**2 * log_term / (b * shrunk**2 * people), people)
 
 
-@cache
+@lru_cache(maxsize=2048)
 def calibrated_encoding(epsilon: float, delta: float, people: int, arms: int, honest: float = 1.0) -> Encoding:
     """Find the encoding with the least noise for which the actual binomial total is (eps, delta)-private."""
     if delta > MOST_DELTA:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +83,7 @@ def _check_size(std: float) -> None:
         raise InputError(f"noise of {std:.3g} steps does not fit 64 bits; ask for a larger epsilon or delta")
 
 
-@cache
+@lru_cache(maxsize=256)
 def _discrete_gaussian(std: float) -> Any:
     try:
         import opendp.prelude as dp
