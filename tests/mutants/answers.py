@@ -47,8 +47,8 @@ FAULTS = [
         "An answer that is not a number stops the release, and everyone notices.",
         "privacy/ball.py",
         "deviation = np.where(np.isnan(y), 0.0, np.clip(y - self.centre, -HUGE, HUGE))",
-        'if np.isnan(y).any():\n            raise InputError("an answer is not a number")\n'
-        "        deviation = np.clip(y - self.centre, -HUGE, HUGE)",
+        'if np.isnan(y).any():\n                raise InputError("an answer is not a number")\n'
+        "            deviation = np.clip(y - self.centre, -HUGE, HUGE)",
         (f"{REFUSALS}::test_an_answer_that_is_not_a_number_counts_as_the_centre",),
     ),
     Fault(
