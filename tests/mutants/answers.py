@@ -106,7 +106,7 @@ FAULTS = [
         "ledger without names",
         "The ledger forgets who took part in a release.",
         "privacy/ledger.py",
-        "self._about.setdefault(person, []).append(entry)",
+        "self._about.setdefault(person, []).append(about)",
         "pass",
         (f"{LEDGER}::test_everyone_takes_part_once_unless_a_study_allows_more",),
     ),

@@ -19,8 +19,8 @@ from voxpop.stores.migrate import open_store
 @pytest.mark.parametrize(
     ("model", "rules", "sentence"),
     [
-        ("shuffle", {"participations": 3, "budget": 7.0}, "needs a service.budget of at least 7.9"),
-        ("shuffle", {"participations": 2}, "needs a service.budget of at least 7.9"),
+        ("shuffle", {"participations": 3, "budget": 7.0}, "needs a service.budget of at least 8.1"),
+        ("shuffle", {"participations": 2}, "needs a service.budget of at least 8.1"),
         ("shuffle", {"participations": 3, "budget": 100.0}, None),
         ("central", {"participations": 2}, "needs a service.budget of at least 7.4"),
         ("local", {"participations": 5, "budget": 7.0}, "needs a service.budget of at least 7.4"),

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.service.world import SECRET, STUDY, definition, private, world
+from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.stages import Stage
 from voxpop.stores import schema
 from voxpop.stores.migrate import open_store
 
@@ -50,13 +51,12 @@ def test_people_who_registered_after_the_rounds_began_are_not_asked_about_them(a
         in_time = set(it.keys)
         it.clock.now += 100.0
         it.register(40)
-        for _ in range(4):  # and when people do not answer, only those who were in time are asked again
+        for _ in range(2):  # and when people do not answer, only those who were in time are asked again
             it.settle()
             asked = {key for key, _ in it.invited()}
             assert len(asked) == 12
             assert asked <= in_time
-            it.clock.now += 101.0
-        it.settle()
+            it.clock.now += 50.0
         it.answer_all()
         it.settle()
         assert it.status["phase"] == 2
@@ -65,6 +65,84 @@ def test_people_who_registered_after_the_rounds_began_are_not_asked_about_them(a
         it.clock.now += 1e6
         it.settle()
         assert not {key for key, _ in it.invited()} <= in_time  # now the others are, too
+
+
+def test_rounds_are_played_again_for_later_people_if_too_few_in_time_answer(address: str) -> None:
+    """Otherwise a single device that is gone could stop a study."""
+    with world(address, definition(private("central"), deadline=100.0), people=12) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        first = dict(it.invited())
+        gone = set(list(first)[:3])
+        for key in set(first) - gone:
+            it.answer(key, first[key])
+        for _ in range(4):  # nobody else is there: they are asked again and again
+            it.clock.now += 101.0
+            it.settle()
+            assert {key for key, _ in it.invited()} == gone
+        assert it.status["short"] == 3
+        assert any("3 more people must register" in sentence for sentence in it.status["says"])
+        it.register(2)  # not enough
+        it.clock.now += 101.0
+        it.settle()
+        assert {key for key, _ in it.invited()} == gone
+        it.register(5)
+        it.settle()
+        assert it.status["stage"] == "collecting"  # those who are asked still have time
+        it.clock.now += 101.0
+        it.settle()
+        assert (it.status["stage"], it.status["played"]) == ("open", 0)
+        it.play_all()
+        it.settle()
+        new = {key for key, _ in it.invited()}
+        assert len(new) == 3
+        assert new <= set(it.keys[12:])
+        it.answer_all()
+        it.settle()
+        closed = it.coordinator.snapshots.current(STUDY).closed
+        assert [phase.feedback.count for phase in closed] == [12]
+
+
+def test_rounds_are_played_again_in_the_shuffle_model_too(tmp_path: Path) -> None:
+    made = definition(private("shuffle"), deadline=100.0)
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler, world(str(tmp_path / "c.db"), made, 12, shuffler) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        first = dict(it.invited())
+        for key in list(first)[:10]:
+            it.answer(key, first[key])
+        it.register(4)
+        for _ in range(20):
+            if it.status["stage"] == "open":
+                break
+            it.clock.now += 101.0
+            it.settle()
+        assert it.status["stage"] == "open"
+        it.play_all()
+        for _ in range(3):
+            it.settle()
+        it.answer_all()
+        it.settle()
+        closed = it.coordinator.snapshots.current(STUDY).closed
+        assert [phase.feedback.count for phase in closed] == [12]
+        assert sum(key in it.asked for key in it.keys[12:]) == 2
+
+
+def test_nobody_gets_a_second_invitation_while_the_first_is_open(tmp_path: Path) -> None:
+    """A coordinator that was suspended after its draw finds the numbers unchanged, although others were invited."""
+    with world(str(tmp_path / "c.db"), definition(private("central"), deadline=100.0), people=30) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        snapshot = it.coordinator.snapshots.current(STUDY)
+        assert snapshot.current is not None
+        with it.coordinator.database.read() as connection:
+            held = list(connection.execute(sa.select(schema.invitations.c.person)).scalars())
+        before = (Stage.COLLECTING, len(held))
+        assert not asking._invite(it.coordinator.context, STUDY, snapshot, snapshot.current, held[:1], before, 0)
+        assert len(dict(it.invited())) == 12
 
 
 def test_a_clock_starts_when_enough_people_are_registered(tmp_path: Path) -> None:

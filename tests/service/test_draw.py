@@ -228,7 +228,7 @@ def test_replacements_are_drawn_at_random_when_everyone_was_asked(tmp_path: Path
     with world(str(tmp_path / "c.db"), definition(deadline=100.0)) as it:
         enrol(it, 5)
         play(it)
-        for _ in range(3):
+        for _ in range(5):  # everyone twice
             it.settle()
             it.clock.now += 101
         assert sets_are_fair(lots(it, SETS), range(5), 2)

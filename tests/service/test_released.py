@@ -3,11 +3,13 @@
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
@@ -20,8 +22,9 @@ from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import Settings, settings_of
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
-from voxpop.service.study.released import ReleaseRecord
+from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.stores.migrate import open_store
+from voxpop.stores.schema import studies
 
 
 def settings(folder: Path, address: str) -> Settings:
@@ -221,3 +224,50 @@ def test_a_record_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a record of a release") as call:
         start(tmp_path, str(tmp_path / "c.db"))
     refusal(call)
+
+
+def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
+    """With a folder each, a database restored from before that phase is refused by both."""
+    path, mine, other = str(tmp_path / "c.db"), record_of(tmp_path), ReleaseRecord(tmp_path / "other")
+    other.prepare()
+    with world(path, definition(private("central")), 80, released=mine) as it:
+        second = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
+        for phase in (1, 2):
+            collect(it)
+            it.settle()  # the first one closes the phase
+            second.step(STUDY)
+            release = other.of(STUDY)
+            assert release is not None
+            assert release.phase == phase
+        known = other.of(STUDY)
+        collect(it)
+    with closing(open_store(path, "coordinator")) as database, database.read() as connection:
+        assert known is not None
+        assert lost_phases(connection, known) == ""
+        assert lost_phases(connection, replace(known, phase=3)) == f"phase 3 of study '{STUDY}'"
+
+
+def test_an_attempt_that_failed_before_it_was_written_down_gets_a_new_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a backup made between the two attempts would pass for the newest database."""
+    path, record = str(tmp_path / "c.db"), record_of(tmp_path)
+    with world(path, definition(private("central")), 80, released=record) as it:
+        collect(it)
+
+        def full(*_: object) -> None:
+            raise InputError("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ReleaseRecord, "note", full)
+            with pytest.raises(InputError, match="the disk is full"):
+                it.settle()
+        with it.coordinator.database.read() as connection:
+            failed = connection.execute(sa.select(studies.c.attempt)).scalar_one()
+        assert failed is not None
+        assert closed(it) == 0
+        it.settle()
+        release = record.of(STUDY)
+        assert release is not None
+        assert release.attempt != failed
+        assert closed(it) == 1

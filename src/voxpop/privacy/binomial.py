@@ -124,7 +124,8 @@ def _divergences_of(noise: Binomial) -> tuple[Array, float]:
         for one, other, (first, last) in zip((plain, moved), (moved, plain), kept, strict=True):
             mixed = logsumexp(np.outer(ORDERS, one - logsumexp(one)) + np.outer(1 - ORDERS, other), axis=1)
             most = np.maximum(most, mixed / (ORDERS - 1) / (before + 1) ** 2)
-            outside = max(outside, float(bdtr(first - 1, n, p) + bdtrc(last, n, p)) / (before + 1) ** 2)
+            below = float(bdtr(first - 1, n, p)) if first else 0.0
+            outside = max(outside, (below + float(bdtrc(last, n, p))) / (before + 1) ** 2)
         before = move
     return most * noise.shift**2, outside * noise.shift**2
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from voxpop.core.errors import InputError, require_integer
@@ -76,7 +76,7 @@ class Ledger:
                 )
 
     def releases_about(self, person: str) -> list[Entry]:
-        """Return the releases in which a person took part."""
+        """Return the releases in which a person took part, without the names of the others."""
         return self._about.get(person, [])
 
     def spent_by(self, person: str, delta: float) -> float:
@@ -104,5 +104,6 @@ class Ledger:
     def record(self, entry: Entry) -> None:
         """Add a release that was checked before it was made."""
         self.entries.append(entry)
+        about = replace(entry, names=())  # comparing the names of all people for each of them would take long
         for person in entry.names:
-            self._about.setdefault(person, []).append(entry)
+            self._about.setdefault(person, []).append(about)

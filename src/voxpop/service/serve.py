@@ -29,7 +29,7 @@ from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import marks
+from voxpop.stores.schema import marks, studies
 
 
 def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
@@ -90,6 +90,9 @@ def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
             f"the database {database.name} is older than what was released from it, and lacks "
             f"{' and '.join(lost.values())}; restore the newer one, or go on with: voxpop restored --accept"
         )
+    with database.read() as connection:
+        for study in connection.execute(sa.select(studies.c.id)).scalars().all():
+            record.catch_up(connection, study)
 
 
 def lost_of(database: Database, record: ReleaseRecord) -> dict[str, str]:

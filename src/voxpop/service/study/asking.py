@@ -1,7 +1,9 @@
 """Asking people: who can be asked about a phase, and inviting them in short transactions, so that others can write too.
 
 Only people who registered before the rounds of a phase began are asked about it: the others have not lived through all
-of them. The rounds begin when enough people are registered.
+of them. The rounds begin when enough people are registered. If some of these do not answer, and nobody else who lived
+through the rounds is left, the rounds are played again, as soon as enough others have registered; the reports that are
+in stay.
 """
 
 from __future__ import annotations
@@ -53,10 +55,19 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
         missing = phase.plan.people - row.invited
         if row.seq != snapshot.seq or missing <= 0:
             return bool(row.seq != snapshot.seq)
-        chosen = invitations.draw(
-            connection, study, phase.plan.phase, missing, snapshot.most_participations, row.newest
+        number, most = phase.plan.phase, snapshot.most_participations
+        chosen = invitations.draw(connection, study, number, missing, most, row.newest)
+        short = missing - len(chosen)
+        others = (
+            short > 0
+            and row.stage == Stage.COLLECTING
+            and invitations.count_later(connection, study, most, row.newest) >= short
         )
-    short = missing - len(chosen)
+        waiting = phase.release.batch is None and bool(invitations.unanswered(connection, study, number))
+        if short and not others:
+            chosen += invitations.draw_again(connection, study, number, short, most, row.newest)
+    if others and not chosen and not waiting:
+        return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
     stage, invited = row.stage, row.invited
@@ -88,7 +99,20 @@ def _invite(
         row: Any = log.row_of(connection, study, lock=True)
         if (row.seq, row.stage, row.invited) != (snapshot.seq, *before):
             return False
+        # The number may be the same although others were invited since: nobody gets two invitations at a time.
+        if invitations.holders(connection, study, phase.plan.phase, chosen):
+            return False
         invitations.insert(connection, rows)
         changes = {"stage": Stage.COLLECTING, "played": phase.plan.asked, "invited": before[1] + len(rows)}
         log.update_study(connection, study, **changes, short=short)
+    return True
+
+
+def _play_again(context: Context, study: str, snapshot: Snapshot, invited: int) -> bool:
+    """Let the rounds of the phase begin again, for people who registered after they were played."""
+    with context.database.write() as connection:
+        row: Any = log.row_of(connection, study, lock=True)
+        if (row.seq, row.stage, row.invited) == (snapshot.seq, Stage.COLLECTING, invited):
+            log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
+            context.note("played_again", study=study, phase=row.phase)
     return True

@@ -109,7 +109,10 @@ def _clock(status: Status, behind: float) -> str:
 def _waiting(status: Status, askable: int | None) -> str:
     if status["short"]:
         more = counted(status["short"], "more person", "more people")
-        return f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been."
+        return (
+            f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been, and "
+            "its rounds are played again for the new ones."
+        )
     if askable is not None and askable < status["people"]:
         return (
             f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "

@@ -13,6 +13,7 @@ from voxpop.service.keys import hash_key, token_of
 from voxpop.stores.schema import counts, inbox, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
+CHANCES = 2  # invitations to a phase, before somebody else is asked for
 
 
 def held(connection: sa.Connection, study: str, phase: int) -> int:
@@ -41,19 +42,46 @@ def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[byt
 def draw(connection: sa.Connection, study: str, phase: int, wanted: int, most: int, newest: int) -> list[int]:
     """Draw up to `wanted` people at random from those who may still take part and registered before person `newest`.
 
-    People who did not answer an invitation to this phase are drawn again, but only when nobody else is left.
-    Without them, a phase of a small population might never end.
+    People who did not answer an invitation to this phase are drawn a second time, but only when nobody else is left.
     """
-    mine = (invitations.c.study == study) & (invitations.c.phase == phase)
     may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
-    asked = sa.select(invitations.c.person).where(mine)
-    held = asked.where(~invitations.c.expired)
-    fresh = connection.execute(sa.select(people.c.id).where(may, people.c.id.not_in(asked))).scalars().all()
-    chosen = _sample(fresh, wanted)
+    fresh = sa.select(people.c.id).where(may, people.c.id.not_in(_asked(study, phase)))
+    chosen = _sample(connection.execute(fresh).scalars().all(), wanted)
     if len(chosen) < wanted:
-        again = sa.select(people.c.id).where(may, people.c.id.in_(asked), people.c.id.not_in(held))
-        chosen += _sample(connection.execute(again).scalars().all(), wanted - len(chosen))
+        often = _asked(study, phase).group_by(invitations.c.person).having(sa.func.count() >= CHANCES)
+        second = _ended(study, phase, may).where(people.c.id.not_in(often))
+        chosen += _sample(connection.execute(second).scalars().all(), wanted - len(chosen))
     return chosen
+
+
+def draw_again(connection: sa.Connection, study: str, phase: int, wanted: int, most: int, newest: int) -> list[int]:
+    """Draw from people who were invited to this phase before and did not answer, however often."""
+    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
+    return _sample(connection.execute(_ended(study, phase, may)).scalars().all(), wanted)
+
+
+def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> int:
+    """Count the people who registered after person `newest` and may take part."""
+    later = (people.c.study == study) & (people.c.participations < most) & (people.c.id > newest)
+    return int(connection.execute(sa.select(sa.func.count()).select_from(people).where(later)).scalar_one())
+
+
+def holders(connection: sa.Connection, study: str, phase: int, persons: Sequence[int]) -> set[int]:
+    """Return those of these people who have an invitation to this phase that was answered or still can be."""
+    wanted = _asked(study, phase).where(~invitations.c.expired, invitations.c.person.in_(persons))
+    return set(connection.execute(wanted).scalars())
+
+
+def _asked(study: str, phase: int) -> sa.Select[Any]:
+    """Select the people who were ever invited to a phase."""
+    return sa.select(invitations.c.person).where(invitations.c.study == study, invitations.c.phase == phase)
+
+
+def _ended(study: str, phase: int, may: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Select people whose invitations to a phase all ended without an answer."""
+    asked = _asked(study, phase)
+    held = asked.where(~invitations.c.expired)
+    return sa.select(people.c.id).where(may, people.c.id.in_(asked), people.c.id.not_in(held))
 
 
 def made(

@@ -61,6 +61,12 @@ class ReleaseRecord:
         finally:
             os.close(handle)
 
+    def catch_up(self, connection: sa.Connection, study: str) -> None:
+        """Write down the phases that the database has closed and the record does not know: others closed them."""
+        created, known, last = created_at(connection, study), _closed(connection, study), self.of(study)
+        if created is not None and known and (last is None or last.created != created or last.phase < known):
+            self.note(LastRelease(study, created, known, ""))
+
     def of(self, study: str) -> LastRelease | None:
         """Return the last release of a study; None if there was none."""
         path = self._file(study)
@@ -93,13 +99,17 @@ def created_at(connection: sa.Connection, study: str) -> float | None:
     return None if found is None else float(found)
 
 
+def _closed(connection: sa.Connection, study: str) -> int:
+    """Count the phases that a study has closed."""
+    closed = sa.select(sa.func.count()).select_from(events)
+    return int(connection.execute(closed.where(events.c.study == study, events.c.kind == Kind.CLOSED)).scalar_one())
+
+
 def lost_phases(connection: sa.Connection, release: LastRelease) -> str:
     """Say which released phases a database does not know, or nothing if it knows them all."""
     known = 0
     if created_at(connection, release.study) == release.created:
-        closed = sa.select(sa.func.count()).select_from(events)
-        closed = closed.where(events.c.study == release.study, events.c.kind == Kind.CLOSED)
-        known = int(connection.execute(closed).scalar_one())
+        known = _closed(connection, release.study)
         row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
         if known >= release.phase or (row.phase, row.attempt) == (release.phase, release.attempt):
             return ""

@@ -66,6 +66,7 @@ class Look:
 def step(context: Context, study: str) -> StepTaken:
     """Take the next step of a study if one is due."""
     snapshot = context.snapshots.current(study)
+    _note_closed(context, study, len(snapshot.closed))
     if snapshot.finished:
         return StepTaken(False, wake=math.inf)
     phase = snapshot.current
@@ -94,17 +95,15 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if phase.release.batch is not None:
         total = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == number)
         if connection.execute(total).first() is not None:
-            return Look(Due.CLOSE)
+            return Look(Due.CLOSE, now + LOOK_AGAIN)
         return Look(Due.ASK if row.invited < phase.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
     lacking = phase.plan.people - invitations.answered(connection, study, number)
     if lacking <= 0:
-        return Look(Due.CLOSE)
+        return Look(Due.CLOSE, now + LOOK_AGAIN)
     if invitations.overdue(connection, study, number, now):
         return Look(Due.EXPIRE, lacking=lacking)
-    if row.invited < phase.plan.people:
-        return Look(Due.ASK, lacking=lacking)
     wake = min(now + LOOK_AGAIN, invitations.next_deadline(connection, study, number, now))
-    return Look(Due.NOTHING, wake, lacking)
+    return Look(Due.ASK if row.invited < phase.plan.people else Due.NOTHING, wake, lacking)
 
 
 def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: Due) -> bool:
@@ -153,9 +152,27 @@ def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
         if lost := lost_releases(context, connection, study):
             context.note("restored", study=study, lost=lost)
             return False
-        if row.seq == snapshot.seq and row.attempt is None:
-            log.update_study(connection, study, attempt=new_key())
+        if row.seq == snapshot.seq and (row.attempt is None or _failed(context, study, row.attempt)):
+            context.attempts[study] = new_key()
+            log.update_study(connection, study, attempt=context.attempts[study])
     return True
+
+
+def _failed(context: Context, study: str, attempt: str) -> bool:
+    """Return True if this process made the attempt and failed before it was written down: the next gets a new name.
+
+    Otherwise a backup made meanwhile would know the name of the attempt that succeeds, and pass for the newest one.
+    """
+    last = None if context.released is None else context.released.of(study)
+    return context.attempts.get(study) == attempt and (last is None or last.attempt != attempt)
+
+
+def _note_closed(context: Context, study: str, closed: int) -> None:
+    """Write down what other coordinators have closed, so that this one, too, recognises an older database."""
+    if context.released is not None and closed > context.noted.get(study, 0):
+        with context.database.read() as connection:
+            context.released.catch_up(connection, study)
+        context.noted[study] = closed
 
 
 def lost_releases(context: Context, connection: sa.Connection, study: str) -> str:
@@ -184,9 +201,12 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
             "attempt": None,
             "batch": None if phase.release.batch is None else new_key(),
         }
+    planned = replace(snapshot, current=phase if isinstance(phase, Phase) else None)
+    if planned.current is not None:
+        _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
         if log.row_of(connection, study, lock=True).seq == snapshot.seq:
-            if isinstance(phase, Phase) and asking.enough(connection, study, replace(snapshot, current=phase)):
+            if planned.current is not None and asking.enough(connection, study, planned):
                 changes |= _beginning(connection, snapshot, now)
             log.append(connection, study, event, **changes)
             said = {"reason": phase.reason} if isinstance(phase, End) else {"phase": phase.plan.phase}
