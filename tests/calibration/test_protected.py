@@ -13,10 +13,11 @@ from scipy.stats import multivariate_normal
 from tests.helpers_cli import pilot_of_model, refusal
 from voxpop.belief.rows import pilot_rows
 from voxpop.calibration import fit
+from voxpop.calibration import pilot as pilots
 from voxpop.calibration.fit import Calibration, calibrate
 from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
-from voxpop.calibration.protected import STEP, Protection
+from voxpop.calibration.protected import NARROWEST, STEP, WIDEST, Protection
 from voxpop.core.errors import Array, InputError
 from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import SquaredExponential
@@ -172,6 +173,78 @@ def test_the_noise_comes_from_the_operating_system(monkeypatch: pytest.MonkeyPat
         calibrate(labelled(1), kernel="matern-5/2", protection=WIDE)
 
 
+def test_released_groups_are_used_instead_of_new_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = calibrate(labelled(1), kernel="matern-5/2", protection=WIDE)
+    monkeypatch.setattr(Protection, "release", None)
+    again = calibrate(labelled(1), kernel="matern-5/2", protection=WIDE, released=first.groups)
+    assert text(again) == text(first)
+    other = calibrate(labelled(1), kernel="matern-3/2", margin=2.0, protection=WIDE, released=first.groups)
+    assert np.array_equal(other.groups[0].mean, first.groups[0].mean)
+    assert other.skewness is None
+
+
+def test_released_groups_of_another_pilot_or_promise_are_refused() -> None:
+    groups = WIDE.release(labelled(1), Silent())
+    with pytest.raises(InputError, match="give the protection") as caught:
+        calibrate(labelled(1), released=groups)
+    refusal(caught)
+    for other in (groups * 2, [replace(groups[0], people=31)], [replace(groups[0], actions=np.arange(5, -1, -1))]):
+        with pytest.raises(InputError, match="other actions, counts or people") as caught:
+            calibrate(labelled(1), protection=WIDE, released=other)
+        refusal(caught)
+
+
+def test_too_many_patterns_are_refused_before_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pilots, "MOST_NUMBERS", 5)
+    source = Silent()
+    with pytest.raises(InputError, match=r"1 different patterns .* too many to solve for"):
+        calibrate(labelled(1), protection=WIDE, source=source)
+    assert not source.asked
+
+
+NARROW = [
+    (2.0**53, 2.0**53 + 2),
+    (2.0**53, 2.0**53 + 6),
+    (-(2.0**60) - 2**8, -(2.0**60)),
+    (0.1, math.nextafter(0.1, 1)),
+]
+
+
+@pytest.mark.parametrize("limits", NARROW)
+def test_a_narrow_range_far_from_zero_moves_the_sums_no_more_than_another(limits: tuple[float, float]) -> None:
+    narrow = Protection(*limits, 1.0)
+    answers = np.array([[limits[0]] * 6, [limits[1]] * 6, [math.nan] * 6, [math.inf] * 6, [-math.inf] * 6, [0.0] * 6])
+    scaled = narrow.scale(answers)
+    assert np.all(np.abs(scaled) <= 1)
+    people = narrow.grid(answers).astype(float)
+    moved = max(float(np.linalg.norm(a - b)) for a in people for b in people)
+    assert 0.3 / STEP < moved <= 1 / STEP + math.sqrt(8)
+
+
+def test_a_matrix_of_a_protected_pilot_may_hold_any_answer() -> None:
+    answers = np.resize(WILD, (8, 6))
+    made = Pilot.of_matrix(Decisions(POINTS), answers, 10, protected=True)
+    assert made.protected
+    np.testing.assert_array_equal(made.averages, answers.ravel())
+    (group,) = WIDE.release(made, Silent())
+    assert np.isfinite(group.mean).all()
+    missing = Pilot.of_matrix(Decisions(POINTS), [[None] * 6, [1.0] * 6], 10, protected=True)
+    assert np.isnan(missing.averages[:6]).all()
+    for refused, protected in ((answers, False), ([["much"] * 6] * 2, True)):
+        with pytest.raises(InputError, match="averages must be") as caught:
+            Pilot.of_matrix(Decisions(POINTS), refused, 10, protected=protected)
+        refusal(caught)
+
+
+@pytest.mark.parametrize("half", [NARROWEST, WIDEST])
+def test_the_widest_and_the_narrowest_range_can_be_calibrated(half: float) -> None:
+    """With so small an epsilon, all that is left is noise of many times the range."""
+    plain = pilot(np.random.default_rng(0).uniform(-half, half, size=(20, 6)))
+    for promise in (Protection(-half, half, 1e-6), Protection(-half, half, 1.0)):
+        found = calibrate(plain, kernel="matern-5/2", protection=promise, source=Simulated(np.random.default_rng(0)))
+        assert all(0 < value.value < math.inf for value in (found.bias_std, found.norm_bound, found.noise_std))
+
+
 @pytest.mark.parametrize("value", WILD)
 def test_no_answer_is_refused_for_its_value(value: float) -> None:
     constant = pilot(np.full((5, 6), value))
@@ -208,6 +281,9 @@ def test_an_unprotected_pilot_is_written_as_before() -> None:
     [
         ((1.0, 1.0, 1.0), "highest reward must be a number above 1"),
         ((math.nan, 1.0, 1.0), "lowest reward"),
+        ((-1.7e308, 1.7e308, 1.0), "between 2e-60 and 2e\\+60 wide, got -1.7e\\+308 to 1.7e\\+308; measure"),
+        ((1.6e308, 1.7e308, 1.0), "measure rewards in another unit"),
+        ((0.0, 1e-300, 1.0), "measure rewards in another unit"),
         ((0.0, 1.0, 0.0), "epsilon must be a number above 0"),
         ((0.0, 1.0, 1.0, 1.0), "delta"),
     ],

@@ -8,6 +8,7 @@ maximise the marginal likelihood under weak priors (`search.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,6 @@ from voxpop.runtime.threads import one_thread
 
 AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first
 CLOSE = 2.0  # kernels whose log-densities are this close to the largest are not told apart
-MOST_NUMBERS = 3000  # the most group means that are solved for together
 TOLD = 0.8  # a constant counts as determined if its error is less than this share of the prior's
 
 
@@ -123,6 +123,7 @@ def calibrate(
     margin: float = 1.5,
     protection: Protection | None = None,
     source: Source | None = None,
+    released: Sequence[Group] | None = None,
 ) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
@@ -130,23 +131,39 @@ def calibrate(
     RKHS contains the others'. With a space, each parameter has one length-scale (a choice too, though it takes several
     dimensions). The norm bound is the root of the expected squared RKHS norm of f at the pilot's actions, times the
     margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
-    unless a source is given.
+    unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
+    further cost, hand over the `groups` of the first calibration as `released`.
     """
-    require_number("margin", margin, least=1)
-    names = AUTOMATIC if kernel == "auto" else (require_choice("kernel", kernel, [*KERNELS, "auto"]),)
+    names = require_settings(kernel, margin)
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])
-    groups = pilot.groups() if protection is None else protection.release(pilot, source or Secure())
-    if sum(len(group.mean) for group in groups) > MOST_NUMBERS:
-        raise InputError(
-            f"the pilot has {len(groups)} different patterns of actions and counts, too many to solve for; "
-            "let people share the same actions and counts"
-        )
+    if released is not None:
+        groups = _require_released(pilot, protection, released)
+    else:
+        groups = pilot.groups() if protection is None else protection.release(pilot, source or Secure())
     with one_thread():
         fits = [Fit.search(name, points, axes, groups) for name in names]
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
         return _calibration(close[-1], pilot, margin, protection)
+
+
+def require_settings(kernel: str, margin: float) -> tuple[str, ...]:
+    """Return the names of the kernels to choose from, or refuse settings with which nothing can be calibrated."""
+    require_number("margin", margin, least=1)
+    return AUTOMATIC if kernel == "auto" else (require_choice("kernel", kernel, [*KERNELS, "auto"]),)
+
+
+def _require_released(pilot: Pilot, protection: Protection | None, released: Sequence[Group]) -> list[Group]:
+    """Return the groups that were released, or refuse those of another pilot."""
+    if protection is None:
+        raise InputError("released groups need the promise that they were released with; give the protection as well")
+    design = [(actions.tolist(), counts.tolist(), len(answers)) for actions, counts, answers in pilot.patterns()]
+    if design != [(group.actions.tolist(), group.counts.tolist(), group.people) for group in released]:
+        raise InputError(
+            "the released groups have other actions, counts or people than the pilot; give what was released of it"
+        )
+    return list(released)
 
 
 def _axes(space: Space | None, dimension: int) -> dict[str, int]:

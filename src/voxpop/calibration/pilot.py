@@ -11,6 +11,8 @@ from voxpop.core.errors import Array, InputError, require_array
 from voxpop.core.problem import Indices
 from voxpop.core.spaces import Decisions
 
+MOST_NUMBERS = 3000  # the most group means that are solved for together
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -50,11 +52,7 @@ class Pilot:
     protected: bool = False  # then nothing is refused for the value of an answer
 
     def __post_init__(self) -> None:
-        averages = (
-            np.array(self.averages, dtype=float)
-            if self.protected
-            else require_array("the pilot's averages", self.averages)
-        )
+        averages = _answers("the pilot's averages", self.averages, self.protected)
         counts = require_array("the pilot's counts", self.counts)
         shapes = {np.shape(column) for column in (self.people, self.actions, averages, counts)}
         if len(shapes) > 1 or averages.ndim != 1:
@@ -89,9 +87,9 @@ class Pilot:
         return len(np.unique(self.people))
 
     @classmethod
-    def of_matrix(cls, decisions: Decisions, averages: object, counts: object) -> Pilot:
+    def of_matrix(cls, decisions: Decisions, averages: object, counts: object, protected: bool = False) -> Pilot:
         """Make a pilot in which everyone tried every action: averages (people, actions), counts alike or one number."""
-        matrix = require_array("averages", averages)
+        matrix = _answers("averages", averages, protected)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
             raise InputError(f"averages must have the shape (people, {len(decisions)}), got {matrix.shape}")
         weights = require_array("counts", counts)
@@ -99,7 +97,7 @@ class Pilot:
             raise InputError(f"counts must be one number, one per action or one per average, got {weights.shape}")
         weights = np.broadcast_to(weights, matrix.shape)
         people, actions = np.indices(matrix.shape)
-        return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel())
+        return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel(), protected)
 
     def groups(self) -> list[Group]:
         """Group the people by what they tried."""
@@ -110,7 +108,10 @@ class Pilot:
         return groups
 
     def patterns(self) -> list[tuple[Indices, Array, Array]]:
-        """Return the actions, the counts and the answers, (people, actions), of people who tried the same."""
+        """Return the actions, the counts and the answers, (people, actions), of people who tried the same.
+
+        Refuse a design with too many patterns to solve for, before anything is released of it.
+        """
         patterns: dict[tuple[bytes, bytes], list[Array]] = {}
         shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
         for person in np.unique(self.people):
@@ -120,4 +121,19 @@ class Pilot:
             key = (actions.tobytes(), counts.tobytes())
             shapes[key] = (actions, counts)
             patterns.setdefault(key, []).append(self.averages[rows])
+        if sum(len(actions) for actions, _ in shapes.values()) > MOST_NUMBERS:
+            raise InputError(
+                f"the pilot has {len(shapes)} different patterns of actions and counts, too many to solve for; "
+                "let people share the same actions and counts"
+            )
         return [(*shapes[key], np.stack(answers)) for key, answers in patterns.items()]
+
+
+def _answers(name: str, values: object, protected: bool) -> Array:
+    """Return answers as an array; if they are protected, they may have any value."""
+    if not protected:
+        return require_array(name, values)
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None

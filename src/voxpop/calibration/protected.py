@@ -28,6 +28,7 @@ from voxpop.privacy.sources import Integers, Source
 STEP = 2.0**-30  # of the integer grid on which noise is added
 WEIGHT = 0.5  # of each of the two squares; they lie in [0, 1], so replacing a person moves each by at most this
 MEAN = 0.5 * math.sqrt(1 - 2 * WEIGHT**2)  # of t / sqrt(a), which lies in the unit ball and moves by at most 2
+NARROWEST, WIDEST = 1e-60, 1e60  # half the width of a range: its fourth power, and the noise's, must be floats
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Protection:
     def __post_init__(self) -> None:
         require_number("the lowest reward", self.low)
         require_number("the highest reward", self.high, above=self.low)
+        if not NARROWEST <= self.half <= WIDEST:
+            raise InputError(
+                f"the range of rewards must be between {2 * NARROWEST:g} and {2 * WIDEST:g} wide, got {self.low:g} to "
+                f"{self.high:g}; measure rewards in another unit"
+            )
         require_epsilon(self.epsilon)
         require_delta(self.delta)
 
@@ -50,10 +56,18 @@ class Protection:
         """Half the width of the range."""
         return (self.high - self.low) / 2
 
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return self.low + self.half
+
     def scale(self, rewards: Array) -> Array:
-        """Scale rewards to [-1, 1], whatever they hold: NaN counts as the middle of the range."""
-        middle = self.low + self.half
-        return (np.clip(np.where(np.isnan(rewards), middle, rewards), self.low, self.high) - middle) / self.half
+        """Scale rewards to [-1, 1], whatever they hold: NaN counts as the middle of the range.
+
+        The second clipping is for a range that is narrow and far from 0, where the middle is rounded.
+        """
+        clipped = np.clip(np.where(np.isnan(rewards), self.middle, rewards), self.low, self.high)
+        return np.clip((clipped - self.middle) / self.half, -1.0, 1.0)
 
     def grid(self, answers: Array) -> Integers:
         """Return what each person adds to the sums, in whole steps: (people, actions + 2)."""
@@ -63,7 +77,7 @@ class Protection:
         return np.rint(np.column_stack([mean, *squares]) / STEP).astype(np.int64)
 
     def release(self, pilot: Pilot, source: Source) -> list[Group]:
-        """Release what is needed of each group of people; this draws noise, so call it once."""
+        """Release what is needed of each group of people; this draws noise, so call it once and keep the result."""
         return [self._group(*pattern, source) for pattern in pilot.patterns()]
 
     def _group(self, actions: Indices, counts: Array, answers: Array, source: Source) -> Group:
@@ -80,10 +94,15 @@ class Protection:
         moments = _moments(mean, released[size:] / WEIGHT, spread, one / WEIGHT, people) if people > 1 else None
         if moments is not None:
             moments = Moments(moments.variances * self.half**2, moments.errors * self.half**4)
-        own = 0.0 if moments is None else moments.upper
-        scatter = (people - 1) * own * np.eye(size)
-        centre = self.low + self.half
-        return Group(actions, counts, people, centre + self.half * mean, scatter, self.half * spread, moments)
+        return released_group(actions, counts, people, self.middle + self.half * mean, self.half * spread, moments)
+
+
+def released_group(
+    actions: Indices, counts: Array, people: int, mean: Array, noise_std: float, moments: Moments | None
+) -> Group:
+    """Make a group of what was released of it; the scatter follows from the moments."""
+    own = 0.0 if moments is None else moments.upper
+    return Group(actions, counts, people, mean, (people - 1) * own * np.eye(len(mean)), noise_std, moments)
 
 
 def _moments(mean: Array, squares: Array, spread: float, error: float, people: int) -> Moments:
