@@ -8,6 +8,7 @@ LEDGER = "privacy/test_ledger.py"
 REFUSALS = "privacy/test_refusals.py"
 DRIVER = "drivers/test_study_private.py"
 PHASE = "drivers/test_phase.py"
+PILOT = "formats/test_released_pilot.py"
 
 FAULTS = [
     Fault(
@@ -149,5 +150,45 @@ FAULTS = [
         "protection.release(pilot, source or Secure())",
         'protection.release(pilot, source or __import__("voxpop").privacy.Simulated(np.random.default_rng(0)))',
         ("calibration/test_protected.py::test_the_noise_comes_from_the_operating_system",),
+    ),
+    Fault(
+        "pilot of the command with a seed",
+        "`voxpop calibrate` draws the noise of a protected pilot from a generator with a fixed seed.",
+        "cli/calibrate.py",
+        "(records, protection, Secure())",
+        '(records, protection, __import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0)))',
+        ("cli/test_calibrate_protected.py::test_the_noise_is_from_the_operating_system",),
+    ),
+    Fault(
+        "pilot's noise drawn again",
+        "Calibrating again releases the same answers with new noise.",
+        "formats/released_pilot.py",
+        "if not self.exists():",
+        "if True:",
+        (f"{PILOT}::test_a_second_release_is_the_first",),
+    ),
+    Fault(
+        "pilot's sums used before they are kept",
+        "What is released of a pilot is handed out without a file that would survive a loss of power.",
+        "formats/released_pilot.py",
+        "write_durably(self.path, wire.pack(KIND, content))",
+        "self.path.write_text(wire.pack(KIND, content))",
+        (f"{PILOT}::test_the_file_is_durable_before_anything_is_returned",),
+    ),
+    Fault(
+        "pilot changed after its release",
+        "Sums of other answers than the pilot's are taken for its own.",
+        "formats/released_pilot.py",
+        "if digest != _digest(pilot):",
+        "if False:",
+        (f"{PILOT}::test_one_changed_answer_is_refused",),
+    ),
+    Fault(
+        "pilot with a rounded middle",
+        "Answers of a narrow range far from 0 are scaled to more than 1.",
+        "calibration/protected.py",
+        "np.clip((clipped - self.middle) / self.half, -1.0, 1.0)",
+        "np.asarray((clipped - self.middle) / self.half)",
+        ("calibration/test_protected.py::test_a_narrow_range_far_from_zero_moves_the_sums_no_more_than_another",),
     ),
 ]

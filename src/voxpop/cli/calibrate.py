@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.calibration.fit import Calibration, Estimate, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.search import KERNELS
@@ -16,9 +16,11 @@ from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
+from voxpop.formats.released_pilot import ReleasedPilot
 from voxpop.formats.studyfile import write_study
 from voxpop.formats.tables import read_pilot
 from voxpop.policies import DEFAULT
+from voxpop.privacy.sources import Secure
 from voxpop.report.summary import number
 
 LEVEL = 2.5  # standard deviations of a typical bound
@@ -48,19 +50,33 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
+    require_settings(kernel, margin)
+    kept = ReleasedPilot(pilot)
+    if kept.owns(out):
+        raise InputError(f"{out} belongs to the pilot; choose another --out")
     if out.exists() and not force:
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
-    protection = None
-    if epsilon is not None:
-        protection = Protection(*require_bounds(low_reward, high_reward), epsilon, delta)
-    elif low_reward is not None or high_reward is not None:
-        raise InputError("the range of rewards is used to protect a pilot; add --epsilon, or leave the range out")
+    protection = _protection(low_reward, high_reward, epsilon, delta)
+    if protection is None:
+        kept.require_none()
     records, space = read_pilot(pilot, protected=protection is not None)
+    released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
-        found = estimate_constants(records, space, kernel, margin, protection)
+        found = estimate_constants(records, space, kernel, margin, protection, released=released)
     write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found)
+    if released is not None:
+        said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
+        console.print(f"{kept.path} {said}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"study file: {out}; rehearse it with: voxpop run {out}", highlight=False, soft_wrap=True)
+
+
+def _protection(low: float | None, high: float | None, epsilon: float | None, delta: float) -> Protection | None:
+    if epsilon is not None:
+        return Protection(*require_bounds(low, high), epsilon, delta)
+    if low is not None or high is not None:
+        raise InputError("the range of rewards is used to protect a pilot; add --epsilon, or leave the range out")
+    return None
 
 
 def _show(found: Calibration) -> None:

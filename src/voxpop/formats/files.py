@@ -37,6 +37,26 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 
 
+def write_durably(path: Path, content: str | bytes) -> None:
+    """Replace a file in one step; once this returns, the new content survives a loss of power."""
+    write_atomically(path, content)
+    try:
+        _sync_folder(path.resolve().parent)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r} durably: {error.strerror}; try again") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names of new files in a folder survive a loss of power; Windows needs and offers nothing for this."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock while it is changed; refuse if another program holds it. A killed program holds no lock."""
@@ -92,12 +112,8 @@ def append_durably(path: Path, size: int, data: bytes) -> None:
                 with suppress(OSError):
                     file.truncate(size)
                 raise
-        if new and sys.platform != "win32":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        if new:
+            _sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 
