@@ -16,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from voxpop.core.errors import InputError
-from voxpop.formats.files import read_text, write_atomically
+from voxpop.formats.files import read_text, write_durably
 from voxpop.service.study.events import Kind
 from voxpop.stores.schema import events, studies
 
@@ -54,12 +54,7 @@ class ReleaseRecord:
 
     def note(self, release: LastRelease) -> None:
         """Write down a release, durably, before it happens."""
-        write_atomically(self._file(release.study), json.dumps(asdict(release)) + "\n")
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)  # the new name of the file
-        finally:
-            os.close(handle)
+        write_durably(self._file(release.study), json.dumps(asdict(release)) + "\n")
 
     def catch_up(self, connection: sa.Connection, study: str) -> None:
         """Write down the phases that the database has closed and the record does not know: others closed them."""
