@@ -154,8 +154,14 @@ def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
     (body,) = map(json.loads, server.got)
     code = made.encoding
     assert len(body.pop("report")) == 4
-    assert body == {"size": 40, "coordinates": 4, "bits": code.levels + code.trials}
-    assert {type(value) for value in body.values()} == {int}
+    assert body == {
+        "size": 40,
+        "coordinates": 4,
+        "levels": code.levels,
+        "trials": code.trials,
+        "chance": code.chance,
+    }
+    assert [type(value) for value in body.values()] == [int, int, int, int, float]
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
