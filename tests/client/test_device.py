@@ -192,6 +192,11 @@ def test_a_report_goes_to_the_promised_shuffler_only() -> None:
         assert server.got == []
     server = Server(told(release("shuffle"), "https://shuffler.example:443/v1/x"))
     assert server.device(promise).check_in() is Outcome.ANSWERED
+    for promised, named in (("https", "http"), ("http", "https")):  # the coordinator's own address is http
+        server = Server(told(release("shuffle"), f"{named}://shuffler.example:8444/v1/x"))
+        with pytest.raises(InputError, match="was promised, but the coordinator names"):
+            server.device(Promise("shuffle", 5.0, shuffler=f"{promised}://shuffler.example:8444")).check_in()
+        assert server.got == []
     with pytest.raises(InputError, match="the local model has no shuffler"):
         Promise("local", 5.0, shuffler="https://shuffler.example")
 
