@@ -154,8 +154,14 @@ def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
     (body,) = map(json.loads, server.got)
     code = made.encoding
     assert len(body.pop("report")) == 4
-    assert body == {"size": 40, "coordinates": 4, "bits": code.levels + code.trials}
-    assert {type(value) for value in body.values()} == {int}
+    assert body == {
+        "size": 40,
+        "coordinates": 4,
+        "levels": code.levels,
+        "trials": code.trials,
+        "chance": code.chance,
+    }
+    assert [type(value) for value in body.values()] == [int, int, int, int, float]
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
@@ -186,6 +192,11 @@ def test_a_report_goes_to_the_promised_shuffler_only() -> None:
         assert server.got == []
     server = Server(told(release("shuffle"), "https://shuffler.example:443/v1/x"))
     assert server.device(promise).check_in() is Outcome.ANSWERED
+    for promised, named in (("https", "http"), ("http", "https")):  # the coordinator's own address is http
+        server = Server(told(release("shuffle"), f"{named}://shuffler.example:8444/v1/x"))
+        with pytest.raises(InputError, match="was promised, but the coordinator names"):
+            server.device(Promise("shuffle", 5.0, shuffler=f"{promised}://shuffler.example:8444")).check_in()
+        assert server.got == []
     with pytest.raises(InputError, match="the local model has no shuffler"):
         Promise("local", 5.0, shuffler="https://shuffler.example")
 

@@ -122,6 +122,14 @@ FAULTS = [
         (f"{DEVICE}::test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only",),
     ),
     Fault(
+        "promised shuffler in the clear",
+        "A device that was promised a shuffler under TLS sends its report to the same server without.",
+        "client/device.py",
+        "return urlsplit(url).scheme, _server(url)",
+        'return "", _server(url)',
+        (f"{DEVICE}::test_a_report_goes_to_the_promised_shuffler_only",),
+    ),
+    Fault(
         "batch not stated",
         "A device does not say for which batch its noise was made.",
         "client/device.py",

@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 REMAINS = "service/test_remains.py"
 TRUST = "service/test_shuffler_trust.py"
 SHUFFLER = "service/test_shuffler.py"
+ENCODINGS = "service/test_encodings.py"
 PHASES = "service/test_phases_of_service.py"
 RANDOMNESS = "service/test_randomness.py"
 DURABLE = "service/test_durable.py"
@@ -195,9 +196,52 @@ FAULTS = [
         "noise for another batch taken",
         "The shuffler does not ask for which batch the noise of a report was made.",
         "service/shuffler/batches.py",
-        "for index, upload in enumerate(uploads) if upload.made_for != constants}",
+        "for index, upload in enumerate(uploads) if upload.made_for != batch}",
         "for index, upload in enumerate(uploads) if False}",
         (f"{TRUST}::test_noise_made_for_another_batch_is_refused",),
+    ),
+    Fault(
+        "shuffler ignores the levels of a report",
+        "The shuffler compares the bits of a report, but not how many of them are levels and how many noise.",
+        "service/shuffler/batches.py",
+        "if upload.made_for != batch}",
+        "if (upload.made_for.size, upload.made_for.coordinates, upload.made_for.bits, upload.made_for.chance)"
+        " != (batch.size, batch.coordinates, batch.bits, batch.chance)}",
+        (f"{TRUST}::test_an_upload_says_for_whom_its_noise_was_made",),
+    ),
+    Fault(
+        "shuffler ignores the chance of a report",
+        "The shuffler counts a report whose noise has another chance than that of the others.",
+        "service/shuffler/batches.py",
+        "if upload.made_for != batch}",
+        'if {**vars(upload.made_for), "chance": 0} != {**vars(batch), "chance": 0}}',
+        (f"{TRUST}::test_an_upload_says_for_whom_its_noise_was_made",),
+    ),
+    Fault(
+        "shuffler compares only the bits of an encoding",
+        "One person may answer on many levels among others who add little noise.",
+        "service/shuffler/batches.py",
+        "if upload.made_for != batch}",
+        "if (upload.made_for.size, upload.made_for.coordinates, upload.made_for.bits)"
+        " != (batch.size, batch.coordinates, batch.bits)}",
+        (f"{ENCODINGS}::test_one_person_among_others_with_another_encoding_is_not_counted",),
+    ),
+    Fault(
+        "shuffler announces another encoding",
+        "A batch may be announced again with another encoding of as many bits.",
+        "service/shuffler/batches.py",
+        "    return _constants(row) == batch\n",
+        "    return True\n",
+        (f"{SHUFFLER}::test_announcing_again_changes_nothing",),
+    ),
+    Fault(
+        "batch of an older version taken as it is",
+        "A report counts in a batch whose encoding an older version did not store.",
+        "service/shuffler/batches.py",
+        "    if row.levels is None:  # an older version stored the batch: wait until it is announced again\n"
+        "        return dict.fromkeys(range(len(uploads)), _not_complete())\n",
+        "    if row.levels is None:\n        return {}\n",
+        (f"{ENCODINGS}::test_a_batch_of_the_first_version_takes_reports_once_its_encoding_is_announced",),
     ),
     Fault(
         "shuffler says who was first",

@@ -287,6 +287,37 @@ def test_requests_ahead_of_their_turn_are_not_kept(tmp_path: Path, stack: ExitSt
         assert ended(there)
 
 
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("more", [b"\r\n" * (protocol.MOST_FRUITLESS // 2 + 1), b"\0", b"\r\n\0", HEALTH * 10])
+def test_what_follows_a_request_does_not_spoil_its_reply(
+    more: bytes, started: bool, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal of it must not be written into the reply that is being made."""
+    made, failed = connections(monkeypatch), list[Exception]()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        head = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+        if started:
+            await send(head)
+        await asyncio.to_thread(until, lambda: made[0]._over, "a decision about the rest")
+        try:
+            if not started:
+                await send(head)
+            await send({"type": "http.response.body", "body": b"{}"})
+        except Exception as error:
+            failed.append(error)
+
+    found = Door(stack.enter_context(served(slow, limits=Connections(0))))
+    with found.call(HEALTH) as there:
+        until(lambda: made and made[0]._answering(), "a request")
+        there.sendall(more)
+        status, headers, body = reply(there)
+        assert (status, body) == (200, {})
+        assert headers.get("connection") == (None if started else "close")
+        assert ended(there)
+    assert failed == []
+
+
 def test_a_reply_that_is_not_read_is_given_up(stack: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})

@@ -32,6 +32,7 @@ from voxpop.stores.migrate import open_store
 
 KEY, SHUFFLER_KEY = new_key(), b"k" * 40
 BATCH = "b" * 43
+ENCODED = {"size": 2, "coordinates": 1, "levels": 2, "trials": 3, "chance": 0.5}
 
 
 def as_(key: str) -> dict[str, str]:
@@ -240,7 +241,7 @@ def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.Monke
 def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
     service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
-    body = json.dumps({"coordinates": 1, "bits": 5, "size": 2, "tokens": [], "overdue": []}).encode()
+    body = json.dumps({**ENCODED, "tokens": [], "overdue": []}).encode()
     path = f"/v1/batches/{BATCH}"
     with client_of(service.guarded(RateLimit(0, 1), 4096)) as client:
         for key, status in ((b"another", 401), (SHUFFLER_KEY, 200)):

@@ -83,13 +83,20 @@ def test_no_shows_are_replaced(pair: tuple[World, Shuffler]) -> None:
 
 def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:
     _, shuffler = pair
-    first = shuffler.announce("b" * 43, Batch(2, 3, 10), [b"1" * 32], [])
-    assert shuffler.announce("b" * 43, Batch(2, 3, 10), [b"1" * 32], []) == first
-    with pytest.raises(Refusal, match="other constants"):
-        shuffler.announce("b" * 43, Batch(2, 3, 11), [], [])
-    withdrawn = shuffler.announce("b" * 43, Batch(2, 3, 10), [], [b"1" * 32])
+    first = shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [b"1" * 32], [])
+    assert shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [b"1" * 32], []) == first
+    for other in (
+        Batch(3, 3, 4, 6, 0.5),
+        Batch(2, 2, 4, 6, 0.5),
+        Batch(2, 3, 4, 7, 0.5),
+        Batch(2, 3, 5, 5, 0.5),
+        Batch(2, 3, 4, 6, 0.4),
+    ):
+        with pytest.raises(Refusal, match="other constants"):
+            shuffler.announce("b" * 43, other, [], [])
+    withdrawn = shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [], [b"1" * 32])
     assert withdrawn["withdrawn"] == [(b"1" * 32).hex()]
-    assert shuffler.announce("b" * 43, Batch(2, 3, 10), [], [b"1" * 32]) == withdrawn
+    assert shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [], [b"1" * 32]) == withdrawn
 
 
 @pytest.mark.parametrize(
@@ -111,21 +118,21 @@ def test_reports_that_no_device_sends_are_refused(
     assert isinstance(verdict, Refusal)
     assert verdict.status == status
     batch = invitation["upload"].rsplit("/", 1)[1]
-    assert shuffler.announce(batch, Batch(12, 1, code_of(it).bits), [], [])["count"] == 0
+    assert shuffler.announce(batch, batch_of(it), [], [])["count"] == 0
 
 
-def code_of(it: World):  # type: ignore[no-untyped-def]
+def batch_of(it: World) -> Batch:
     current = it.coordinator.snapshots.current(STUDY).current
     assert current is not None
     assert isinstance(current.release, Shuffled)
-    return current.release.encoding
+    return current.release.batch
 
 
 def test_other_tokens_and_other_batches_are_refused(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     (_, one), (_, two) = list(it.invited())[:2]
     batch = one["upload"].rsplit("/", 1)[1]
-    shuffler.announce("c" * 43, Batch(2, 1, 10), [], [])
+    shuffler.announce("c" * 43, Batch(2, 1, 4, 6, 0.5), [], [])
     report = np.array([3.0])
     attempts = [
         encoded(batch, {**one, "token": new_key()}, report),

@@ -1,6 +1,7 @@
 """What the shuffler and the coordinator check instead of trusting each other."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,11 @@ def status_of(verdict: object) -> int:
     return verdict.status
 
 
-@pytest.mark.parametrize("lie", [{"size": 13}, {"size": 10**7}, {"size": 1}, {"coordinates": 2}, {"bits": 10**6}])
-def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler], lie: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "lie",
+    [{"size": 13}, {"size": 10**7}, {"size": 1}, {"coordinates": 2}, {"levels": 10**6}, {"trials": 1}, {"chance": 0.3}],
+)
+def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler], lie: dict[str, float]) -> None:
     it, shuffler = pair
     _, invitation = next(it.invited())
     batch, report = invitation["upload"].rsplit("/", 1)[1], np.array([3.0])
@@ -60,16 +64,16 @@ def test_a_batch_of_too_few_people_is_refused(tmp_path: Path) -> None:
         for least, size in ((2, 1), (50, 49)):
             shuffler.least_batch = least
             with pytest.raises(Refusal, match=f"at least {least} people") as call:
-                shuffler.announce(BATCH, Batch(size, 1, 5), [], [])
+                shuffler.announce(BATCH, Batch(size, 1, 2, 3, 0.5), [], [])
             assert call.value.status == 422
-        shuffler.announce(BATCH, Batch(50, 1, 5), [], [])
+        shuffler.announce(BATCH, Batch(50, 1, 2, 3, 0.5), [], [])
 
 
 def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
     database, token = open_store(str(tmp_path / "s.db"), "shuffler"), new_key()
     service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEY)
-    service.shuffler.announce(BATCH, Batch(2, 1, 5), [hash_key(token)], [])
-    good: dict[str, Any] = {"report": [3], "size": 2, "coordinates": 1, "bits": 5}
+    service.shuffler.announce(BATCH, Batch(2, 1, 2, 3, 0.1), [hash_key(token)], [])
+    good: dict[str, Any] = {"report": [3], "size": 2, "coordinates": 1, "levels": 2, "trials": 3, "chance": 0.1}
     headers = {"authorization": f"Bearer {token}"}
     path = f"/v1/batches/{BATCH}"
     with served(service.guarded(RateLimit(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
@@ -88,8 +92,17 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
             {"size": 2.0},
             {"size": "2"},
             {"coordinates": 2},
-            {"bits": 6},
-            {"bits": True},
+            {"levels": 3},
+            {"levels": 3, "trials": 2},
+            {"levels": True},
+            {"trials": 2},
+            {"trials": 0},
+            {"chance": math.nextafter(0.1, 1.0)},
+            {"chance": 0.0},
+            {"chance": 1},
+            {"chance": float("nan")},
+            {"chance": "0.1"},
+            {"bits": 5},
             {"more": 1},
             {"report": []},
             {"report": [True]},
@@ -103,7 +116,8 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
         for lie in lies:
             assert put({**good, **lie}) == 422, lie
         assert [put(good), put(good), put({**good, "report": [4]})] == [201, 200, 409]
-        one = json.dumps({"coordinates": 1, "bits": 5, "size": 1, "tokens": [], "overdue": []}).encode()
+        encoding = {key: value for key, value in good.items() if key != "report"}
+        one = json.dumps({**encoding, "size": 1, "tokens": [], "overdue": []}).encode()
         other = f"/v1/batches/{'c' * 43}"
         signature = {"content-type": "application/json", "x-voxpop-signature": sign(KEY, "PUT", other, one)}
         assert client.put(other, content=one, headers=signature).status_code == 422

@@ -75,7 +75,7 @@ class DirectShuffler:
 def quiet(kind: str, **values: Any) -> None: ...
 
 
-def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: int) -> EncodedReport:
+def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: Any) -> EncodedReport:
     """Encode a report for the shuffler, with the batch that the device was told of."""
     release = release_from_dict(invitation["phase"]["release"])
     assert release.batch is not None

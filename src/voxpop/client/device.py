@@ -168,14 +168,14 @@ class Device:
                 raise ValueError
             address = urljoin(self.url + "/", upload)
             httpx.URL(address)
-            scheme, mine, there = urlsplit(address).scheme, _origin(self.url), _origin(address)
+            scheme, mine, there = urlsplit(address).scheme, _server(self.url), _server(address)
         except (ValueError, httpx.InvalidURL):
             raise InputError(f"the coordinator asks to send the report to {upload!r:.100}; nothing is sent") from None
         if scheme != "https" and scheme != urlsplit(self.url).scheme:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
         if release.batch is not None and there == mine:
             raise InputError("the coordinator asks for a report that only a shuffler may see; nothing is sent")
-        if self.promise.shuffler is not None and there != _origin(self.promise.shuffler):
+        if self.promise.shuffler is not None and _origin(address) != _origin(self.promise.shuffler):
             raise InputError(
                 f"the shuffler {self.promise.shuffler} was promised, but the coordinator names {upload!r:.100}; "
                 "nothing is sent"
@@ -221,9 +221,13 @@ def _phase_of(invitation: dict[str, Any]) -> int:
     return require_integer("the phase of an invitation", phase.get("phase"), least=1, most=MOST_PHASE)
 
 
-def _origin(url: str) -> tuple[str | None, int | None]:
+def _server(url: str) -> tuple[str | None, int | None]:
     parts = urlsplit(url)
     return parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _origin(url: str) -> tuple[str, tuple[str | None, int | None]]:
+    return urlsplit(url).scheme, _server(url)
 
 
 def _stranger(answer: httpx.Response) -> httpx.TransportError:

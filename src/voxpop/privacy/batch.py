@@ -1,4 +1,13 @@
-"""What a shuffler is told of a phase: how many reports to wait for and what a report looks like, and nothing else."""
+"""What a shuffler is told of a phase: how many reports to wait for and how they are encoded, and nothing else.
+
+A device computes the privacy of the total as if everybody in the batch had its own encoding. It is the coordinator that
+tells each device the encoding, and it could tell one person many levels and all the others little noise: for the same
+encoding of all, either is private, but together they are not. Therefore every report states its whole encoding, and the
+shuffler counts only those whose encoding is the one that it was told.
+
+The ball is not compared, and may differ between people without harm: whatever the ball, an answer is clipped to it and
+scaled to the same number of levels, so that it moves the total no farther, and the noise does not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +24,21 @@ class Batch:
     """The reports that are added up together.
 
     >>> import numpy as np
-    >>> Batch(size=2, coordinates=3, bits=4).tally(np.array([[0.0, 1.0, 4.0], [2.0, 1.0, 0.0]])).total
+    >>> batch = Batch(size=2, coordinates=3, levels=3, trials=1, chance=0.5)
+    >>> batch.tally(np.array([[0.0, 1.0, 4.0], [2.0, 1.0, 0.0]])).total
     (2, 2, 4)
     """
 
     size: int  # the number of people; fewer would weaken everyone's privacy
     coordinates: int
-    bits: int  # the number of bits that a person sends for each coordinate
+    levels: int  # of an answer
+    trials: int  # of the noise
+    chance: float  # of the noise; compared exactly, because everybody is sent the same JSON number
+
+    @property
+    def bits(self) -> int:
+        """The number of bits that a person sends for each coordinate."""
+        return self.levels + self.trials
 
     def tally(self, reports: Array) -> Tally:
         """Add up the ones of each coordinate in reports of shape (people, coordinates)."""

@@ -146,7 +146,8 @@ class Shuffled(Clipped):
     @property
     def batch(self) -> Batch:
         """What the shuffler is told; not the ball, whose centre is an earlier estimate."""
-        return Batch(self.encoding.people, self.arms, self.encoding.bits)
+        code = self.encoding
+        return Batch(code.people, self.arms, code.levels, code.trials, code.chance)
 
     @property
     def unit(self) -> float:

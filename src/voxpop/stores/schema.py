@@ -122,10 +122,12 @@ batches = sa.Table(
     shuffler,
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("coordinates", sa.Integer, nullable=False),
-    sa.Column("bits", sa.Integer, nullable=False),
+    sa.Column("bits", sa.Integer, nullable=False),  # levels and trials
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
     sa.Column("total", sa.Text),  # what is forwarded; NULL until the batch is sealed
+    sa.Column("levels", sa.Integer),  # these two are NULL if an older version stored the batch,
+    sa.Column("chance", sa.Double),  # until it is announced again
 )
 tokens = sa.Table(
     "tokens",

@@ -1,7 +1,7 @@
 """The shuffler without HTTP: it waits for a whole batch of reports and forwards the number of ones per coordinate.
 
-It knows a batch's random name, the numbers of coordinates and bits of a report, and which tokens may send one. It knows
-neither the study nor the people. What it forwards is exactly what shuffled bits reveal.
+It knows a batch's random name, how its reports are encoded, and which tokens may send one. It knows neither the study
+nor the people. What it forwards is exactly what shuffled bits reveal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from operator import add
@@ -43,7 +43,7 @@ class EncodedReport:
     batch: str
     token: str
     body: bytes
-    made_for: Batch  # the batch for which the device made its noise
+    made_for: Batch  # the batch and encoding for which the device made its noise
 
 
 @dataclass
@@ -63,10 +63,13 @@ class Shuffler:
         with self.database.write() as connection:
             row = self._row(connection, name)
             if row is None:
-                connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **asdict(batch)))
+                connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **_columns(batch)))
                 self.note("announced", size=batch.size)
-            elif _constants(row) != batch:
+            elif not _agrees(row, batch):
                 raise Refusal(409, "this batch was announced with other constants; nothing was changed")
+            elif row.levels is None:  # an older version stored the batch without its encoding
+                connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
+                self.note("completed", size=batch.size)
             elif row.state == BatchStage.FORWARDED and row.total is not None:
                 # A coordinator that still announces the batch does not have the total: forward it again.
                 connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
@@ -112,10 +115,7 @@ class Shuffler:
         hashes = [hash_key(upload.token) for upload in uploads]
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
-        constants = _constants(batch)
-        bodies, names = [upload.body for upload in uploads], list(range(len(uploads)))
-        problems = dict(check(constants.tally, constants.coordinates, bodies, names))
-        problems |= {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != constants}
+        problems = _problems(batch, uploads)
         room = batch.size - self._count(connection, batch.id) if batch.state == BatchStage.COLLECTING else 0
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
@@ -182,12 +182,37 @@ class Shuffler:
         return int(connection.execute(wanted).scalar_one())
 
 
+def _columns(batch: Batch) -> dict[str, Any]:
+    """Return what is stored of a batch; its trials are the bits beyond the levels."""
+    return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance")}
+
+
 def _constants(row: Any) -> Batch:
-    return Batch(row.size, row.coordinates, row.bits)
+    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance)
+
+
+def _agrees(row: Any, batch: Batch) -> bool:
+    """Return True if this is the batch that was announced, as far as the version that stored it knew."""
+    if row.levels is None:
+        return bool((row.size, row.coordinates, row.bits) == (batch.size, batch.coordinates, batch.bits))
+    return _constants(row) == batch
+
+
+def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
+    """Find the reports, by index, that must not be added to the others of the batch."""
+    if row.levels is None:  # an older version stored the batch: wait until it is announced again
+        return dict.fromkeys(range(len(uploads)), _not_complete())
+    batch = _constants(row)
+    found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
+    return dict(found) | {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != batch}
+
+
+def _not_complete() -> Refusal:
+    return Refusal(503, "the coordinator has not said yet how this batch is encoded; try again in a moment", 2)
 
 
 def _not_meant() -> Refusal:
-    """Make the refusal for noise made for another batch: noise made for a larger batch would be too little."""
+    """Make the refusal for noise made for another batch or encoding: with that of the others it may be too little."""
     return Refusal(422, "the noise of this report was made for a batch other than the one announced; check in again")
 
 

@@ -193,6 +193,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Reply with a refusal, if this is not too late, and close the connection."""
         if self._over:
             return
+        if self._answering() and not self._in_body:  # the reply before this is still being written
+            self._finish()
+            return
         self._over = True
         if self._in_body and self.cycle.response_started:
             self.transport.close()

@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.privacy.batch import Batch
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, signed
@@ -65,8 +64,8 @@ class ShufflerApp:
     async def announce(self, request: Request, _: str) -> Response:
         said = await read_body(request, Announcement)
         fresh, overdue = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue))
-        name, batch = path_text(request, "batch"), Batch(said.size, said.coordinates, said.bits)
-        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, batch, fresh, overdue))
+        name = path_text(request, "batch")
+        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, fresh, overdue))
 
     async def upload(self, request: Request, token: str) -> Response:
         batch = path_text(request, "batch")
@@ -75,7 +74,7 @@ class ShufflerApp:
             raise too_large(most)
         report = await read_body(request, ShuffledReport)
         numbers = np.array(report.report, dtype="<f8").tobytes()
-        encoded = EncodedReport(batch, token, numbers, Batch(report.size, report.coordinates, report.bits))
+        encoded = EncodedReport(batch, token, numbers, report.batch)
         new = accepted(await self.uploads.put(encoded, len(numbers)))
         if new:
             self.telemetry.reports.inc()
@@ -129,7 +128,7 @@ class ShufflerApp:
                 batch + "/report",
                 "token",
                 self.upload,
-                "Upload the report for an invitation, with the people, coordinates and bits of its noise.",
+                "Upload the report for an invitation, with the batch and encoding that its noise was made for.",
                 {201: Receipt, 200: Receipt},
                 (403, 404, 409, 410),
                 ShuffledReport,

@@ -8,6 +8,7 @@ from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from voxpop.privacy.batch import Batch
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.web.bodies.base import Body, Hash
 from voxpop.service.web.bodies.definition import StudyDefinition
@@ -49,21 +50,30 @@ class Report(Body):
     report: list[float | None] = Field(min_length=1)
 
 
-class ShuffledReport(Body):
-    """A report, and the batch for which the device made its noise."""
+class Encoded(Body):
+    """A batch, and how its reports are encoded."""
+
+    size: People
+    coordinates: Coordinates
+    levels: Bits
+    trials: Bits
+    chance: float = Field(gt=0, lt=1)
+
+    @property
+    def batch(self) -> Batch:
+        """The batch as a value."""
+        return Batch(self.size, self.coordinates, self.levels, self.trials, self.chance)
+
+
+class ShuffledReport(Encoded):
+    """A report, and the batch and encoding for which the device made its noise."""
 
     report: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(min_length=1)
-    size: People
-    coordinates: Coordinates
-    bits: Bits
 
 
-class Announcement(Body):
+class Announcement(Encoded):
     """A batch, the tokens that may send reports, and those whose time is over."""
 
-    coordinates: Coordinates
-    bits: Bits
-    size: People
     tokens: list[Hash]
     overdue: list[Hash]
 

@@ -1,4 +1,8 @@
-"""A row that shows whether the database can be written, and a number that recognises its file."""
+"""How the reports of a batch are encoded; a row that shows whether the database can be written, and a file's number.
+
+The encoding of a batch that is already there is not known, only its number of bits: the next announcement fills it in,
+and until then no report is taken. Reports that are already there were compared with the number of bits alone.
+"""
 
 import secrets
 
@@ -10,7 +14,9 @@ down_revision = "shuffler_1"
 
 
 def upgrade() -> None:
-    """Add the table with its row."""
+    """Add the columns, and the table with its row."""
+    op.add_column("batches", sa.Column("levels", sa.Integer))
+    op.add_column("batches", sa.Column("chance", sa.Double))
     op.create_table(
         "marks",
         sa.Column("name", sa.String(64), primary_key=True),
