@@ -88,14 +88,14 @@ def free_port() -> int:
 class Lossy(httpx.BaseTransport):
     """Real requests over real connections; a share of the replies is lost after the server has sent them."""
 
-    def __init__(self, cut: float, seed: int = 0) -> None:
-        self.cut, self.rng, self.dropped = cut, random.Random(seed), 0
+    def __init__(self, cut: float, seed: int = 0, patience: float = HANGING) -> None:
+        self.cut, self.rng, self.dropped, self.patience = cut, random.Random(seed), 0, patience
         self._kept: dict[tuple[int, str, int | None], http.client.HTTPConnection] = {}  # one per thread and address
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         host, port = request.url.host, request.url.port
         place = (get_ident(), host, port)
-        connection = self._kept.pop(place, None) or http.client.HTTPConnection(host, port, timeout=HANGING)
+        connection = self._kept.pop(place, None) or http.client.HTTPConnection(host, port, timeout=self.patience)
         try:
             headers = {name: value for name, value in request.headers.items() if name != "connection"}
             connection.request(request.method, request.url.raw_path.decode(), request.content, headers)

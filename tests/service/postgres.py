@@ -22,6 +22,7 @@ from sqlalchemy.engine import make_url
 from voxpop.service.demo.processes import end_with_parent
 
 INSTALLED = "pginstall18"  # in the package of the wheel, with bin, lib and share
+FAST, IMMEDIATELY = signal.SIGINT, signal.SIGQUIT  # as PostgreSQL understands them
 
 
 def with_name(address: str, name: str) -> str:
@@ -29,51 +30,60 @@ def with_name(address: str, name: str) -> str:
     return make_url(address).set(database=name).render_as_string(hide_password=False)
 
 
-@contextmanager
-def server(folder: Path, durable: bool = False) -> Iterator[str]:
-    """Run a server on a socket in this empty folder, and yield the address of its database `postgres`.
+class Server:
+    """A server with a socket and all its files in one empty folder, to be stopped and started again at will.
 
     It ends with this process, however that ends.
     """
-    package, user = _package(), dict[str, Any]()
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        package, user = _for_nobody(package, folder)
-    programs, data, log = package / INSTALLED / "bin", str(folder / "data"), folder / "log"
-    address = f"postgresql://postgres@/postgres?host={folder}"
-    make = [str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-    subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
-    settings = ["--listen_addresses=", f"--fsync={'on' if durable else 'off'}", "--max_connections=200"]
-    command = [str(programs / "postgres"), "-D", data, "-k", str(folder), *settings]
-    immediately = signal.SIGQUIT  # as PostgreSQL understands it
-    with log.open("w") as said:
-        process: subprocess.Popen[bytes] = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            cwd=folder,
-            start_new_session=True,  # an interrupt from the keyboard is for the tests
-            preexec_fn=end_with_parent(immediately),
-            **user,
-        )
+
+    def __init__(self, folder: Path, durable: bool = False, *settings: str) -> None:
+        package, self._user = _package(), dict[str, Any]()
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            package, self._user = _for_nobody(package, folder)
+        programs, data = package / INSTALLED / "bin", str(folder / "data")
+        make = [str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._user)
+        usual = ["--listen_addresses=", f"--fsync={'on' if durable else 'off'}", "--max_connections=200"]
+        self._command = [str(programs / "postgres"), "-D", data, "-k", str(folder), *usual, *settings]
+        self.folder, self.log, self.address = folder, folder / "log", f"postgresql://postgres@/postgres?host={folder}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; if it cannot start, it ends by itself."""
+        with self.log.open("a") as said:
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=self.folder,
+                start_new_session=True,  # an interrupt from the keyboard is for the tests
+                preexec_fn=end_with_parent(IMMEDIATELY),
+                **self._user,
+            )
+        while True:
+            try:
+                psycopg.connect(self.address).close()
+                return
+            except psycopg.OperationalError:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}") from None
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = IMMEDIATELY) -> None:
+        """Stop it and wait until it has ended."""
+        self.process.send_signal(how)
+        self.process.wait()
+
+
+@contextmanager
+def server(folder: Path, durable: bool = False) -> Iterator[str]:
+    """Run a server in this empty folder, and yield the address of its database `postgres`."""
+    made = Server(folder, durable)
+    made.start()
     try:
-        _wait(process, address, log)
-        yield address
+        yield made.address
     finally:
-        process.send_signal(immediately)
-        process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    """Wait until the server answers; if it cannot start, it ends by itself."""
-    while True:
-        try:
-            psycopg.connect(address).close()
-            return
-        except psycopg.OperationalError:
-            if process.poll() is not None:
-                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}") from None
-        time.sleep(0.02)
+        made.stop()
 
 
 def _package() -> Path:
