@@ -50,62 +50,92 @@ class Account:
         """Take down what a device says of its report."""
         before = self.told.get(word["person"])
         if before is not None and before["verdict"] == "ANSWERED":
-            self.faults.append(f"person {word['person']} of {self.name} answered twice")
+            self.faults.append(f"person {word['person']} answered twice")
         if len(word["reports"]) != 1:
-            self.faults.append(f"person {word['person']} of {self.name} made {len(word['reports'])} reports")
+            self.faults.append(f"person {word['person']} made {len(word['reports'])} reports")
         if word["verdict"] not in HARMLESS:
-            self.faults.append(f"a report of {self.name} ended with {word['verdict']}")
+            self.faults.append(f"a report ended with {word['verdict']}")
         self.told[word["person"]] = word
 
     def read(self, log: list[Event]) -> None:
         """Compare the log with what it was before: it may only have grown, one event after the other."""
         if [event.seq for event in log] != list(range(len(log))):
-            self.faults.append(f"the log of {self.name} has gaps or repetitions")
+            self.faults.append("the log has gaps or repetitions")
         if log[: len(self.log)] != self.log:
-            self.faults.append(f"the log of {self.name} changed in its past")
+            self.faults.append("the log changed in its past")
         phases = [event.body["plan"]["phase"] for event in log if event.kind == Entry.OPENED]
         kinds = [event.kind for event in log if event.kind in (Entry.OPENED, Entry.CLOSED)]
         in_turn = all(kind == (Entry.OPENED, Entry.CLOSED)[place % 2] for place, kind in enumerate(kinds))
         if phases != list(range(1, len(phases) + 1)) or not in_turn:
-            self.faults.append(f"a phase of {self.name} was opened or released twice")
+            self.faults.append("a phase was opened or released twice")
         self.log = log
 
 
-def audit(account: Account, database: Database, shuffled: Callable[[str], int]) -> list[str]:
-    """Return what is wrong with a study whose devices have ended, ideally nothing."""
-    participated, counted, waiting, batch = _stored(database, account.name)
-    reports: dict[int, list[list[float]]] = defaultdict(list)
-    found = list(account.faults)
-    for word in account.told.values():
-        in_database = participated.get(word["key"], 0)
-        if word["verdict"] == "TOO_LATE":
-            account.late += 1
-            if in_database:
-                found.append(f"{account.name}: person {word['person']} was told too late, but was counted")
-            continue
-        if word["verdict"] is None:
-            if not in_database:
-                continue
-            account.confirmed += 1
-        for phase, report in word["reports"]:
-            reports[phase].append(report)
-    if max(participated.values(), default=0) > 1:
-        found.append(f"{account.name}: somebody took part more than once")
+@dataclass(frozen=True)
+class Stored:
+    """What the coordinators' database holds of a study."""
+
+    participations: dict[str, int]  # by the hash of a person's key
+    receipts: int
+    inbox: dict[int, int]  # reports by phase
+    batch: str | None  # of the open phase, at the shuffler
+
+
+def stored(database: Database, study: str) -> Stored:
+    """Read it."""
+    mine = sa.select(people.c.key_hash, people.c.participations).where(people.c.study == study)
+    joined = receipts.join(invitations, receipts.c.invitation == invitations.c.id)
+    many = sa.select(sa.func.count()).select_from(joined).where(invitations.c.study == study)
+    waiting = sa.select(inbox.c.phase, sa.func.count()).where(inbox.c.study == study).group_by(inbox.c.phase)
+    with database.read() as connection:
+        return Stored(
+            {row.key_hash.hex(): row.participations for row in connection.execute(mine)},
+            int(connection.execute(many).scalar_one()),
+            {int(phase): int(number) for phase, number in connection.execute(waiting)},
+            connection.execute(sa.select(studies.c.batch).where(studies.c.id == study)).scalar_one(),
+        )
+
+
+def audit(account: Account, found: Stored, shuffled: Callable[[str], int]) -> list[str]:
+    """Return what is wrong with a study whose devices have ended, ideally nothing.
+
+    `shuffled` tells how many reports of an open batch the shuffler holds.
+    """
+    wrong = list(account.faults)
+    reports = _counted(account, found, wrong)
     closed = _closed(account.log)
     for phase, number in closed.items():
         if len(reports[phase]) != number:
-            found.append(f"{account.name}, phase {phase}: {len(reports[phase])} acknowledged, {number} released")
-    if sum(closed.values()) != sum(participated.values()):
-        found.append(f"{account.name}: {sum(closed.values())} released, {sum(participated.values())} took part")
-    current = {phase: len(those) for phase, those in reports.items() if phase not in closed and those}
-    if current:
-        ((phase, number),) = current.items()
-        held = shuffled(batch) if account.kind.model == "shuffle" and batch else waiting.get(phase, 0)
-        if number > held:
-            found.append(f"{account.name}, phase {phase}: {number} acknowledged, {held} stored")
-    if not found and counted < sum(closed.values()):
-        found.append(f"{account.name}: {counted} receipts for {sum(closed.values())} released reports")
-    return found + [f"{account.name}: {text}" for text in disagreements(account.log, reports, own_noise=True)]
+            wrong.append(f"phase {phase}: {len(reports[phase])} reports were acknowledged, and {number} released")
+    took_part = sum(found.participations.values())
+    if max(found.participations.values(), default=0) > 1 or took_part != sum(closed.values()):
+        wrong.append(f"{sum(closed.values())} reports were released, and people took part {took_part} times")
+    if found.receipts < took_part:
+        wrong.append(f"there are {found.receipts} receipts for {took_part} reports")
+    for phase in reports.keys() - closed.keys():
+        held = found.inbox.get(phase, 0) if found.batch is None else shuffled(found.batch)
+        if len(reports[phase]) > held:
+            wrong.append(f"phase {phase}: {len(reports[phase])} reports were acknowledged, and {held} are stored")
+    if not wrong:  # otherwise these are not the reports that were released
+        wrong = disagreements(account.log, reports, own_noise=True)
+    return [f"{account.name}: {sentence}" for sentence in wrong]
+
+
+def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, list[list[float]]]:
+    """Collect the reports that must be in releases, by phase: those told counted, and those the database confirms."""
+    reports: dict[int, list[list[float]]] = defaultdict(list)
+    account.late = account.confirmed = 0
+    for word in account.told.values():
+        took_part = found.participations.get(word["key"], 0)
+        if word["verdict"] == "TOO_LATE":
+            account.late += 1
+            if took_part:
+                wrong.append(f"person {word['person']} was told that it was too late, and was counted")
+        elif word["verdict"] == "ANSWERED" or took_part:
+            account.confirmed += word["verdict"] != "ANSWERED"
+            for phase, report in word["reports"]:
+                reports[phase].append(report)
+    return reports
 
 
 def _closed(log: list[Event]) -> dict[int, int]:
@@ -113,17 +143,3 @@ def _closed(log: list[Event]) -> dict[int, int]:
     phases = [event.body["plan"]["phase"] for event in log if event.kind == Entry.OPENED]
     counts = [event.body["feedback"]["count"] for event in log if event.kind == Entry.CLOSED]
     return dict(zip(phases, counts, strict=False))
-
-
-def _stored(database: Database, study: str) -> tuple[dict[str, int], int, dict[int, int], str | None]:
-    """Read how often each person took part, the number of receipts, the inbox by phase, and the open batch."""
-    mine = sa.select(people.c.key_hash, people.c.participations).where(people.c.study == study)
-    joined = receipts.join(invitations, receipts.c.invitation == invitations.c.id)
-    many = sa.select(sa.func.count()).select_from(joined).where(invitations.c.study == study)
-    waiting = sa.select(inbox.c.phase, sa.func.count()).where(inbox.c.study == study).group_by(inbox.c.phase)
-    with database.read() as connection:
-        participated = {row.key_hash.hex(): row.participations for row in connection.execute(mine)}
-        counted = int(connection.execute(many).scalar_one())
-        held = {int(phase): int(number) for phase, number in connection.execute(waiting)}
-        batch = connection.execute(sa.select(studies.c.batch).where(studies.c.id == study)).scalar_one()
-    return participated, counted, held, batch

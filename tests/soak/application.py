@@ -41,6 +41,10 @@ class Application:
                 return answer.json()
         return None
 
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
     def create(self, study: str, definition: Definition) -> None:
         """Create a study, however often it takes."""
         while self.ask("PUT", f"/{study}", {"definition": definition.as_dict()}) is None:

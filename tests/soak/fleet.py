@@ -1,6 +1,7 @@
 """Devices of several studies in a process of their own; each study has a thread, and each device a key and a memory.
 
-Standard input brings the studies to take part in, one JSON object a line, and at the end a line that says stop.
+Standard input brings the studies to take part in, then calls that make people look at their devices, one JSON object a
+line, and at the end a line that says stop.
 Standard output returns what the devices were told: which reports were counted, refused, or never heard of again.
 """
 
@@ -28,9 +29,8 @@ from voxpop.client.storage import Outgoing
 from voxpop.service.keys import hash_key
 
 PATIENCE = 60.0  # seconds for which a device waits for a reply
-CHUNK = 20  # devices that check in before the study is looked at again
-LOOK = 0.5  # seconds between looks at a study that does not collect
-AGAIN = 2.0  # seconds before everyone who was not invited asks again
+CHUNK = 20  # uninvited devices that check in before those who are invited check in again
+LOOK = 0.5  # seconds between two looks of the same people
 SETTLE = 90.0  # seconds to learn what became of a report when its study is over
 
 VERDICTS = (Outcome.ANSWERED, Outcome.TOO_LATE, Outcome.ANOTHER, Outcome.REFUSED)
@@ -76,6 +76,7 @@ class Person:
     absent: bool  # registers, and is never seen again
     make: Callable[[], Device]
     seen: list[Outgoing] = field(default_factory=list)  # reports that were made
+    key: str = ""  # the hash of the device's key
     lived: int = 0  # the last phase whose rewards were recorded
     verdict: Outcome | None = None  # on the report
     _device: Device | None = None
@@ -115,16 +116,26 @@ class Person:
             return device.memory.outgoing() is not None
 
 
+@dataclass(frozen=True)
+class Call:
+    """What makes people look at their devices: the study collects, and these are invited."""
+
+    phase: int = 0
+    invited: tuple[str, ...] = ()  # hashes of keys
+    finished: bool = False
+
+
 @dataclass
 class Crowd:
     """The people of one study."""
 
     name: str
     http: httpx.Client
-    url: str
     people: list[Person]
+    curious: float  # share of the others who look in a phase as well
     pause: float
     rng: np.random.Generator
+    call: Call = field(default_factory=Call)  # the last one
 
     def run(self) -> None:
         """Register everyone, answer until the study is over or it is time to stop, and learn what is still unknown."""
@@ -142,6 +153,8 @@ class Crowd:
         say(study=self.name, over=True)
 
     def _register(self, person: Person) -> None:
+        with person.device() as device:
+            person.key = hash_key(device.memory.key).hex()
         while not stopping.is_set():
             with suppress(httpx.TransportError, StudyOverError), person.device() as device:
                 device.register()
@@ -149,25 +162,22 @@ class Crowd:
             time.sleep(self.pause)
 
     def _take_part(self) -> None:
-        queue: list[Person] = []
-        phase, left = 0, [person for person in self.people if not person.absent]
-        while not stopping.is_set():
-            stage, current = self._look()
-            if stage == "finished":
-                return
-            if stage != "collecting":
-                stopping.wait(LOOK)
-                continue
-            if not queue or current != phase:
-                if current == phase:
-                    stopping.wait(AGAIN)
-                phase, queue = current, [left[index] for index in self.rng.permutation(len(left))]
-            for person in queue[:CHUNK]:
-                if person.check_in(phase, self.rng) is Outcome.ANSWERED:
-                    self._tell(person)
-                    left.remove(person)
+        left = {person.key: person for person in self.people if not person.absent}
+        phase, looking, spent = 0, list[Person](), set[str]()
+        while not stopping.is_set() and not (call := self.call).finished:
+            if call.phase != phase:
+                phase, looking = call.phase, [one for one in left.values() if self.rng.random() < self.curious]
+            invited = [left[key] for key in call.invited if key in left and key not in spent]
+            for person in [*invited, *looking[:CHUNK]]:
+                outcome = person.check_in(phase, self.rng)
+                if outcome is Outcome.ANSWERED and person.key in left:
+                    self._tell(left.pop(person.key))
+                if outcome is Outcome.SPENT:  # invited again after a report that came too late
+                    spent.add(person.key)
                 time.sleep(self.pause)
-            del queue[:CHUNK]
+            del looking[:CHUNK]
+            if not looking:
+                stopping.wait(LOOK)
 
     def _settle(self) -> None:
         """Let devices with an unanswered report ask until they know; tell what became of it, if anybody knows."""
@@ -180,19 +190,9 @@ class Crowd:
                 self._tell(person)
 
     def _tell(self, person: Person) -> None:
-        with person.device() as device:
-            key = hash_key(device.memory.key).hex()
         reports = [(report.phase, json.loads(report.body)["report"]) for report in person.seen]
         verdict = None if person.verdict is None else person.verdict.name
-        say(study=self.name, person=person.number, key=key, verdict=verdict, reports=reports)
-
-    def _look(self) -> tuple[str, int]:
-        with suppress(httpx.TransportError):
-            answer = self.http.get(f"{self.url}/v1/studies/{self.name}/decision")
-            if answer.status_code == 200:
-                found = answer.json()
-                return found["stage"], found["phase"]
-        return "unknown", 0
+        say(study=self.name, person=person.number, key=person.key, verdict=verdict, reports=reports)
 
 
 def crowd_of(task: dict[str, Any], settings: dict[str, Any]) -> Crowd:
@@ -210,19 +210,23 @@ def crowd_of(task: dict[str, Any], settings: dict[str, Any]) -> Crowd:
             return Device(url, task["study"], promise, http=http, attempts=3, sleep=lambda s: time.sleep(min(s, 1.0)))
 
         people.append(Person(number, path, bool(absent), make))
-    return Crowd(task["study"], http, urls[task["number"] % len(urls)], people, settings["pause"], rng)
+    return Crowd(task["study"], http, people, settings["curious"], settings["pause"], rng)
 
 
 def main() -> None:
-    """Read the settings, then studies, until told to stop; wait for the devices to settle."""
+    """Read the settings, then new studies and calls, until told to stop; wait for the devices to settle."""
     settings = json.loads(sys.stdin.readline())
+    crowds: dict[str, Crowd] = {}
     running: list[Thread] = []
     for line in sys.stdin:
         task = json.loads(line)
         if "stop" in task:
             break
-        running = [thread for thread in running if thread.is_alive()]
-        running.append(Thread(target=crowd_of(task, settings).run, daemon=True))
+        if "call" in task:
+            crowds[task["study"]].call = Call(**task["call"])
+            continue
+        crowds[task["study"]] = crowd_of(task, settings)
+        running.append(Thread(target=crowds[task["study"]].run, daemon=True))
         running[-1].start()
     stopping.set()
     for thread in running:

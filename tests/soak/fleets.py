@@ -46,6 +46,9 @@ class Fleet:
     def end(self) -> int:
         """Wait until everything it said was heard; return its exit code."""
         self._listener.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
         return self.process.wait()
 
     def _listen(self) -> None:

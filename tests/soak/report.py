@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.soak.run import Soak
 
 COLOURS = {"coordinator 1": BLUE, "coordinator 2": SKY, "shuffler": ORANGE, "PostgreSQL": GREEN}
-WHOLE = {"break_long_words": False, "break_on_hyphens": False}
+WRAPPER = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)
 ROWS = {KILL: "kills", RESTART: "PostgreSQL restarts", FULL: "full disks", JUMP: "clock jumps"}
 
 
@@ -30,17 +30,17 @@ report of `python -m tests.soak --minutes {minutes:g} --seed {seed}` on two core
 
 {faults}
 
-{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all), on
-one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A phase of a
-private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep their
-memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
+{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all),
+on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A phase
+of a private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
+their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
 
 ![Memory, descriptors, acknowledged reports and faults over time](soak.png)
 
 ## What broke
 
-- {kills} kills (SIGKILL) at random moments: {killed}. A killed service is started again at once; {failed} starts failed,
-  because the database or the disk was away, and were repeated.
+- {kills} kills (SIGKILL) at random moments: {killed}. A killed service is started again at once; {failed} starts
+  failed, because the database or the disk was away, and were repeated.
 - {cut:.0%} of all replies lost after the server had sent them.
 - PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), and {revived} after it had ended by
   itself on a full disk.
@@ -62,8 +62,8 @@ memory in a file and are closed after every check-in; {absent:.1%} register and 
 - **Nobody took part twice**: the database has at most one participation of each person, as many in all as reports
   released, and every device made at most one report.
 - **The plans are the simulator's**: replaying the reports gives the same plans in all {phases:,} phases and the same
-  state to the last bit (none, local, shuffle). In the central model the coordinator draws the noise: its releases are as
-  close to the replayed ones as noise allows, and the plans follow from them.
+  state to the last bit (none, local, shuffle). In the central model the coordinator draws the noise: its releases are
+  as close to the replayed ones as noise allows, and the plans follow from them.
 - **Every study made progress**: none stood still for {patience:g} s.
 - **No reply had status 500**, no log has a traceback, and no service ended by itself. Replies that devices received, by
   status: {statuses}.
@@ -112,11 +112,11 @@ def page(soak: Soak) -> str:
 
 def wrapped(block: str) -> str:
     """Wrap a paragraph or a list at the width of the other pages."""
-    items = re.split(r"\n(?=- )", block.strip())
-    return "\n".join(
-        textwrap.fill(" ".join(item.split()), 120, subsequent_indent="  " if item.startswith("- ") else "", **WHOLE)
-        for item in items
-    )
+    found = []
+    for item in re.split(r"\n(?=- )", block.strip()):
+        WRAPPER.subsequent_indent = "  " if item.startswith("- ") else ""
+        found.append(WRAPPER.fill(" ".join(item.split())))
+    return "\n".join(found)
 
 
 def broken(soak: Soak) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def listed(said: Counter[str]) -> str:
 
 
 SPELLS = """\
-Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}. Each began with
-new processes of the services, and readings count from {4:g} s after a start. Later medians may be {5:.0%} larger
+Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}. Each began
+with new processes of the services, and readings count from {4:g} s after a start. Later medians may be {5:.0%} larger
 (descriptors: {6:.0%} and {7}). PostgreSQL is all its processes together, with shared pages counted once.
 """
 

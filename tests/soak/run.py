@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import SIGTERM
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from tests.service.chaos import Lossy
 from tests.service.postgres import Server, with_name
-from tests.soak.accounts import Account, audit
+from tests.soak.accounts import Account, audit, stored
 from tests.soak.application import Application
 from tests.soak.disks import small_disk
 from tests.soak.faults import Breaker, plan
@@ -34,14 +34,14 @@ from tests.soak.studies import define, kind_of
 from voxpop.service.keys import new_key
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind as Entry
+from voxpop.service.study.stages import Stage
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import tokens
+from voxpop.stores.schema import invitations, people, receipts, studies, tokens
 
-FLEETS = 2
 PAUSE = 0.004  # seconds between two check-ins of one study's devices
+CALL = 1.0  # seconds between two calls on people to look at their devices
 LOGS = 10.0  # seconds between two readings of all logs
-DRAIN = 60.0  # seconds for open phases to close at the end
 MEGABYTES = {"shuffler": 32, "PostgreSQL": 448}
 SMALL_WAL = ("--min_wal_size=32MB", "--max_wal_size=96MB")
 
@@ -74,6 +74,11 @@ class Soak:
     def clock(self) -> float:
         """Return the seconds since the beginning."""
         return time.monotonic() - self.began
+
+    @property
+    def counted(self) -> int:
+        """The number of reports whose devices were told that they were counted."""
+        return sum(account.acknowledged for account in list(self.accounts.values()))
 
     def fault(self, sentence: str) -> None:
         """Note what should not have happened, once."""
@@ -123,11 +128,24 @@ class Soak:
                     self.application.play(name, now)
             self.ended.wait(0.5)
 
+    def call(self) -> None:
+        """Call on people to look at their devices, as a push message would; without it, all would ask all the time."""
+        while not self.ended.is_set():
+            with suppress(sa.exc.OperationalError):
+                self._call(calls(self.database))
+            self.ended.wait(CALL)
+
+    def _call(self, found: dict[str, dict[str, Any]]) -> None:
+        for name, call in found.items():
+            account = self.accounts.get(name)
+            if account is not None and account.registered and not account.over:
+                self.fleets[account.number % len(self.fleets)].tell({"study": name, "call": call})
+
     # -- watching
 
     def measure(self) -> None:
         """Read memory, descriptors and progress at regular intervals."""
-        while not self.ended.wait(EVERY):
+        while not self.ended.wait(min(EVERY, self.scale.seconds / 20)):
             for service in self.services:
                 if service.process is not None:
                     self.meters.read(service.name, [service.process.pid], service.born)
@@ -135,11 +153,11 @@ class Soak:
                 self.meters.read(f"devices {number}", [fleet.process.pid], fleet.born)
             server = self.breaker.postgres.process.pid
             self.meters.read("PostgreSQL", [server, *children(server)], self.began)
-            self.acknowledged.append((self.clock(), sum(one.acknowledged for one in list(self.accounts.values()))))
+            self.acknowledged.append((self.clock(), self.counted))
 
     def watch(self) -> None:
         """Read the logs, check studies that are over and begin others, until the time is up."""
-        while not self.ended.wait(LOGS if self.scale.long else 1.0):
+        while not self.ended.wait(min(LOGS, self.scale.seconds / 10)):
             for account in list(self.accounts.values()):
                 if account.checked:
                     continue
@@ -157,11 +175,11 @@ class Soak:
         if log is not None:
             account.read(log)
         for sentence in account.faults:
-            self.fault(sentence)
+            self.fault(f"{account.name}: {sentence}")
 
     def _audit(self, account: Account) -> None:
         account.checked = True
-        for sentence in patiently(lambda: audit(account, self.database, self._in_batch)):
+        for sentence in audit(account, patiently(lambda: stored(self.database, account.name)), self._in_batch):
             self.fault(sentence)
         print(  # noqa: T201
             f"{self.clock():7.1f} s  {account.name} ({account.kind.model}): {account.phases} phases,"
@@ -186,12 +204,13 @@ class Soak:
 
     def drain(self) -> None:
         """Let open phases close: nothing breaks any more, and no rounds are played."""
-        end = time.monotonic() + DRAIN
+        end = time.monotonic() + self.scale.drain
         while time.monotonic() < end:
-            stages = [self.application.ask("GET", f"/{a.name}/decision") for a in self.accounts.values() if not a.over]
-            if all(now is not None and now["stage"] != "collecting" for now in stages):
+            found = calls(self.database)
+            if not any(call["invited"] for call in found.values()):
                 return
-            time.sleep(0.5)
+            self._call(found)
+            time.sleep(CALL)
 
     def finish(self) -> None:
         """End the devices, read the logs for the last time, end the services, and check everything."""
@@ -200,7 +219,6 @@ class Soak:
         for fleet in self.fleets:
             if fleet.end() != 0:
                 self.fault(f"a process of devices ended with code {fleet.process.returncode}")
-        self.application.lossy.cut = 0.0
         left = [account for account in self.accounts.values() if not account.checked]
         for service in reversed(self.services):
             if (code := service.stop()) not in (0, -SIGTERM):
@@ -223,6 +241,22 @@ class Soak:
     def growth(self) -> list[Any]:
         """Compare memory and descriptors of the two calm spells."""
         return self.meters.growth(*self.scale.calm) if len(self.scale.calm) == 2 else []
+
+
+def calls(database: Database) -> dict[str, dict[str, Any]]:
+    """Find out who is invited in each study and has not answered, as far as the coordinators know."""
+    phases = sa.select(studies.c.id, studies.c.phase, studies.c.stage)
+    asked = (invitations.c.study == studies.c.id) & (invitations.c.phase == studies.c.phase)
+    joined = studies.join(invitations, asked).join(people, people.c.id == invitations.c.person)
+    joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+    waiting = sa.select(studies.c.id, people.c.key_hash).select_from(joined)
+    waiting = waiting.where(studies.c.stage == Stage.COLLECTING, invitations.c.ready, ~invitations.c.expired)
+    with database.read() as connection:
+        rows = list(connection.execute(phases))
+        found = {r.id: {"phase": r.phase, "invited": [], "finished": r.stage == Stage.FINISHED} for r in rows}
+        for study, key in connection.execute(waiting.where(receipts.c.invitation.is_(None))):
+            found[study]["invited"].append(key.hex())
+    return found
 
 
 def patiently(call: Callable[[], Answer]) -> Answer:
@@ -256,6 +290,7 @@ def running(scale: Scale, seed: int, folder: Path | None = None) -> Iterator[Soa
         Coordinator(database, b"").add_operator("soak", key)
         services = make_services(base, address, places["shuffler"] / "shuffler.db", notes.append)
         application = Application([one.url for one in services[:2]], key, Lossy(scale.cut, seed, 60.0))
+        stack.callback(application.close)
         breaker = Breaker(scale, services, postgres, disks, lambda: 0.0)
         soak = Soak(scale, seed, application, database, services, breaker, faults=notes)
         breaker.clock = soak.clock
@@ -266,9 +301,9 @@ def running(scale: Scale, seed: int, folder: Path | None = None) -> Iterator[Soa
         while not all(service.ready() for service in services):
             time.sleep(0.05)
         settings = {"urls": application.urls, "seed": seed, "pause": PAUSE, "folder": str(base / "devices")}
-        settings |= {name: getattr(scale, name) for name in ("cut", "in_files", "absent")}
+        settings |= {name: getattr(scale, name) for name in ("cut", "in_files", "curious", "absent")}
         (base / "devices").mkdir()
-        for _ in range(FLEETS):
+        for _ in range(scale.fleets):
             soak.fleets.append(Fleet(settings, soak.hear))
             stack.callback(soak.fleets[-1].process.kill)
         yield soak
@@ -283,11 +318,12 @@ def run(scale: Scale, seed: int, folder: Path | None = None) -> Soak:
         soak.began = time.monotonic()
         for _ in range(scale.studies):
             soak.begin_study()
-        threads = [Thread(target=call, daemon=True) for call in (soak.play, soak.measure, soak.watch)]
+        threads = [Thread(target=call, daemon=True) for call in (soak.play, soak.call, soak.measure, soak.watch)]
         for thread in threads:
             thread.start()
         soak.breaker.run(plan(scale, seed))
-        time.sleep(max(0.0, scale.seconds - soak.clock()))
+        while not soak.faults and (soak.clock() < scale.seconds or soak.counted < scale.reports):
+            time.sleep(0.1)
         soak.ended.set()
         for thread in threads:
             thread.join()

@@ -17,13 +17,17 @@ class Scale:
     restarts: int  # of PostgreSQL
     fills: int  # of the disk of the shuffler, and as often of that of PostgreSQL
     jumps: int  # of the services' clocks
+    reports: int = 0  # it also goes on until this many were acknowledged
+    fleets: int = 2  # processes of devices
     cut: float = 0.05  # share of the replies that are lost
     in_files: float = 0.05  # share of the devices that keep their memory in a file
+    curious: float = 0.1  # share of the devices that check in in a phase without being invited
     absent: float = 0.003  # share of the devices that never check in
     deadline: float = 120.0  # seconds to answer an invitation
     far: float = 240.0  # seconds by which a clock jumps forward at most
     back: float = 90.0  # seconds by which it jumps backward at most
     full: float = 12.0  # seconds for which a disk is full
+    drain: float = 60.0  # seconds for open phases to close at the end
     patience: float = 420.0  # seconds without progress of a study that are a fault
 
     @property
@@ -42,5 +46,7 @@ def of_minutes(minutes: float) -> Scale:
     """Return the full size for ten minutes and more, and a small one that fits into less."""
     seconds, share = 60 * minutes, minutes / 60
     if minutes < 10:
-        return Scale(seconds, 8, 120, 12, max(4, round(10 * minutes)), 1, 1, 2, deadline=15, far=30, back=5, full=3)
+        return Scale(
+            seconds, 8, 120, 12, max(4, round(10 * minutes)), 1, 1, 2, deadline=15, far=30, back=5, full=3, drain=20
+        )
     return Scale(seconds, 20, 1000, 45, round(200 * share), max(2, round(8 * share)), 2, max(4, round(12 * share)))
