@@ -4,8 +4,9 @@ BIN := .venv/bin
 # Tests run side by side, and small matrices are slower with several threads.
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
+FUZZ := tests/service/test_raw_sockets.py tests/service/test_schemathesis.py tests/client/test_hostile_releases.py
 
-.PHONY: run test pytest lint format mutants bench baseline reproduce dist clean
+.PHONY: run test pytest lint format mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -46,6 +47,12 @@ baseline: $(SETUP)
 reproduce: $(SETUP)
 	$(BIN)/voxpop reproduce $(ARGS)
 
+# Minutes of fuzzing, then the whole service for an hour while things break, with a report in voxpop-soak/. As root it
+# also fills two small disks. `make soak ARGS="--minutes 1"` is a small one.
+soak: $(SETUP)
+	VOXPOP_FUZZ_SECONDS=60 $(BIN)/pytest -q $(wildcard $(FUZZ))
+	$(BIN)/python -m tests.soak $(ARGS)
+
 # The wheel, built from the sdist, so that both are known to be complete; tests/test_package.py installs and runs it.
 dist: $(SETUP)
 	rm -rf dist
@@ -57,5 +64,5 @@ $(SETUP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-soak
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -223,9 +223,13 @@ def main() -> None:
         if "stop" in task:
             break
         if "call" in task:
-            crowds[task["study"]].call = Call(**task["call"])
+            if task["study"] in crowds:
+                crowds[task["study"]].call = Call(**task["call"])
+                if task["call"]["finished"]:
+                    del crowds[task["study"]]
             continue
         crowds[task["study"]] = crowd_of(task, settings)
+        running = [thread for thread in running if thread.is_alive()]
         running.append(Thread(target=crowds[task["study"]].run, daemon=True))
         running[-1].start()
     stopping.set()

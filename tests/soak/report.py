@@ -188,10 +188,11 @@ def picture(soak: Soak) -> Any:
     made = sheet(10, 9)
     memory, descriptors, reports, faults = made.subplots(4, 1, sharex=True, height_ratios=[3, 3, 3, 2])
     for name, readings in soak.meters.readings.items():
-        at, colour = [one.at / 60 for one in readings], COLOURS.get(name, MUTED)
+        at, colour = [one.at / 60 for one in readings], COLOURS.get(name, MUTED)  # devices are grey
         memory.plot(at, [one.megabytes for one in readings], color=colour, label=name, lw=1)
         descriptors.plot(at, [one.descriptors for one in readings], color=colour, lw=1)
-    memory.set_yscale("log")
+    for axes in (memory, descriptors):
+        axes.set_yscale("log")
     memory.set_ylabel("memory in MB")
     memory.legend(ncols=6, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     descriptors.set_ylabel("open descriptors")

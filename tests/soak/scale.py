@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+LONG = 1800.0  # seconds: long enough for everyone to have registered when the first calm spell begins
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,7 @@ class Scale:
     studies: int  # at any time: when one is finished, another begins
     devices: int  # of each study
     floor: int  # people of a phase in the private models
+    horizon: int  # rounds of a study
     kills: int
     restarts: int  # of PostgreSQL
     fills: int  # of the disk of the shuffler, and as often of that of PostgreSQL
@@ -27,26 +30,22 @@ class Scale:
     far: float = 240.0  # seconds by which a clock jumps forward at most
     back: float = 90.0  # seconds by which it jumps backward at most
     full: float = 12.0  # seconds for which a disk is full
-    drain: float = 60.0  # seconds for open phases to close at the end
+    drain: float = 180.0  # seconds for open phases to close at the end
     patience: float = 420.0  # seconds without progress of a study that are a fault
 
     @property
     def calm(self) -> tuple[tuple[float, float], ...]:
         """Spells, early and late, with no fault but lost replies, in which memory is compared; none in a short soak."""
         early, late = (0.14, 0.26), (0.84, 0.96)
-        return tuple((start * self.seconds, end * self.seconds) for start, end in (early, late) if self.long)
-
-    @property
-    def long(self) -> bool:
-        """True if processes live long enough to say something about their memory."""
-        return self.seconds >= 600
+        long = self.seconds >= LONG
+        return tuple((start * self.seconds, end * self.seconds) for start, end in (early, late) if long)
 
 
 def of_minutes(minutes: float) -> Scale:
     """Return the full size for ten minutes and more, and a small one that fits into less."""
     seconds, share = 60 * minutes, minutes / 60
     if minutes < 10:
-        return Scale(
-            seconds, 8, 120, 12, max(4, round(10 * minutes)), 1, 1, 2, deadline=15, far=30, back=5, full=3, drain=20
-        )
-    return Scale(seconds, 20, 1000, 45, round(200 * share), max(2, round(8 * share)), 2, max(4, round(12 * share)))
+        small = Scale(seconds, 8, 120, 12, 200, kills=max(4, round(10 * minutes)), restarts=1, fills=1, jumps=2)
+        return replace(small, deadline=15.0, far=30.0, back=5.0, full=3.0, drain=20.0)
+    kills, restarts, jumps = (max(4, round(each * share)) for each in (200, 8, 12))
+    return Scale(seconds, 20, 1000, 45, 100_000, kills, restarts, fills=2, jumps=jumps)

@@ -17,7 +17,6 @@ from voxpop.service.study.definition import Definition, Rules
 MODELS = ("none", "central", "local", "shuffle")
 EPSILON = {"central": 5.0, "local": 30.0, "shuffle": 5.0}
 ARMS = 6
-HORIZON = 100_000
 WAVES_EVERY = 5  # one study in this many follows the default policy, which soon knows enough
 CLOCK_EVERY = 7  # and in one of this many a clock plays the rounds
 ROUNDS_PER_SECOND = 8.0
@@ -51,8 +50,8 @@ def define(kind: Kind, scale: Scale) -> Definition:
         policy = make_policy("waves", most_people=scale.devices // 2)
     else:
         policy = make_policy("dpbe", alpha=0.45 if model == "none" else 0.3)
-    points, horizon = np.linspace(0, 1, ARMS), HORIZON if scale.long else 200
-    problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=horizon)
+    points = np.linspace(0, 1, ARMS)
+    problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=scale.horizon)
     rules = Rules(deadline=scale.deadline, rounds_per_second=ROUNDS_PER_SECOND if kind.by_clock else None)
     return Definition(problem, policy, privacy, rules)
 

@@ -19,7 +19,7 @@ from tests.soak.scale import Scale, of_minutes
 from tests.soak.studies import Kind
 from voxpop.service.keys import hash_key
 
-TINY = Scale(4.0, 4, 40, 6, 2, 1, 1, 2, reports=30, fleets=1, deadline=5, far=8, back=2, full=0.5, drain=0)
+TINY = Scale(4.0, 4, 40, 6, 100, 2, 1, 1, 2, reports=30, fleets=1, deadline=5, far=8, back=2, full=0.5, drain=0)
 
 
 def test_a_soak_of_seconds(tmp_path: Path) -> None:
