@@ -46,6 +46,6 @@ def of_minutes(minutes: float) -> Scale:
     seconds, share = 60 * minutes, minutes / 60
     if minutes < 10:
         small = Scale(seconds, 8, 120, 12, 200, kills=max(4, round(10 * minutes)), restarts=1, fills=1, jumps=2)
-        return replace(small, deadline=15.0, far=30.0, back=5.0, full=3.0, drain=20.0)
+        return replace(small, reports=200, deadline=15.0, far=30.0, back=5.0, full=3.0, drain=20.0)
     kills, restarts, jumps = (max(4, round(each * share)) for each in (200, 8, 12))
     return Scale(seconds, 20, 1000, 45, 100_000, kills, restarts, fills=2, jumps=jumps)
