@@ -172,6 +172,7 @@ class Crowd:
                 outcome = person.check_in(phase, self.rng)
                 if outcome is Outcome.ANSWERED and person.key in left:
                     self._tell(left.pop(person.key))
+                    person.end()
                 if outcome is Outcome.SPENT:  # invited again after a report that came too late
                     spent.add(person.key)
                 time.sleep(self.pause)
