@@ -28,19 +28,30 @@ class Happening:
     size: float = 0.0
 
 
+def free_spells(scale: Scale) -> list[tuple[float, float]]:
+    """Return the spells in which something may break; what lasts a while must be over before a calm one begins."""
+    first, last = 0.04 * scale.seconds, 0.97 * scale.seconds
+    begins = [first, *(end for _, end in scale.calm)]
+    ends = [*(start - scale.full - 8 for start, _ in scale.calm), last]
+    return list(zip(begins, ends, strict=True))
+
+
 def plan(scale: Scale, seed: int) -> list[Happening]:
     """Draw all faults of a soak, spread over the time outside the calm spells."""
-    rng = random.Random(seed)
+    rng, spells = random.Random(seed), free_spells(scale)
 
-    def moment(start: float = 0.04, end: float = 0.97) -> float:
-        while True:
-            at = rng.uniform(start, end) * scale.seconds
-            if not any(calm[0] - scale.full - 8 <= at <= calm[1] for calm in scale.calm):
-                return at
+    def moment(start: float = 0.0, end: float = 1.0) -> float:
+        """Draw a moment between two shares of the time in which something may break."""
+        left = rng.uniform(start, end) * sum(stop - begin for begin, stop in spells)
+        for begin, stop in spells:
+            if left <= stop - begin:
+                return begin + left
+            left -= stop - begin
+        return spells[-1][1]
 
     def spread(many: int) -> list[float]:
-        """Draw a moment in each of this many equal parts of the time, or near it."""
-        return [moment(0.04 + 0.8 * part / many, max(0.3, 0.04 + 0.8 * (part + 1) / many)) for part in range(many)]
+        """Draw a moment in each of this many equal parts of that time."""
+        return [moment(part / many, (part + 1) / many) for part in range(many)]
 
     services = ("coordinator 1", "coordinator 2", "shuffler")
     found = [
