@@ -4,7 +4,9 @@ BIN := .venv/bin
 # Tests run side by side, and small matrices are slower with several threads.
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
-FUZZ := tests/service/test_raw_sockets.py tests/service/test_schemathesis.py tests/client/test_hostile_releases.py
+FUZZ_SECONDS ?= 60
+FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
+	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
 
 .PHONY: run test pytest lint format mutants bench baseline reproduce soak dist clean
 
@@ -50,7 +52,7 @@ reproduce: $(SETUP)
 # Minutes of fuzzing, then the whole service for an hour while things break, with a report in voxpop-soak/. As root it
 # also fills two small disks. `make soak ARGS="--minutes 1"` is a small one.
 soak: $(SETUP)
-	VOXPOP_FUZZ_SECONDS=60 $(BIN)/pytest -q $(wildcard $(FUZZ))
+	VOXPOP_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/pytest -q $(FUZZ)
 	$(BIN)/python -m tests.soak $(ARGS)
 
 # The wheel, built from the sdist, so that both are known to be complete; tests/test_package.py installs and runs it.

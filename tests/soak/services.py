@@ -20,7 +20,6 @@ from voxpop.service.demo.processes import end_with_parent
 from voxpop.service.keys import new_key
 
 PAUSE = 0.3  # seconds between the end of a process and the next start
-AT_ONCE = "10000"  # connections from one address: here all devices have the same
 
 
 @dataclass
@@ -119,7 +118,7 @@ def make_services(folder: Path, database: str, shuffled: Path, note: Callable[[s
         file.write_text(new_key())
         file.chmod(0o600)
     environment = {**usual, **{name: str(file) for name, file in keys.items()}}
-    environment |= {"VOXPOP_RATE": "0", "VOXPOP_CONNECTIONS": AT_ONCE, "OMP_NUM_THREADS": "1"}
+    environment |= {"VOXPOP_RATE": "0", "VOXPOP_CONNECTIONS": "0", "OMP_NUM_THREADS": "1"}  # all have one address
     ports = [free_port() for _ in range(3)]
     first, shuffler = (f"http://127.0.0.1:{port}" for port in (ports[0], ports[2]))
     serve = ["serve", "--database", database, "--shuffler-url", shuffler]
