@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import sqlalchemy as sa
-
+from tests.soak.stored import Stored
 from tests.soak.studies import Kind
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.study.events import Event
 from voxpop.service.study.events import Kind as Entry
-from voxpop.stores.database import Database
-from voxpop.stores.schema import inbox, invitations, people, receipts, studies
 
 HARMLESS = (None, "ANSWERED", "TOO_LATE")  # what may become of a report; None: nobody said
 
@@ -69,31 +66,6 @@ class Account:
         if phases != list(range(1, len(phases) + 1)) or not in_turn:
             self.faults.append("a phase was opened or released twice")
         self.log = log
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What the coordinators' database holds of a study."""
-
-    participations: dict[str, int]  # by the hash of a person's key
-    receipts: int
-    inbox: dict[int, int]  # reports by phase
-    batch: str | None  # of the open phase, at the shuffler
-
-
-def stored(database: Database, study: str) -> Stored:
-    """Read it."""
-    mine = sa.select(people.c.key_hash, people.c.participations).where(people.c.study == study)
-    joined = receipts.join(invitations, receipts.c.invitation == invitations.c.id)
-    many = sa.select(sa.func.count()).select_from(joined).where(invitations.c.study == study)
-    waiting = sa.select(inbox.c.phase, sa.func.count()).where(inbox.c.study == study).group_by(inbox.c.phase)
-    with database.read() as connection:
-        return Stored(
-            {row.key_hash.hex(): row.participations for row in connection.execute(mine)},
-            int(connection.execute(many).scalar_one()),
-            {int(phase): int(number) for phase, number in connection.execute(waiting)},
-            connection.execute(sa.select(studies.c.batch).where(studies.c.id == study)).scalar_one(),
-        )
 
 
 def audit(account: Account, found: Stored, shuffled: Callable[[str], int]) -> list[str]:

@@ -76,7 +76,7 @@ class Breaker:
     services: list[Service]
     postgres: Server
     disks: dict[str, SmallDisk | None]
-    clock: Callable[[], float]  # seconds since the beginning
+    clock: Callable[[], float] = time.monotonic  # seconds since the beginning, once that is known
     done: list[Happening] = field(default_factory=list)
     not_ready: list[str] = field(default_factory=list)  # services that said so while their disk was full
     revived: int = 0  # PostgreSQL ended by itself on a full disk, and was started again

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from voxpop.service.demo.processes import end_with_parent
@@ -23,6 +23,7 @@ class Fleet:
     hear: Callable[[dict[str, Any]], None]
     process: subprocess.Popen[str] = field(init=False)
     born: float = field(default_factory=time.monotonic)
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
@@ -40,8 +41,9 @@ class Fleet:
     def tell(self, document: dict[str, Any]) -> None:
         """Send one line."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(document) + "\n")
-        self.process.stdin.flush()
+        with self._lock:
+            self.process.stdin.write(json.dumps(document) + "\n")
+            self.process.stdin.flush()
 
     def end(self) -> int:
         """Wait until everything it said was heard; return its exit code."""

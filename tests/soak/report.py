@@ -15,7 +15,7 @@ from tests.soak.studies import MODELS
 from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, SKY, png, sheet, styled
 
 if TYPE_CHECKING:
-    from tests.soak.run import Soak
+    from tests.soak.soak import Soak
 
 COLOURS = {"coordinator 1": BLUE, "coordinator 2": SKY, "shuffler": ORANGE, "PostgreSQL": GREEN}
 WRAPPER = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)

@@ -31,7 +31,7 @@ class Service:
     port: int
     folder: Path
     environment: dict[str, str]
-    note: Callable[[str], None]  # what should not have happened
+    note: Callable[[str], None] = print  # takes what should not have happened
     kills: int = 0
     failed_starts: int = 0  # while its database was away or its disk full
     born: float = 0.0  # when the current life began, by the monotonic clock
@@ -110,7 +110,7 @@ class Service:
         return self.process
 
 
-def make_services(folder: Path, database: str, shuffled: Path, note: Callable[[str], None]) -> list[Service]:
+def make_services(folder: Path, database: str, shuffled: str) -> list[Service]:
     """Describe two coordinators on one PostgreSQL and a shuffler with a database of its own."""
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
     keys = {"VOXPOP_SECRET_FILE": folder / "secret.key", "VOXPOP_SHUFFLER_KEY_FILE": folder / "shuffler.key"}
@@ -122,6 +122,6 @@ def make_services(folder: Path, database: str, shuffled: Path, note: Callable[[s
     ports = [free_port() for _ in range(3)]
     first, shuffler = (f"http://127.0.0.1:{port}" for port in (ports[0], ports[2]))
     serve = ["serve", "--database", database, "--shuffler-url", shuffler]
-    shuffle = ["shuffler", "--database", str(shuffled), "--coordinator-url", first]
+    shuffle = ["shuffler", "--database", shuffled, "--coordinator-url", first]
     made = zip(("coordinator 1", "coordinator 2", "shuffler"), (serve, serve, shuffle), ports, strict=True)
-    return [Service(name, arguments, port, folder, environment, note) for name, arguments, port in made]
+    return [Service(name, arguments, port, folder, environment) for name, arguments, port in made]

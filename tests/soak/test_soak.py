@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.world import STUDY, definition, private, world
-from tests.soak.accounts import Account, Stored, audit, stored
+from tests.soak.accounts import Account, audit
 from tests.soak.clocked import set_clock, shifted
 from tests.soak.faults import FULL, JUMP, KILL, RESTART, plan
 from tests.soak.logs import read_log
@@ -16,6 +16,7 @@ from tests.soak.meters import Meters, Reading
 from tests.soak.report import page, write_report
 from tests.soak.run import run
 from tests.soak.scale import Scale, of_minutes
+from tests.soak.stored import Stored, stored
 from tests.soak.studies import Kind
 from voxpop.service.keys import hash_key
 
