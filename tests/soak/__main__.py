@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
     scale = replace(of_minutes(given.minutes), **{name: value for name, value in named.items() if value is not None})
     seed = secrets.randbelow(2**32) if given.seed is None else given.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)  # noqa: T201
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that processes and file systems are removed
     given.out.mkdir(parents=True, exist_ok=True)
     soak = run(scale, seed, given.out)
     write_report(soak, given.out)

@@ -26,7 +26,7 @@ PAGE = """\
 # A soak of the service
 
 `make soak` runs the service while things break, and checks that nothing is lost, released twice or leaked. This is the
-report of `python -m tests.soak --minutes {minutes:g} --seed {seed}` on two cores. {verdict}
+report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {seed}` on two cores. {verdict}
 
 {faults}
 
