@@ -95,8 +95,11 @@ def _middle(readings: list[Reading]) -> tuple[float, float]:
 
 
 def _kilobytes(pid: int, shared: bool) -> float:
-    """Read the memory of a process: all that is resident, or its share of it where several use the same pages."""
-    file, label = ("smaps_rollup", "Pss:") if shared else ("status", "VmRSS:")
+    """Read the memory of a process: all that is resident, or what it has allocated itself where several are one.
+
+    PostgreSQL's processes share a cache of pages, whose size is a setting and which fills as the database grows.
+    """
+    file, label = ("smaps_rollup", "Pss_Anon:") if shared else ("status", "VmRSS:")
     for line in Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines():
         if line.startswith(label):
             return float(line.split()[1])

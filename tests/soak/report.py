@@ -93,7 +93,7 @@ def page(soak: Soak) -> str:
     text = PAGE.format(
         minutes=scale.seconds / 60,
         seed=soak.seed,
-        verdict="Nothing was wrong." if not wrong else f"{len(wrong)} things were wrong:",
+        verdict="Nothing was wrong." if not wrong else f"Wrong ({len(wrong)}):",
         faults="\n".join(wrong),
         all_studies=len(accounts),
         all_devices=sum(account.registered for account in accounts),
@@ -162,7 +162,8 @@ def listed(said: Counter[str]) -> str:
 SPELLS = """\
 Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}. Each began
 with new processes of the services, and readings count from {4:g} s after a start. Later medians may be {5:.0%} larger
-(descriptors: {6:.0%} and {7}). PostgreSQL is all its processes together, with shared pages counted once.
+(descriptors: {6:.0%} and {7}). PostgreSQL is all its processes together, without the
+cache of pages that they share, whose size is a setting.
 """
 
 
