@@ -38,6 +38,16 @@ class ClosedPhase:
     info: Info
     active: Indices  # the actions that could still be best afterwards
 
+    @property
+    def people(self) -> int:
+        """The people who answered."""
+        return self.plan.people if self.plan.reports == "one" else self.feedback.count
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that they sent."""
+        return self.plan.numbers * self.people // self.plan.people
+
 
 Collect = Callable[[Phase], Tally]
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Answered, End, Feedback, Info, Plan, check_scale, latest_warning
+from voxpop.core.phases import Answered, End, Feedback, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers import answers
+from voxpop.drivers.course import Course
 from voxpop.drivers.kept import Kept
-from voxpop.drivers.phase import Phase, entry_of, error_ratio, next_phase, release_phase
+from voxpop.drivers.phase import ClosedPhase, Phase, entry_of, error_ratio, next_phase, release_phase
 from voxpop.drivers.question import Answer, Question
 from voxpop.formats import wire
 from voxpop.formats.files import write_atomically
@@ -67,8 +68,7 @@ class Study:
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
             )
-        self.log: list[Answered] = []
-        self.infos: list[Info] = []
+        self.closed: list[ClosedPhase] = []
         self.state: State = self.policy.init(problem)
         self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
         self._pending: Phase | None = None
@@ -78,6 +78,27 @@ class Study:
         if self._kept is not None:
             with self._kept.new():
                 self._kept.write(self._packed())
+
+    @property
+    def log(self) -> list[Answered]:
+        """The plans and the feedback of all phases that are over, from which everything else follows."""
+        return [Answered(phase.plan, phase.feedback) for phase in self.closed]
+
+    @property
+    def course(self) -> Course:
+        """How the study has gone so far, for tables, pictures and reports."""
+        name, pending = "study" if self.path is None else self.path.stem, self._pending
+        return Course(
+            name,
+            self.problem,
+            self.policy,
+            self.privacy,
+            self.ledger,
+            tuple(self.closed),
+            self.state,
+            self.ended,
+            None if pending is None else pending.plan,
+        )
 
     @property
     def path(self) -> Path | None:
@@ -142,11 +163,11 @@ class Study:
 
         In a private study its release stays charged: it has been seen, and its people have taken part.
         """
-        if self._pending is not None or not self.log:
+        if self._pending is not None or not self.closed:
             raise InputError(
                 "nothing can be taken back; only what was told last can be, until the next question is asked"
             )
-        phase = self.log[-1].plan.phase
+        phase = self.closed[-1].plan.phase
         if self.private and not self.ledger.entries[-1].names:
             raise InputError(
                 f"phase {phase} was released about people without names, so nobody could see whether the same people "
@@ -165,7 +186,7 @@ class Study:
     @property
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(self.infos)
+        return latest_warning(phase.info for phase in self.closed)
 
     def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
         """Return True if this study has that problem, policy and trust model."""
@@ -197,7 +218,7 @@ class Study:
             study = cls(problem, policy, privacy=privacy_from_settings(content["privacy"]))
             study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
             for plan, feedback in content["log"]:
-                study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
+                study._advance(study._open(wire.plan_from_dict(plan)), wire.feedback_from_dict(feedback))
             if content["pending"] is not None:
                 study._pending = study._open(wire.plan_from_dict(content["pending"]))
             study._events = content.get("events", 0)
@@ -237,24 +258,24 @@ class Study:
     def _open(self, plan: Plan) -> Phase:
         return Phase(plan, self.privacy.calibrate(self.problem, self.state, plan))
 
-    def _advance(self, plan: Plan, feedback: Feedback) -> None:
-        self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
-        self.log.append(Answered(plan, feedback))
-        self.infos.append(info)
+    def _advance(self, phase: Phase, feedback: Feedback) -> None:
+        self.state, info = self.policy.advance(self.problem, self.state, phase.plan, feedback)
+        self.closed.append(ClosedPhase(phase.plan, phase.release, feedback, info, self.state.active))
 
     def _apply(self, event: Event) -> None:
         """Do what an event says; the same whether it happens now or is read from the record."""
         self._next = None
         if isinstance(event, Released):
+            (plan, feedback), pending = event.answered, self._pending
             self.ledger.record(event.entry)
-            self._advance(*event.answered)
+            self._advance(pending if pending and pending.plan is plan else self._open(plan), feedback)
             self._pending = None
         else:
-            kept, plan = self.log[:-1], self.log[-1].plan
-            self.state, self.log, self.infos = self.policy.init(self.problem), [], []
-            for answered in kept:
-                self._advance(*answered)
-            self._pending = self._open(plan)
+            *kept, last = self.closed
+            self.state, self.closed = self.policy.init(self.problem), []
+            for phase in kept:
+                self._advance(Phase(phase.plan, phase.release), phase.feedback)
+            self._pending = Phase(last.plan, last.release)
 
     def _catch_up(self, events: list[Event], newest: bool) -> None:
         """Take in what the record knows and the file does not; refuse files that contradict each other."""
@@ -270,7 +291,7 @@ class Study:
         fits = all(entry in ledger for entry in known)  # each after the one before
         for event in events[self._events :]:
             phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
-            fits = fits and phase == len(self.log) + 1 - done
+            fits = fits and phase == len(self.closed) + 1 - done
             if fits:
                 self._apply(event)
                 self.recovered = (*self.recovered, phase)
@@ -283,7 +304,7 @@ class Study:
     @contextmanager
     def _changing(self) -> Iterator[list[Event]]:
         """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
-        before = (self.state, self._pending, self._next, list(self.log), list(self.infos), self._events)
+        before = (self.state, self._pending, self._next, list(self.closed), self._events)
         charged, events = list(self.ledger.entries), list[Event]()
         try:
             with nullcontext() if self._kept is None else self._kept.changing():
@@ -293,7 +314,7 @@ class Study:
                     self._events += len(recorded)
                     self._kept.write(self._packed(), recorded)
         except BaseException:
-            self.state, self._pending, self._next, self.log, self.infos, self._events = before
+            self.state, self._pending, self._next, self.closed, self._events = before
             self.ledger = Ledger(self.privacy.budget, charged)
             raise
 
