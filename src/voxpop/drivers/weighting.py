@@ -79,8 +79,8 @@ def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers 
     people = {name: part for name, part in parts.items() if isinstance(part, Answers)}
     if averages:
         raise InputError(
-            f"stratum {next(iter(averages))!r} is told as an average and {next(iter(people))!r} is not; tell all strata "
-            "in the same form"
+            f"stratum {next(iter(averages))!r} is told as an average and {next(iter(people))!r} is not; tell all "
+            "strata in the same form"
         )
     sample = strata.sample([name for name, part in people.items() for _ in range(part.count)])
     named = all(part.names for part in people.values())
