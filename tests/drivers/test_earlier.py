@@ -13,6 +13,7 @@ from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Float, Space
+from voxpop.drivers import kept
 from voxpop.drivers.study import Study
 
 PRICES = Space(price=Float(1.0, 3.0)).grid(5)
@@ -92,11 +93,13 @@ def test_what_is_attached_is_saved_and_nothing_is_attached_later(tmp_path: Path)
     assert len(study.problem.pilot) == 1
 
 
-def test_a_study_that_cannot_be_saved_attaches_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "tea.json"
-    study, other = Study(problem(), path=path), Study.load(path)
-    other.attach(RECORDS)
-    with pytest.raises(InputError, match="changed by another program"):
+def test_a_study_that_cannot_be_saved_attaches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        raise InputError("the disk is full")
+
+    study = Study(problem(), path=tmp_path / "tea.json")
+    monkeypatch.setattr(kept, "write_atomically", full)
+    with pytest.raises(InputError, match="the disk is full"):
         study.attach(RECORDS)
     assert study.problem.pilot == ()
     assert study.best == Study(problem()).best

@@ -1,7 +1,7 @@
 """Strata: parts of the population with known shares, from which a wave's people may come unevenly.
 
 With shares w_s, n_s people of stratum s and their averages y_s, the estimate is the sum of w_s y_s. Its expectation is
-that of the whole population whoever answered, and its noise is that of a plain average of
+that of the whole population however many answered where, and its noise is that of a plain average of
 
     n_eff = 1 / sum of w_s^2 / n_s      (Kish)
 

@@ -47,6 +47,9 @@ class Study:
     With a `path` the study is saved after every change, so that a program killed at any moment goes on from
     `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before
     another changed it is refused.
+
+    With `strata`, the shares of the parts of the population, people may come unevenly from them; see `tell`. After each
+    wave that was closed and saved, `on_wave` is called with the study.
     """
 
     def __init__(
@@ -118,6 +121,9 @@ class Study:
         * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+
+        In a study with strata, records have the key "stratum" as well, or there is one of these for each stratum:
+        {"young": ..., "old": ...}. Each stratum then counts with its share, however many answered.
 
         This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
