@@ -25,7 +25,7 @@ def read(problem: Problem, plan: Plan, told: object, private: bool, strata: Stra
     """Return what was told, with the sample that its people are if there are strata."""
     if strata is None:
         return answers.read(problem, plan, told, private)
-    if isinstance(told, Mapping) and set(told) != {"mean", "count"}:
+    if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = {strata.find(name): part for name, part in told.items()}
         return _joined(strata, {name: _part(problem, plan, name, part, private) for name, part in parts.items()})
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
