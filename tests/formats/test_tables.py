@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
-from voxpop.core.spaces import Choice, Float
+from voxpop.core.spaces import Choice, Float, Space
 from voxpop.formats.tables import read_answers, read_pilot
 
 PILOT = """\
@@ -113,7 +113,7 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "one person": (HEADING + "a,1,0\na,2,1\n", ["at least two people, got 1"]),
     "constant reward": (HEADING + "a,1,4\nb,2,4\n", ["every reward in the pilot is 4"]),
     "answered twice": (HEADING + "a,1,0\na,1,3\nb,2,4\n", ["answered twice"]),
-    "not UTF-8": (b"person,price,reward\na,1,\xff\n", ["byte 24", "UTF-8"]),
+    "not text": (b"person,price,reward\na,1,\x81\n", ["byte 24", "save it as UTF-8"]),
 }
 
 
@@ -132,13 +132,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_pilot(tmp_path / "none.csv")
 
 
+TEA = Space(price=Float(1, 3), tea=Choice(("black", "green"))).grid(5)
+ANSWERS = [
+    {"person": "ann", "decision": {"price": 1.5, "tea": "green"}, "average": 0.5},
+    {"person": "7", "decision": {"price": 2.0, "tea": "black"}, "average": -1.0},
+]
+
+
 def test_answers_become_records_for_tell(file: Any) -> None:
-    assert read_answers(file("person,price,tea,reward\nann,1.50,green,0.5\n7,2,black,-1\n")) == [
-        {"person": "ann", "decision": {"price": "1.50", "tea": "green"}, "average": 0.5},
-        {"person": "7", "decision": {"price": "2", "tea": "black"}, "average": -1.0},
-    ]
+    assert read_answers(file("person,price,tea,reward\nann,1.50,green,0.5\n7,2,black,-1\n"), TEA) == ANSWERS
 
 
 def test_an_answer_that_is_not_a_number_is_named(file: Any) -> None:
-    with pytest.raises(InputError, match=r"pilot\.csv, line 3, column 1 \(reward\): 'x' is not a finite number"):
-        read_answers(file("reward,person,price\n1,a,1\nx,b,2\n"))
+    with pytest.raises(InputError, match=r"pilot\.csv, line 3, column 1 \(reward\): 'x' is not a number"):
+        read_answers(file("reward,person,price\n1,a,1\nx,b,2\n"), Space(price=Float(1, 2)).grid(2))

@@ -82,7 +82,7 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private)
+    told = read_answers(answers, opened.problem.decisions, opened.private)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
