@@ -22,7 +22,7 @@ NO_NUMBER = {  # what to say of a cell that should be a number
     Kind.EMPTY: "fill it in",
     Kind.INFINITE: "is not a finite number; correct it",
     Kind.MISSING: "is a missing value; fill it in, or leave the line out",
-    Kind.DATE: "is a date; write a number instead, such as the days since the start",
+    Kind.DATE: "is a date, which a spreadsheet may have made of a number; write the number",
     Kind.QUANTITY: "is not a number that can be read; write the digits alone, such as 250",
     Kind.WORD: "is not a number; correct it",
 }

@@ -40,7 +40,6 @@ OTHERS = {  # how files that are no text begin
     b"%PDF": f"is a PDF; {SAVE}",
 }
 PANDAS = re.compile(r"Unnamed: \d+")  # what pandas calls a column without a name
-COUNTED = 3  # from this many rows on, cells that count up are no coincidence
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,11 @@ class Column:
 
     @property
     def counts_rows(self) -> bool:
-        """True if the cells are whole numbers that grow by one from row to row, as an index does."""
+        """True if the cells count up from 0 or 1, row by row, as an index does."""
         numbers = [whole_number(cell) for cell in self.cells]
         known = [number for number in numbers if number is not None]
         steps = all(after == before + 1 for before, after in pairwise(known))
-        return len(known) == len(numbers) >= COUNTED and known[0] in (0, 1) and steps
+        return len(known) == len(numbers) and known[0] in (0, 1) and steps
 
 
 @dataclass(frozen=True)

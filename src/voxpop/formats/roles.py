@@ -16,7 +16,7 @@ from voxpop.formats.csv_text import Column, Table
 RESERVED = ("person", "reward", "rounds")
 SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 NAMED_SO = ("id", "uuid", "index", "row", "timestamp", "time", "date")  # or ending in _id and the like
-MANY = 8  # rows from which on it is no coincidence that a column never repeats itself
+MANY = 8  # rows from which on it is no coincidence that a column counts them, or never repeats itself
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,13 @@ class Roles:
         if self.parameters:
             return [name for name in known if name in self.parameters or name in self.choices]
         people = table["person"].cells
-        for reason, applies in REASONS.items():
+        for (one, several), applies in REASONS.items():
             odd = [name for name in chosen if name not in self.choices and applies(table[name], people)]
             if odd:
-                raise InputError(f"{table.path}: {_list(odd)} {reason}; {self.remedy(odd, chosen)}")
+                what = f"column {odd[0]} {one} and is hardly a parameter"
+                if len(odd) > 1:
+                    what = f"columns {', '.join(odd[:-1])} and {odd[-1]} {several} and are hardly parameters"
+                raise InputError(f"{table.path}: {what}; {self.remedy(odd, chosen)}")
         return chosen
 
     def remedy(self, odd: Iterable[str], chosen: Iterable[str]) -> str:
@@ -60,16 +63,16 @@ class Roles:
         return f"add {leave}, or, if everything is decided for everybody, {keep}"
 
 
-def _list(names: list[str]) -> str:
-    return f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names[:-1])} and {names[-1]}"
-
-
 def _quoted(name: str) -> str:
     return f'"{name}"' if " " in name else name
 
 
 def _counts(column: Column, people: tuple[str, ...]) -> bool:
-    return column.counts_rows
+    return len(column.cells) >= MANY and column.counts_rows
+
+
+def _dates(column: Column, people: tuple[str, ...]) -> bool:
+    return 2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
 
 
 def _describes(column: Column, people: tuple[str, ...]) -> bool:
@@ -91,8 +94,9 @@ def _never_repeats(column: Column, people: tuple[str, ...]) -> bool:
     return named or all(kind_of(cell) in (Kind.WORD, Kind.QUANTITY) for cell in column.cells)
 
 
-REASONS: dict[str, Callable[[Column, tuple[str, ...]], bool]] = {
-    "counts the rows and is hardly a parameter": _counts,
-    "differs in every row, as an identifier or a remark does, and is hardly a parameter": _never_repeats,
-    "is the same in all rows of each person, so it describes people and is hardly a parameter": _describes,
+REASONS: dict[tuple[str, str], Callable[[Column, tuple[str, ...]], bool]] = {  # said of one column, and of several
+    ("counts the rows", "count the rows"): _counts,
+    ("holds dates or times", "hold dates or times"): _dates,
+    ("differs in every row, as an identifier does,", "differ in every row, as identifiers do,"): _never_repeats,
+    ("never changes within a person, as an age does,", "never change within a person, as an age does,"): _describes,
 }
