@@ -23,7 +23,9 @@ def doubts(found: Calibration, pilot: Pilot, name: Callable[[int], str], place: 
     wild = None if pilot.protected else outlier(pilot)
     if wild is not None:  # everything else rests on it
         return [_of_outlier(pilot, wild, name, place)]
-    return [*_of_people(found), *_of_decisions(found, pilot), *([] if pilot.protected else _of_tails(pilot))]
+    if pilot.protected:
+        return _of_protection(found)
+    return [*_of_people(found), *_of_decisions(found, pilot), *_of_tails(pilot)]
 
 
 def unsure(estimate: Estimate) -> bool:
@@ -35,14 +37,23 @@ def unsure(estimate: Estimate) -> bool:
     return not estimate.determined or estimate.high > FACTOR * estimate.value
 
 
+def _of_protection(found: Calibration) -> list[str]:
+    """Doubts that the noise of a protected pilot leaves."""
+    said = (
+        f"under this protection {found.people} people hardly show how much they differ, or how the reward depends on "
+        "the decision; let several hundred take part, narrow the range of rewards, or promise a larger epsilon"
+    )
+    return [said] if any(map(unsure, (found.bias_std, *found.length_scales.values()))) else []
+
+
 def _of_people(found: Calibration) -> list[str]:
     """Doubts about how much people differ, from each other and from round to round."""
     said = []
     if unsure(found.bias_std) or found.people < FEW_PEOPLE:
-        few = "are few" if found.people < FEW_PEOPLE else "do not show it"
+        few = "are few; ask a few dozen" if found.people < FEW_PEOPLE else "do not show it; ask more"
         said.append(
-            f"how much people differ is hardly known ({_range(found.bias_std)}), since {found.people} people {few}; "
-            "ask a few dozen, or expect the study to ask more people than it would have to"
+            f"how much people differ is hardly known ({_range(found.bias_std)}): {found.people} people {few}, or "
+            "expect the study to ask more people than it would have to"
         )
     if unsure(found.noise_std):
         said.append(

@@ -76,7 +76,7 @@ def read_pilot_table(
     space = _space(columns, names, ranges or Ranges())
     pilot = _pilot(table, columns, space, people, protected)
     said = [_said(name, space.parameters[name], columns[name], table[name]) for name in names]
-    said += _said_of_others(table, columns, names)
+    said += _said_of_others(table, columns, names, protected)
     return PilotTable(pilot, space, (*said, *table.notes), tuple(dict.fromkeys(people)), table["person"].lines)
 
 
@@ -191,14 +191,18 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, cells: Colum
     return said
 
 
-def _said_of_others(table: Table, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
-    """Say how rewards and rounds were read, and which columns were left out."""
+def _said_of_others(
+    table: Table, columns: Mapping[str, Numbers | Words], names: list[str], protected: bool
+) -> list[str]:
+    """Say how rewards and rounds were read, and which columns were left out; never an answer that is protected."""
     said = []
     for name in ("reward", "rounds"):
         column = columns.get(name)
         if isinstance(column, Numbers) and column.example:
             same = "; write later answers in percent, too" if column.unit == PERCENT else ""
-            said.append(f"{name}: number{column.reading}{same}")
+            hidden = protected and name == "reward"
+            unit = f", in {column.unit}" if column.unit else ""
+            said.append(f"{name}: number{unit if hidden else column.reading}{same}")
     if "rounds" not in columns:
         said.append("rounds: 1 behind every reward, since there is no column rounds")
     ignored = [name for name in table.names if name not in (*RESERVED, *names)]
