@@ -106,6 +106,7 @@ REFUSED: dict[str, tuple[str | bytes, list[str]]] = {
     "another encoding": (b"person,price\n\x81,1\n", ["byte 13", "save it as UTF-8"]),
     "half of a character": (b"\xff\xfep\x00e", ["utf-16", "save it as UTF-8"]),
     "one column": ("person price\na 1\n", ["one column", "'person price'", "commas, semicolons, tabs or bars"]),
+    "a title above the table": ("Results of May\n\nperson,price\na,1\n", ["one column", "must name the columns"]),
     "two separators": ("person;price,reward\na;1,2\n", ["commas or semicolons", "sep=;"]),
     "an odd separator": ("sep=:\nperson:price\na:1\n", ["line 1", "':'", "commas, semicolons, tabs or bars"]),
     "unquoted decimal commas": ("person,price,reward\na,1,5,0,2\n", ["line 2 has 5 cells", "semicolons"]),

@@ -100,9 +100,9 @@ def _of_tails(pilot: Pilot) -> list[str]:
     needed, side = people_needed(LEVEL, abs(skew)), "above" if skew > 0 else "below"
     said = (
         f"the answers are lopsided: most are close together and a few lie far {side}; what a wave of fewer than "
-        f"about {needed:,} people certifies may be wrong more often than it says; use a reward that is capped, or its "
-        "logarithm"
+        f"about {needed:,} people certifies may be wrong more often than it says; use a reward that is capped"
     )
+    said += ", or its logarithm" if skew > 0 else ""
     return [said] if needed > SMALLEST_WAVE else []
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 POINT, COMMA = MARKS = ".", ","  # what may separate the decimals
 SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\t"), " ") | {ord("\u2019"): "'"}
@@ -64,31 +65,26 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Amount:
-    """A number as it is written: its digits and marks, its sign and its unit.
+    """A number as it is written: what it is if the point, or if the comma is the decimal mark, and its unit.
 
-    >>> amount = amount_of("-$1,234.50")
-    >>> amount.unit, amount.at("."), amount.at(",")
-    ('$', -1234.5, None)
+    >>> amount_of("-$1,234.50")
+    Amount(point=-1234.5, comma=None, unit='$')
+    >>> amount_of("1,234")
+    Amount(point=1234.0, comma=1.234, unit='')
     """
 
-    digits: str
-    negative: bool = False
+    point: float | None
+    comma: float | None
     unit: str = ""
 
     def at(self, mark: str) -> float | None:
         """Return the number if this is the decimal mark, or None if it cannot be."""
-        found = DIGITS[mark].fullmatch(self.digits)
-        if found is None or not (found[1] or found[3]):
-            return None
-        whole = found[1].replace(found[2], "") if found[2] else found[1]
-        value = float(f"{whole or 0}.{found[3] or 0}e{found[4] or 0}")
-        return -value if self.negative else value
+        return self.point if mark == POINT else self.comma
 
     @property
     def shows(self) -> str | None:
         """The decimal mark if only one is possible, else None."""
-        possible = [mark for mark in MARKS if self.at(mark) is not None]
-        return possible[0] if len(possible) == 1 else None
+        return POINT if self.comma is None else COMMA if self.point is None else None
 
     @property
     def ambiguous(self) -> bool:
@@ -97,13 +93,14 @@ class Amount:
         >>> [amount_of(cell).ambiguous for cell in ("1,234", "1.234", "0.234", "1,2340", "1 234", "1,234,567")]
         [True, True, False, False, False, False]
         """
-        return self.shows is None and self.at(POINT) != self.at(COMMA)
+        return self.shows is None and self.point != self.comma
 
 
+@lru_cache(maxsize=1 << 16)
 def amount_of(cell: str) -> Amount | None:
     """Take a cell with a number apart, or return None if it holds none.
 
-    >>> [amount_of(cell).at(".") for cell in ("4 USD", "€ 4", "US$4", "12 %", "(4)", "1e3", "1'234.5")]
+    >>> [amount_of(cell).point for cell in ("4 USD", "€ 4", "US$4", "12 %", "(4)", "1e3", "1'234.5")]
     [4.0, 4.0, 4.0, 12.0, -4.0, 1000.0, 1234.5]
     >>> amount_of("4 ml"), amount_of("$4 USD"), amount_of("1.2.3")
     (None, None, None)
@@ -117,8 +114,18 @@ def amount_of(cell: str) -> Amount | None:
     signs = outer + inner
     if len(signs) + bracketed > 1 or (before and after):
         return None
-    amount = Amount(digits, bracketed or signs not in ("", "+"), (before or after).upper())
-    return amount if any(amount.at(mark) is not None for mark in MARKS) else None
+    negative = bracketed or signs not in ("", "+")
+    point, comma = (_value(digits, mark, negative) for mark in MARKS)
+    return None if point is comma is None else Amount(point, comma, (before or after).upper())
+
+
+def _value(digits: str, mark: str, negative: bool) -> float | None:
+    found = DIGITS[mark].fullmatch(digits)
+    if found is None or not (found[1] or found[3]):
+        return None
+    whole = found[1].replace(found[2], "") if found[2] else found[1]
+    value = float(f"{whole or 0}.{found[3] or 0}e{found[4] or 0}")
+    return -value if negative else value
 
 
 def kind_of(cell: str) -> Kind:

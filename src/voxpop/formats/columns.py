@@ -9,7 +9,6 @@ point is the decimal mark in a file that is separated by commas, and all else is
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -106,19 +105,21 @@ def _words(column: Column) -> Words:
 
 
 def _amounts(column: Column, missing: bool, remedy: str) -> list[Amount | None]:
-    """Take the cells apart; refuse the first that is not a number, or not a name if most of them are names."""
-    kinds = [kind_of(cell) for cell in column.cells]
-    accepted = {Kind.NUMBER, Kind.EMPTY, Kind.MISSING, Kind.INFINITE} if missing else {Kind.NUMBER}
-    rows = [row for row, kind in enumerate(kinds) if kind not in accepted]
-    remedy = f"; {remedy.format(name=column.name)}" if remedy else ""
-    if rows:
-        row, kind = rows[0], kinds[rows[0]]
-        (usual, _), *_ = Counter(kinds).most_common(1)
-        if usual is Kind.WORD and kind is Kind.WORD and remedy:
-            row = next(row for row, kind in enumerate(kinds) if kind is not Kind.WORD)
-            raise _refusal(column, row, f"is {kinds[row].value} among words such as {column.cells[rows[0]]!r}{remedy}")
-        raise _refusal(column, row, NO_NUMBER[kind] + (remedy if kind is not Kind.EMPTY else ""))
-    return [amount_of(cell) for cell in column.cells]
+    """Take the cells apart; refuse the first that is not a number, or that is one where most cells are words."""
+    amounts = [amount_of(cell) for cell in column.cells]
+    kinds = {row: kind_of(column.cells[row]) for row, amount in enumerate(amounts) if amount is None}
+    accepted = {Kind.EMPTY, Kind.MISSING, Kind.INFINITE} if missing else set()
+    wrong = [row for row, kind in kinds.items() if kind not in accepted]
+    if not wrong:
+        return amounts
+    row, ending = wrong[0], f"; {remedy.format(name=column.name)}" if remedy else ""
+    words = [row for row, kind in kinds.items() if kind is Kind.WORD]
+    if remedy and len(words) > len(amounts) - len(kinds):  # more words than numbers
+        row = next(row for row in range(len(amounts)) if kinds.get(row) is not Kind.WORD)
+        kind = kinds.get(row, Kind.NUMBER)
+        if kind is not Kind.EMPTY:
+            raise _refusal(column, row, f"is {kind.value} among words such as {column.cells[words[0]]!r}{ending}")
+    raise _refusal(column, row, NO_NUMBER[kinds[row]] + (ending if column.cells[row] else ""))
 
 
 def _mark(column: Column, amounts: list[Amount | None]) -> str | None:

@@ -125,7 +125,10 @@ def read_table(path: Path, synonyms: dict[str, str] | None = None) -> Table:
         columns.append(column)
     names = [column.name for column in columns]
     if len(set(names)) < len(names) or "" in names:
-        raise InputError(f"{path}, line {number} must name every column, each differently; it names {', '.join(names)}")
+        raise InputError(
+            f"{path}, line {number} must name every column, each differently, and it names {', '.join(names)}; name "
+            "them, or take out what stands above the heading"
+        )
     return Table(path, separator, tuple(columns), notes)
 
 
@@ -180,7 +183,8 @@ def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
         raise InputError(f"{path} may be separated by {kinds}; say which in a first line such as sep=;")
     if first and not best:
         raise InputError(
-            f"{path} has one column, {first.strip()!r}; separate the cells with {one_of(SEPARATORS.values())}"
+            f"{path} begins with one column, {first.strip()[:40]!r}; the first line must name the columns, separated by "
+            f"{one_of(SEPARATORS.values())}"
         )
     separator = best[0] if best else ","
     return separator, _lines(path, text, separator)
