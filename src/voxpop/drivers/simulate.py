@@ -40,6 +40,20 @@ class GaussianPopulation(Population, Protocol):
         """Return the mean (arms,) of a person's averages, and a root of their covariance, (arms, arms)."""
 
 
+@runtime_checkable
+class FinitePopulation(Population, Protocol):
+    """People of whom there are only some, so that it matters who was asked already."""
+
+    def __len__(self) -> int:
+        """Return the number of people."""
+
+    def split(self, people: int, rng: np.random.Generator) -> tuple[Population, FinitePopulation]:
+        """Draw some people at random; return them, and the others."""
+
+    def in_line(self, rng: np.random.Generator) -> Population:
+        """Return these people in random order, to be asked one after the other in one run."""
+
+
 def simulate_phases(
     problem: Problem,
     policy: Policy,
@@ -53,7 +67,8 @@ def simulate_phases(
     def noise(phase: Phase) -> Simulated:
         return _noise(seed, "agent", phase.plan.phase)
 
-    collect_from = partial(collect, population=population, seed=seed)
+    people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
+    collect_from = partial(collect, population=people, seed=seed)
     return (yield from run_phases(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
 
 
