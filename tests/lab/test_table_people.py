@@ -119,7 +119,7 @@ def test_the_pilot_s_people_are_not_asked_again() -> None:
     people = TablePeople(own - (decisions.points[:, 0] - 0.4) ** 2)
     study = piloted("tea", space, decisions, people, people.mean, 1000, people=30, tried=5, rounds=2)
     assert isinstance(study.population, TablePeople)
-    assert len(study.population) == study.settings["population"] == 20
+    assert len(study.population) == 20
     assert study.make_policy("waves").settings()["population"] == 20
     pilot = study.problem.pilot[0]
     assert (pilot.people, pilot.rounds.tolist(), study.pilot_numbers) == (30, [2] * 5, 150)

@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
     "most_people": _option(int, "The most people to ask in all."),
     "most_numbers": _option(int, "The most numbers that people may send in all."),
     "most_waves": _option(int, "The most waves in which people are asked."),
-    "population": _option(int, "The number of people there are; nobody is asked twice."),
+    "population": _option(str, "The number of people there are, of whom nobody is asked twice; or a CSV file of them."),
     "answer_delay": _option(int, "Rounds that pass while people answer; the best so far is in force."),
     "confidence": _option(float, "How sure to be of what is certified; 0.95 unless given."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,11 @@ def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
     columns: dict[str, list[Any]] = {}
     named: dict[str, Parameter] = {}
     for name in parameters:
-        cells = [row[name] for _, row in rows]
-        # If at least half of a column's cells are numbers, it is a column of numbers and other cells are mistakes.
-        if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
-            columns[name] = [_cell(path, line, row, name) for line, row in rows]
-        else:
-            columns[name] = cells
+        columns[name] = _column(path, rows, name)
         values = sorted(set(columns[name]))
         if len(values) < 2:
-            raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it in the pilot or leave it out")
+            only = rows[0][1][name]
+            raise InputError(f"{path}: the column {name} is always {only!r}; vary it in the pilot or leave it out")
         named[name] = Float(values[0], values[-1]) if isinstance(values[0], float) else Choice(tuple(values))
     space = Space(named)
     labels = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -72,7 +68,23 @@ def read_answers(path: Path, private: bool = False) -> list[dict[str, Any]]:
     return records
 
 
-def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+def read_people(path: Path) -> dict[str, list[Any]]:
+    """Read what is known of each person, a row of a CSV file: the columns by name, of numbers or of words."""
+    rows, _ = _read_csv(path, required=())
+    return {name: _column(path, rows, name) for name in rows[0][1]}
+
+
+def _column(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], name: str) -> list[Any]:
+    """Return a column as numbers if at least half of its cells are numbers; the others are mistakes then."""
+    cells = [row[name] for _, row in rows]
+    if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
+        return [_cell(path, line, row, name) for line, row in rows]
+    return cells
+
+
+def _read_csv(
+    path: Path, may_be_empty: str | None = None, required: Sequence[str] = REQUIRED
+) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     """Return the rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
     reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
@@ -82,7 +94,7 @@ def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[i
     if not lines:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
     names = [SYNONYMS.get(name.lower(), name) for name in lines[0][1]]
-    for name in REQUIRED:
+    for name in required:
         if name not in names:
             raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
     if len(set(names)) < len(names) or "" in names:

@@ -38,7 +38,7 @@ def piloted(
     """Make a study of these people that knows nothing in advance: some of them answer a pilot, which calibrates it.
 
     `people` try `tried` decisions, spread over the space, for `rounds` rounds each. If the population is finite, they
-    are drawn from it and not asked again, and the policy `waves` is told how many people are left.
+    are drawn from it and not asked again.
 
     >>> from voxpop import Float, simulate
     >>> from voxpop.lab.populations.table import TablePeople
@@ -46,15 +46,15 @@ def piloted(
     >>> budgets = np.random.default_rng(0).normal(3.5, 0.5, size=(500, 1))
     >>> shoppers = TablePeople(prices.points[:, 0] * (budgets > 1 + 4 * prices.points[:, 0]))
     >>> study = piloted("tea", space, prices, shoppers, shoppers.mean, horizon=2000)
-    >>> len(study.population), study.settings
-    (460, {'population': 460})
+    >>> study.make_policy("waves").settings()["population"]  # 40 of 500 took part in the pilot
+    460
     >>> simulate(study).loss < 0.1
     True
     """
     require_integer("the pilot's people", people, least=2)
     require_integer("the decisions that the pilot tries", tried, least=2)
     require_integer("the pilot's rounds", rounds, least=1)
-    chosen, others, known = population, population, dict(settings or {})
+    chosen = others = population
     if isinstance(population, FinitePopulation):
         if len(population) < people + 2:
             raise InputError(
@@ -62,7 +62,6 @@ def piloted(
                 "leave at least two for the study, with fewer people in the pilot"
             )
         chosen, others = population.split(people, stream(seed, "order"))
-        known["population"] = len(others)
     arms = spread(decisions, tried)
     plan = Plan(0, arms, np.full(len(arms), rounds), people)
     answers = chosen.observe(plan, people, stream(seed, "pilot"))
@@ -73,7 +72,7 @@ def piloted(
         calibration.problem(decisions, horizon),
         others,
         require_array("truth", truth),
-        known,
+        dict(settings or {}),
         calibration,
         plan.numbers,
         reward,

@@ -14,12 +14,14 @@ from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase
-from voxpop.drivers.simulate import simulate_phases
+from voxpop.drivers.simulate import FinitePopulation, simulate_phases
 from voxpop.lab.metrics import Metrics, measure
 from voxpop.lab.scenario import Scenario
 from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.runtime.threads import one_thread
+
+Watch = Callable[[ClosedPhase], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,12 @@ class Run:
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
         return latest_warning(phase.info for phase in self.phases)
+
+    @property
+    def people_asked_again(self) -> bool:
+        """True if more people were asked than there are, so that some were asked more than once."""
+        people = self.scenario.population
+        return isinstance(people, FinitePopulation) and self.metrics.people > len(people)
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -123,7 +131,7 @@ def simulate(
     policy: Policy | str = DEFAULT,
     seed: int = 0,
     privacy: Privacy | None = None,
-    watch: Callable[[ClosedPhase], None] | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Run a scenario to its end; a policy given by its name has the scenario's settings.
 

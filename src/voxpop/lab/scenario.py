@@ -8,7 +8,7 @@ from typing import Any
 from voxpop.calibration.fit import Calibration
 from voxpop.core.errors import Array
 from voxpop.core.problem import Problem
-from voxpop.lab.populations import Population
+from voxpop.lab.populations import FinitePopulation, Population
 from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
 
 
@@ -35,8 +35,12 @@ class Scenario:
     reward: str = "reward"  # what the reward is called
 
     def make_policy(self, name: str = DEFAULT, **chosen: Any) -> Policy:
-        """Make a policy with the study's settings for it, except for those chosen here."""
-        meant_for = self.settings.get("name", name)
-        known = settings_of(name) if meant_for == name else []
-        own = {setting: value for setting, value in self.settings.items() if setting in known}
-        return make_policy(name, **{**own, **chosen})
+        """Make a policy with the study's settings for it, except for those chosen here.
+
+        Where there are only some people, a policy that can be told asks nobody twice.
+        """
+        own = self.settings if self.settings.get("name", name) == name else {}
+        if isinstance(self.population, FinitePopulation):
+            own = {**own, "population": len(self.population)}
+        known = settings_of(name)
+        return make_policy(name, **{**{key: value for key, value in own.items() if key in known}, **chosen})

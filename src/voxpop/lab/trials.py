@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.lab.runs import Run, simulate
+from voxpop.lab.runs import Run, Watch, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
 from voxpop.policies import DEFAULT, Policy
 from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import Privacy, make_privacy
 
-Watch = Callable[[ClosedPhase], None]
 # Fields of a trial that are settings of the policy, by the name that the policy gives them.
 SETTINGS = {
     "alpha": "alpha",
