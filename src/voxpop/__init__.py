@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from voxpop.core.spaces import Choice, Decisions, Float, Integer, Space
     from voxpop.drivers.simulate import Population
     from voxpop.drivers.study import Study
+    from voxpop.lab.comparison import Comparison, compare
+    from voxpop.lab.own_people import OwnPeople
     from voxpop.lab.piloted import piloted
+    from voxpop.lab.populations.drawn import DrawnPeople
     from voxpop.lab.populations.table import TablePeople
     from voxpop.lab.runs import simulate
     from voxpop.lab.scenario import Scenario
@@ -24,13 +27,16 @@ __version__ = "0.1.0"
 __all__ = [
     "Calibration",
     "Choice",
+    "Comparison",
     "Constant",
     "Decisions",
+    "DrawnPeople",
     "Float",
     "InputError",
     "Integer",
     "Linear",
     "Matern",
+    "OwnPeople",
     "Pilot",
     "Population",
     "Precomputed",
@@ -41,6 +47,7 @@ __all__ = [
     "Study",
     "TablePeople",
     "calibrate",
+    "compare",
     "make_policy",
     "make_scenario",
     "piloted",
@@ -66,7 +73,11 @@ _MODULES = {
     "Space": "voxpop.core.spaces",
     "Study": "voxpop.drivers.study",
     "Population": "voxpop.drivers.simulate",
+    "Comparison": "voxpop.lab.comparison",
+    "compare": "voxpop.lab.comparison",
+    "OwnPeople": "voxpop.lab.own_people",
     "piloted": "voxpop.lab.piloted",
+    "DrawnPeople": "voxpop.lab.populations.drawn",
     "TablePeople": "voxpop.lab.populations.table",
     "simulate": "voxpop.lab.runs",
     "Scenario": "voxpop.lab.scenario",

@@ -26,6 +26,7 @@ from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.core.errors import InputError, require_choice, require_integer
 from voxpop.drivers.simulate import FinitePopulation
 from voxpop.formats.files import file_stem, write_atomically
+from voxpop.lab.comparison import because, suitable
 from voxpop.lab.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
 from voxpop.lab.experiments.exhibits import Cell, Cells
 from voxpop.lab.experiments.summaries import RunSummary, summarise
@@ -35,7 +36,6 @@ from voxpop.lab.scenarios import SCENARIOS
 from voxpop.lab.sweep import Backend
 from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
-from voxpop.privacy import Privacy
 from voxpop.report.drawing import png, sheet
 
 
@@ -80,7 +80,8 @@ def compare(
         again = None if resample is None else str(resample)
         first = Rehearsal(study, "", seed, horizon, model, epsilon, delta, people, again)
     names, scenario, trust = _names(policies), first.scenario(), first.make_privacy()
-    chosen, left_out = _contenders(names, first, scenario, trust)
+    made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
+    chosen, left_out = suitable(made, scenario, trust)
     sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
     out.mkdir(parents=True, exist_ok=True)
     seeds = range(seed, seed + runs)
@@ -110,24 +111,6 @@ def _names(policies: str) -> list[str]:
     return list(dict.fromkeys(require_choice("policy", name, POLICIES) for name in names))
 
 
-def _contenders(
-    names: list[str], first: Trial | Rehearsal, scenario: Scenario, trust: Privacy
-) -> tuple[list[str], dict[str, str]]:
-    """Choose the policies that make sense for the study, and say why the others do not."""
-    made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
-    reasons = {
-        name: f"asks one person per round, whom the {trust.model} model cannot hide"
-        for name, policy in made.items()
-        if trust.model != "none" and not policy.aggregates
-    }
-    if "pilot-only" in names and not scenario.problem.pilot:
-        reasons["pilot-only"] = "needs a pilot, and this study has none"
-    chosen = [name for name in names if name not in reasons]
-    if not chosen:
-        raise InputError(f"nothing is left to compare: {_because(reasons)}; name other policies")
-    return chosen, reasons
-
-
 def _asking_again(scenario: Scenario, cells: Cells) -> str:
     """Say which policies asked more people than there are."""
     people = scenario.population
@@ -135,10 +118,6 @@ def _asking_again(scenario: Scenario, cells: Cells) -> str:
         return ""
     names = [name for name, cell in cells.items() if cell["people"].max() > len(people)]
     return f"there are {len(people):,} people to ask; asked some twice: {', '.join(names)}" if names else ""
-
-
-def _because(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{name} {reason}" for name, reason in reasons.items())
 
 
 def _plain(cells: Cells) -> dict[str, Any]:
@@ -173,7 +152,7 @@ def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path
         shown.add_row(*line)
     console.print(shown)
     if left_out:
-        console.print(f"left out: {_because(left_out)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
     if again := _asking_again(scenario, cells):
         console.print(again, highlight=False, soft_wrap=True)
     console.print(verdict(cells), highlight=False, markup=False, soft_wrap=True)

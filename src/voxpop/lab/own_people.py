@@ -30,7 +30,16 @@ MOST_DECISIONS = 1_000_000
 
 @dataclass(frozen=True)
 class OwnPeople:
-    """Where people stand, and how to find out what they gain; plain data, so that it can be sent to a worker."""
+    r"""People in a CSV file, and how to find out what they gain; plain data, so that it can be sent to a worker.
+
+    >>> import tempfile
+    >>> from voxpop import simulate
+    >>> file = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = file.write_text("\n".join(["wtp", *(f"{wtp / 100}" for wtp in range(200, 900, 5))]))
+    >>> shoppers = OwnPeople(str(file), "(price - 1.5) * (wtp >= price)", ("price=2:9:29",))
+    >>> simulate(shoppers.scenario(seed=0)).loss < 0.2
+    True
+    """
 
     path: str
     formula: str | None = None  # of the columns of the file and the parameters
@@ -38,7 +47,7 @@ class OwnPeople:
     noise_std: float = 0.0  # of one round
     pilot_people: int | None = None  # 40 unless given, or half of the people if there are few
 
-    def scenario(self, seed: int, horizon: int | None = None) -> Scenario:
+    def scenario(self, seed: int = 0, horizon: int | None = None) -> Scenario:
         """Make a study that knows nothing in advance and begins with a pilot among these people."""
         space, decisions, people = self.gather()
         count = min(PEOPLE, len(people) // 2) if self.pilot_people is None else self.pilot_people
