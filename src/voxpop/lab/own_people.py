@@ -120,14 +120,14 @@ def _of_formula(path: Path, text: str, decisions: Decisions) -> Array:
     found = formula({**known, **tried})
     for kind, some in (("column of " + str(path), known), ("parameter", tried)):
         if not set(formula.names) & set(some):
-            raise InputError(f"the formula {text!r} names no {kind}; it can name {', '.join(some)}")
+            raise InputError(f"{formula} names no {kind}; it can name {', '.join(some)}")
     rewards = np.broadcast_to(found, (people, len(decisions)))
     odd = np.argwhere(~np.isfinite(rewards))
     if len(odd):
         row, action = odd[0].tolist()
         who = {name: columns[name][row] for name in columns if name in (*formula.names, "person")}
         raise InputError(
-            f"{path}: the formula {text!r} gives {rewards[row, action]} for {labels[action]} and the person {who}; "
+            f"{path}: {formula} gives {rewards[row, action]} for {labels[action]} and the person {who}; "
             "look for a division by zero, or a logarithm, root or power that does not exist"
         )
     return np.array(rewards)
@@ -173,7 +173,7 @@ def _parameter(said: str) -> tuple[Parameter, list[Any]]:
             raise InputError("write low:high:count, such as 2:12:101, with a count of at least 2")
         made = Float(numbers[0], numbers[1])
         return made, made.values(round(numbers[2]))
-    if not numbers:
+    if not numbers and all(cells):
         return Choice(tuple(cells)), cells
     if len(numbers) < len(cells) or len(set(numbers)) < max(2, len(numbers)):
         raise InputError("write at least two different numbers, such as 2,3,5, or words alone")

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voxpop.core.errors import InputError, require_choice
+from voxpop.core.errors import InputError, require_choice, said_of
 
 Values = NDArray[Any]  # numbers, or words
 LONGEST = 2000  # characters
 LARGEST = 1e300
+SHOWN = 80  # characters, in a message
 
 OPERATORS: dict[type[ast.AST], Callable[..., Values]] = {
     ast.Add: np.add,
@@ -81,6 +82,9 @@ class Formula:
         for node in self._nodes:
             self._check(node)
 
+    def __str__(self) -> str:
+        return f"the formula {self.text if len(self.text) <= SHOWN else self.text[:SHOWN] + '...'!r}"
+
     @cached_property
     def _tree(self) -> ast.expr:
         if len(self.text) > LONGEST:
@@ -88,12 +92,10 @@ class Formula:
         try:
             return ast.parse(self.text, "formula", mode="eval").body
         except SyntaxError as error:
-            place = f" at character {error.offset}" if error.offset else ""
-            raise InputError(
-                f"the formula {self.text!r} cannot be read{place}: {error.msg}; correct it there"
-            ) from None
+            place = error.offset or len(self.text) + 1
+            raise InputError(f"{self} cannot be read: {error.msg} at character {place}; correct it") from None
         except (ValueError, RecursionError, MemoryError):
-            raise InputError(f"the formula {self.text[:40]!r} cannot be read; write it in a simpler way") from None
+            raise InputError(f"{self} cannot be read; write it in a simpler way") from None
 
     @cached_property
     def _nodes(self) -> list[ast.expr]:
@@ -110,17 +112,15 @@ class Formula:
     def __call__(self, values: Mapping[str, Values]) -> Values:
         """Compute the formula for arrays that broadcast; what is not a number (1 / 0, log(-1)) is inf or NaN."""
         for name in self.names:
-            try:
+            with said_of(self):
                 require_choice("name", name, values)
-            except InputError as error:
-                raise InputError(f"the formula {self.text!r}: {error}") from None
         try:
             with np.errstate(all="ignore"):
                 result = self._value(self._tree, values)
         except RecursionError:
-            raise InputError(f"the formula {self.text[:40]!r} cannot be read; write it in a simpler way") from None
+            raise InputError(f"{self} cannot be read; write it in a simpler way") from None
         if not _is_number(result):
-            raise InputError(f"the formula {self.text!r} gives words; let it give a number")
+            raise InputError(f"{self} gives words; let it give a number")
         return result
 
     def _check(self, node: ast.expr) -> None:
@@ -188,7 +188,7 @@ class Formula:
 
     def _refusal(self, node: ast.expr, reason: str) -> InputError:
         part = ast.get_source_segment(self.text, node) or ""
-        return InputError(f"the formula {self.text!r}: {part!r} at character {self._place(node)} {reason}")
+        return InputError(f"{self}: {part!r} at character {self._place(node)} {reason}")
 
     def _place(self, node: ast.expr) -> int:
         """Return where a part begins, counting characters from 1; the parser counts bytes in lines."""

@@ -29,9 +29,11 @@ from voxpop.lab.populations.gp import square_root
 class _Pattern:
     """People of the pilot who tried the same, given what they answered."""
 
+    tried: Array  # (a, d) points
+    counts: Array  # (a,) rounds
+    answers: Array  # (people, a)
     means: Array  # (people, n) what to expect of each
     reach: Array  # (n, a) v^2 k(., X) A^(1/2): what their answers took away from the covariance
-    answers: Array  # (people, a)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class ResampledPeople:
             root = vectors / np.sqrt(values)  # A = root root'
             reach = problem.bias_std**2 * problem.kernel(problem.decisions.points, tried) @ root
             means = self.f + (answers - self.estimates[actions]) @ root @ reach.T
-            found.append(_Pattern(means, reach, answers))
+            found.append(_Pattern(tried, counts, answers, means, reach))
         return found
 
     @cached_property
@@ -65,7 +67,7 @@ class ResampledPeople:
     @property
     def mean(self) -> Array:
         """The truth: the mean reward of this population for each action."""
-        return np.asarray(np.concatenate([pattern.means for pattern in self._patterns]).mean(axis=0))
+        return np.asarray(self._means.mean(axis=0))
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages of new people, of shape (people, arms)."""
@@ -112,11 +114,9 @@ class ResampledPeople:
 
     def pilot_again(self, rng: np.random.Generator) -> tuple[Evidence, ...]:
         """Draw the pilot's people again, with replacement, and return what this other pilot found."""
-        points = self.pilot.decisions.points
-        groups = zip(self.pilot.patterns(), self._patterns, strict=True)
         return tuple(
-            Evidence(points[actions], counts, len(pattern.answers), _redrawn(pattern.answers, rng).mean(axis=0))
-            for (actions, counts, _), pattern in groups
+            Evidence(each.tried, each.counts, len(each.answers), _redrawn(each.answers, rng).mean(axis=0))
+            for each in self._patterns
         )
 
 
