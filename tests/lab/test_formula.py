@@ -32,6 +32,7 @@ SAME = {  # a formula, and what it is
     "1 < x < 3": 1.0,
     "1 < x < 2": 0.0,
     "3 > x > 3": 0.0,
+    "3 < x < 9": 0.0,
     "x > 0 and y > 0": 0.0,
     "x > 0 or y > 0": 1.0,
     "not x": 0.0,

@@ -88,7 +88,7 @@ def test_single_rounds_have_the_same_law() -> None:
 
 
 def test_people_may_have_tried_different_things() -> None:
-    first, second = of_model(300), of_model(100, seed=1)
+    first, second = of_model(300), of_model(100, seed=1) - 0.2
     pilot = Pilot(
         Decisions(TRIED),
         np.concatenate([np.repeat(np.arange(300), 2), np.repeat(np.arange(300, 400), 5)]),
@@ -99,6 +99,7 @@ def test_people_may_have_tried_different_things() -> None:
     people = replace(resampled(second), pilot=pilot)
     answers = people.observe(PLAN, 60_000, np.random.default_rng(1))
     np.testing.assert_allclose(np.cov(answers.T), people.problem.answer_noise(PLAN.arms, PLAN.pulls), atol=0.15)
+    np.testing.assert_allclose(answers.mean(axis=0), people.mean[PLAN.arms], atol=0.02)
     again = people.pilot_again(np.random.default_rng(0))
     assert [(group.people, len(group.mean)) for group in again] == [(300, 2), (100, 5)]
 

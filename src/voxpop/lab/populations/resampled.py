@@ -60,10 +60,6 @@ class ResampledPeople:
             found.append(_Pattern(tried, counts, answers, means, reach))
         return found
 
-    @cached_property
-    def _sizes(self) -> Array:
-        return np.array([len(pattern.answers) for pattern in self._patterns])
-
     @property
     def mean(self) -> Array:
         """The truth: the mean reward of this population for each action."""
@@ -71,16 +67,12 @@ class ResampledPeople:
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages of new people, of shape (people, arms)."""
-        arms = plan.arms
-        kinds = rng.choice(len(self._patterns), size=people, p=self._sizes / self._sizes.sum())
-        answers = np.empty((people, len(arms)))
+        arms, who = plan.arms, rng.integers(len(self._means), size=people)
+        answers = self._means[np.ix_(who, arms)]
         for kind, pattern in enumerate(self._patterns):
-            places = np.flatnonzero(kinds == kind)
-            if len(places):
-                who = rng.integers(len(pattern.means), size=len(places))
-                spread = self.problem.answer_noise(arms, plan.pulls) - pattern.reach[arms] @ pattern.reach[arms].T
-                deviations = rng.standard_normal((len(places), len(arms))) @ square_root(spread).T
-                answers[places] = pattern.means[np.ix_(who, arms)] + deviations
+            places = np.flatnonzero(self._kinds[who] == kind)
+            spread = self.problem.answer_noise(arms, plan.pulls) - pattern.reach[arms] @ pattern.reach[arms].T
+            answers[places] += rng.standard_normal((len(places), len(arms))) @ square_root(spread).T
         return answers
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
@@ -99,7 +91,13 @@ class ResampledPeople:
 
     @cached_property
     def _means(self) -> Array:
+        """What to expect of each person of the pilot, (people, n)."""
         return np.concatenate([pattern.means for pattern in self._patterns])
+
+    @cached_property
+    def _kinds(self) -> Indices:
+        """The number of each person's pattern."""
+        return np.repeat(np.arange(len(self._patterns)), [len(pattern.means) for pattern in self._patterns])
 
     @cached_property
     def _spread(self) -> Array:
