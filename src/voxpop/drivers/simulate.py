@@ -23,7 +23,18 @@ CROWD = 2_000_000  # with more people than this, their sum is drawn at once if p
 
 
 class Population(Protocol):
-    """People who can be asked once each. Only the lab may use the truth behind their answers."""
+    """People who can be asked once each. Only the lab may use the truth behind their answers.
+
+    >>> class Readers:
+    ...     def observe(self, plan, people, rng):
+    ...         return rng.normal(plan.arms, 1.0, size=(people, len(plan.arms)))
+    ...     def observe_each(self, plan, rng):
+    ...         return np.array([rng.normal(arm, 1.0, size=n).mean() for arm, n in zip(plan.arms, plan.pulls)])
+    >>> from voxpop import Scenario, SquaredExponential, simulate
+    >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.5), 0.5, 1.0, norm_bound=3.0, horizon=200)
+    >>> simulate(Scenario("reading", problem, Readers(), np.arange(3.0))).best
+    2
+    """
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages that new, randomly drawn people send after a phase, of shape (people, arms)."""
