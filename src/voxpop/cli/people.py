@@ -8,17 +8,15 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.stopping import Limits
+from voxpop.cli.stopping import WHO, Limits
 from voxpop.core.errors import InputError, require_choice
 from voxpop.lab.own_people import OwnPeople
 from voxpop.lab.piloted import PEOPLE
 from voxpop.lab.scenarios import SCENARIOS
 
-PANEL = "Your own people, in a CSV file"
-
 
 def _option(text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=text, rich_help_panel=PANEL)
+    option: typer.models.OptionInfo = typer.Option(help=text, rich_help_panel=WHO)
     return option
 
 
