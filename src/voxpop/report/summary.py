@@ -19,7 +19,7 @@ from voxpop.policies import Policy
 from voxpop.report.decisions import Layout
 from voxpop.report.stakes import Stakes, stakes_of
 
-NOTHING = 1e-6  # of the differences between decisions
+NOTHING = 1e-4  # of the differences between decisions
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ def describe(decision: Any) -> str:
     if isinstance(decision, list):
         return "(" + ", ".join(map(_short, decision)) + ")"
     return str(decision)
+
+
+def phase_word(course: Course) -> str:
+    """Return what a phase of this study's policy is called."""
+    return "wave" if course.policy.name == "waves" else "phase"
 
 
 def certified(certificate: float, certain: bool) -> str:
@@ -110,9 +115,10 @@ def _rests_on(course: Course) -> str:
     """Say what the decision rests on, as long as nobody has answered."""
     if course.phases:
         return ""
+    nobody = "nobody has answered yet" if course.ended is None else "nobody was asked"
     if course.problem.pilot:
-        return f"nobody has answered yet; this rests on the pilot of {course.pilot_people:,} people alone"
-    return "nobody has answered yet, and there was no pilot: this is a start, not a recommendation"
+        return f"{nobody}; this rests on the pilot of {course.pilot_people:,} people alone"
+    return f"{nobody}, and there was no pilot: this is a start, not a recommendation"
 
 
 def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
@@ -123,8 +129,11 @@ def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
     notes = [] if state.expected_loss is None else [f"estimate {number(float(state.centre[answer.index]))}"]
     if truth is not None:
         notes.append(f"simulated truth {number(truth[answer.index])}")
-    said = f"{number(answer.low)} to {number(answer.high)}"
-    yield Line("Expect", f"a {course.reward} of {said}", "; ".join([sure, *notes]), first=True)
+    if course.phases:
+        said = f"{number(answer.low)} to {number(answer.high)}"
+        yield Line("Expect", said, "; ".join([course.reward, sure, *notes]), first=True)
+    else:  # bounds of values come from waves
+        yield Line("Expect", "nothing certain yet", "; ".join([course.reward, *notes]), first=True)
     left = len(state.active)
     yield Line(
         "Certified",
@@ -163,17 +172,17 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
 
 
 def _asked(course: Course) -> Iterator[Line]:
-    waves = len(course.phases)
+    word, count = phase_word(course), len(course.phases)
     yield Line(
         "Asked",
-        f"{course.people:,} people, {course.numbers:,} numbers, in {waves:,} wave{'s' * (waves != 1)}",
+        f"{course.people:,} people, {course.numbers:,} numbers, in {count:,} {word}{'s' * (count != 1)}",
         f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
     if course.pending is not None:
         plan = course.pending
         yield Line(
             "Open",
-            f"wave {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions",
+            f"{word} {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions",
             "" if plan.forecast is None else expectation(plan.forecast),
         )
     if course.ended is not None:

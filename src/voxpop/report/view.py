@@ -12,9 +12,8 @@ from voxpop.core.state import State
 from voxpop.drivers.course import Course
 from voxpop.drivers.question import Answer
 from voxpop.report.decisions import Layout
-from voxpop.report.phases import phase_word
 from voxpop.report.stakes import Stakes, stakes_of
-from voxpop.report.summary import confidence
+from voxpop.report.summary import confidence, phase_word
 
 MOST_REPLAYED = 60  # phases; policies with more learn in such small steps that no picture shows them
 

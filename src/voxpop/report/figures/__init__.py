@@ -121,9 +121,10 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     height = max(DRAWINGS[name].height(view) for name in names)
     made = sheet(11, WORDS + height)
     with styled():
-        words, below = made.subfigures(2, 1, height_ratios=[WORDS, height])
+        parts: Any = made.subfigures(2, 1, height_ratios=[WORDS, height])
+        words, below = parts
         _write(words, view, [line for line in summarise(course, truth) if line.first])
-        panels: Any = below.subfigures(1, 2, width_ratios=[1.15, 1])
+        panels = below.subfigures(1, 2, width_ratios=[1.15, 1])
         for name, panel in zip(names, panels, strict=False):
             DRAWINGS[name].draw(panel, view)
     return made

@@ -26,6 +26,7 @@ STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "color": INK, "markered
 PILOT: dict[str, Any] = {"marker": "o", "markersize": 5, "color": INK, "fillstyle": "none", "linestyle": "none"}
 WAVE: dict[str, Any] = {"marker": ".", "markersize": 5, "color": INK, "linestyle": "none"}
 CERTIFIED, LIKELY, ESTIMATE, TRUTH = "certified", "likely", "estimate", "simulated truth"
+ASSUMED = "assumed possible"
 CHOSEN, FROM_PILOT, FROM_WAVES = "chosen", "pilot's answers", "answers"
 DOTS = {FROM_PILOT: PILOT, FROM_WAVES: WAVE}
 

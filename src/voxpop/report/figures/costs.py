@@ -58,7 +58,7 @@ def draw_stakes(canvas: Canvas, view: View) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: number(value) if value else "0")
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(f"lost against the best: {shortened(view.course.reward, 22)}, {view.course.problem.horizon:,} rounds")
-    set_title(canvas, "What asking costs, and what not asking would")
+    set_title(canvas, "What asking costs, and what not asking would" if asked else "What not asking costs")
     legend_below(canvas, ax)
 
 

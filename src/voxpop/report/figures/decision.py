@@ -10,6 +10,7 @@ from voxpop.core.errors import Array
 from voxpop.core.problem import Indices
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
+    ASSUMED,
     CERTIFIED,
     CHOSEN,
     DOTS,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 BEST = 12  # alternatives that are listed on the first picture
 MOST = 40  # and on the long list
+MANY = 60  # answers
 LONGEST = 30  # letters of a decision's name
 
 
@@ -51,12 +53,12 @@ def explain_decision(view: View) -> str:
         return f"Nobody has answered yet. {view.choice} is a place to start."
     if view.layout.kind == "map":
         return f"The estimate of every decision, as a colour. Chosen: {view.choice}."
-    bands = f"Certified: {view.sure}, if the model holds"
-    if view.likely() is not None:
-        bands += "; likely: within two standard deviations of the estimate"
+    bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.phases)
+    bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
+    said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
     rows = f"The {_listed(view, BEST)} decisions of largest estimate"
     what = f"The estimate for every {view.layout.label}" if view.layout.kind == "line" else rows
-    return f"{what}, with bounds. Chosen: {view.choice}. {bands}. What ends at the edge goes on."
+    return f"{what}, with bounds. Chosen: {view.choice}. {said}"
 
 
 def decision_height(view: View) -> float:
@@ -141,9 +143,11 @@ def _answers_along(view: View) -> list[tuple[str, Array, Array]]:
 def _draw_bands(ax: Axes, places: Array, view: View, order: Indices) -> None:
     """Draw the certified band, the likely band and the estimate along a numeric parameter."""
     state, estimate, likely = view.course.state, view.estimate()[order], view.likely()
-    lower, upper = state.lower[order], state.upper[order]
-    ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=CERTIFIED)
-    if likely is not None:
+    if view.course.phases or not view.informed:
+        lower, upper = state.lower[order], state.upper[order]
+        label = CERTIFIED if view.informed else ASSUMED
+        ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=label)
+    if view.informed and likely is not None:
         low, high = estimate - likely[order], estimate + likely[order]
         ax.fill_between(places, low, high, color=SKY, linewidth=0, label=LIKELY)
     if view.informed:
@@ -156,9 +160,11 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> None:
     ax, state, likely, best = canvas.subplots(), view.course.state, view.likely(), view.answer.index
     rows = ranked(view)[:most]
     estimate, places = view.estimate()[rows], np.arange(len(rows))
-    ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=CERTIFIED)
+    if view.course.phases or not view.informed:
+        label = CERTIFIED if view.informed else ASSUMED
+        ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=label)
     spread = np.zeros(len(rows)) if likely is None else likely[rows]
-    if likely is not None:
+    if view.informed and likely is not None:
         ax.hlines(places, estimate - spread, estimate + spread, color=SKY, linewidth=8, label=LIKELY)
     if view.informed:
         ax.plot(estimate, places, "o", color=BLUE, markersize=5, label=ESTIMATE)
@@ -170,7 +176,7 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> None:
         if listed.any():
             ax.plot(means[listed], [at[decision] for decision in decisions[listed].tolist()], label=name, **DOTS[name])
     ax.plot([state.centre[best]], [0], label=CHOSEN if view.informed else "for now", **STAR)
-    ax.set_xlim(*window([estimate - spread, estimate + spread, np.array([view.answer.low, view.answer.high])]))
+    ax.set_xlim(*window([estimate - spread, estimate + spread, _bounds(view)]))
     _name_rows(ax, view, rows)
     reward_axis(ax, view, "x")
     size = view.course.problem.size
@@ -203,6 +209,20 @@ def _listed(view: View, most: int) -> int:
 
 def _limits(view: View) -> tuple[float, float]:
     """Return limits that show estimates, answers, and all that is certified about the choice."""
-    means = [means for _, means in answers_of(view).values()]
+    means = [_most_of(means) for _, means in answers_of(view).values()]
     truth = [] if view.truth is None else [view.truth]
-    return window([view.estimate(), np.array([view.answer.low, view.answer.high]), *means, *truth])
+    likely = view.likely()
+    spread = np.zeros(1) if likely is None else likely[view.answer.index]
+    chosen = view.course.state.centre[view.answer.index]
+    return window([view.estimate(), chosen - spread, chosen + spread, _bounds(view), *means, *truth])
+
+
+def _most_of(means: Array) -> Array:
+    """Return the ends of all answers, or of nearly all if there are many: a stray one should not flatten the rest."""
+    return np.asarray(np.quantile(means, (0.02, 0.98) if len(means) > MANY else (0, 1)))
+
+
+def _bounds(view: View) -> Array:
+    """Return the bounds of the choice, if they come from answers or nothing else is known."""
+    kept = view.course.phases or not view.informed
+    return np.array([view.answer.low, view.answer.high] if kept else [])

@@ -59,11 +59,11 @@ def explain_doubt(view: View) -> str:
     return f"Light is well known, dark is not: {what}. Where nothing promising lies, nobody was asked."
 
 
-def mark_choice(ax: Axes, view: View, state: State) -> None:
+def mark_choice(ax: Axes, view: View, state: State, size: float = 16) -> None:
     """Mark the decision that a state recommends."""
     best = view.course.policy.best(view.course.problem, state)
     x, y = view.layout.varied
-    ax.plot([x.places[best]], [y.places[best]], label=CHOSEN, clip_on=False, **STAR | {"markersize": 16})
+    ax.plot([x.places[best]], [y.places[best]], label=CHOSEN, clip_on=False, **STAR | {"markersize": size})
 
 
 def paint(

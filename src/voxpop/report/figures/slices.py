@@ -59,12 +59,11 @@ def draw_slices(canvas: Canvas, view: View) -> None:
 
 def explain_slices(view: View) -> str:
     """Say what the panels show."""
-    if all(slice_along(view, column) is not None for column in view.layout.varied[:MOST]):
+    sliced = [slice_along(view, column) is not None for column in view.layout.varied[:MOST]]
+    if all(sliced):
         return "The estimate along each parameter, while all others stay as in the decision."
-    return (
-        "The estimate of every decision against each parameter. Where decisions differ from the chosen one in a single "
-        "parameter, only those are drawn; otherwise all are, and they differ in the other parameters, too."
-    )
+    every = "The estimate of every decision against each parameter; decisions differ in the other parameters, too."
+    return f"{every} Lines join those that differ from the chosen one in nothing else." if any(sliced) else every
 
 
 def slices_height(view: View) -> float:

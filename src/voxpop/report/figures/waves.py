@@ -146,7 +146,7 @@ def _draw_line_stage(ax: Axes, view: View, stage: int) -> None:
         phase = view.course.phases[stage - 1]
         ax.plot(column.places[phase.plan.arms], phase.feedback.mean, label=FROM_WAVES, **WAVE)
     best = view.course.policy.best(view.course.problem, state)
-    ax.plot([column.places[best]], [state.centre[best]], label="best then", **STAR | {"markersize": 11})
+    ax.plot([column.places[best]], [state.centre[best]], label="decision then", **STAR | {"markersize": 11})
     means = [means for _, means in answers_of(view).values()]
     states = view.trail[_first(view) :] or view.trail
     ax.set_ylim(*window([*map(view.estimate, states), *means], 0.15))
@@ -165,7 +165,7 @@ def _draw_map_stage(ax: Axes, view: View, stage: int) -> None:
         label = "asked"
     x, y = view.layout.varied
     ax.plot(x.places[arms], y.places[arms], "o", label=label, **ASKED | {"markersize": 4})
-    mark_choice(ax, view, state)
+    mark_choice(ax, view, state, 11)
     set_axis(ax, x, "x", 3)
     set_axis(ax, y, "y", 3)
 
@@ -202,7 +202,7 @@ def explain_progress(view: View) -> str:
 
 def draw_left(canvas: Canvas, view: View) -> None:
     """Draw what could still be best after each phase, and what was asked about."""
-    if view.layout.kind == "line":
+    if view.layout.kind == "line" and view.trail:
         _draw_left_values(canvas, view)
     else:
         _draw_left_count(canvas, view)
