@@ -128,4 +128,4 @@ def answers_of(view: View) -> dict[str, tuple[Indices, Array]]:
 
 def set_title(canvas: Canvas, title: str) -> None:
     """Write the title at the left edge, where it has the whole width."""
-    canvas.suptitle(shortened(title, 62), x=0.01, ha="left", weight="bold", fontsize=11)
+    canvas.suptitle(shortened(title, 54), x=0.01, ha="left", weight="bold", fontsize=11)

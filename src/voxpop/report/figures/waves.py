@@ -52,7 +52,7 @@ def draw_waves(canvas: Canvas, view: View) -> None:
     panels = canvas.subplots(rows, across, squeeze=False, sharex=True, sharey=True).ravel()
     for ax, stage in zip(panels, stages, strict=False):
         draw(ax, view, stage)
-        ax.set_title(_stage_title(view, stage), fontsize=9)
+        ax.set_title(_stage_title(view, stage), fontsize=SMALL, weight="normal")
         ax.tick_params(labelsize=SMALL)
         ax.label_outer()
     for ax in panels[len(stages) :]:
@@ -102,7 +102,7 @@ def _stage_title(view: View, stage: int) -> str:
         return f"pilot: {view.course.pilot_people:,} people"
     if stage > len(phases):
         assert view.course.pending is not None
-        return f"{view.word} {stage}, open: {view.course.pending.people:,} people"
+        return f"{view.word} {stage}: {view.course.pending.people:,} to ask"
     return f"{view.word} {stage}: {phases[stage - 1].people:,} people"
 
 
