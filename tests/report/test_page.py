@@ -23,7 +23,7 @@ def page(waves: Run) -> str:
 
 @pytest.fixture(scope="module")
 def pages(courses: dict[str, Course]) -> dict[str, str]:
-    shown = ("phases", "open", "only the pilot", "nothing", "two parameters", "mixed", "unordered")
+    shown = ("phases", "open", "only the pilot", "nothing", "two parameters", "choice")
     return {name: render(courses[name]) for name in shown}
 
 
@@ -161,7 +161,7 @@ def test_a_study_that_asks_nobody_can_be_shown() -> None:
 
 
 def test_names_are_written_as_they_are_and_not_as_markup() -> None:
-    course = conducted(Space({"a<b & $c$": Float(0, 1)}).grid(9), told=1)
+    course = conducted(Space({"a<b & $c$": Float(0, 1)}).grid(9), told=0)
     page = render(replace(course, name="<b>x</b>", reward="<i>money</i> in $ or $"))
     assert {tag for tag, _ in Elements(page).found} & {"b", "i"} == set()
     assert "a&lt;b &amp; $c$" in page

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from voxpop.core.errors import Array
 from voxpop.core.kernels.precomputed import Precomputed
@@ -135,4 +134,6 @@ class Layout:
 
     def nearest(self, points: Array) -> Indices:
         """Return the decisions that are nearest to some points of the kernel's space."""
+        from scipy.spatial.distance import cdist
+
         return np.asarray(cdist(points, self.problem.decisions.points).argmin(axis=1))

@@ -232,7 +232,7 @@ def _notes(course: Course) -> Iterator[Line]:
         )
     if course.warning:
         yield Line("Model check", course.warning)
-    elif course.phases:
+    elif course.phases and phase_word(course) == "wave":  # other policies do not check
         yield Line("Model check", "the answers fit the model", "it notices some of what can be wrong, not all")
 
 

@@ -241,6 +241,8 @@ def _draw_left_values(canvas: Canvas, view: View) -> None:
         ax.axhline(column.places[int(view.truth.argmax())], color=ORANGE, linestyle="--", label="truly best")
     _stage_axis(ax, view, _first(view), end, "now" if course.ended is None else "end")
     set_axis(ax, column, "y")
+    ax.update_datalim([(end, column.places.min()), (end, column.places.max())])
+    ax.autoscale_view(scalex=False)
     set_title(canvas, f"What was asked, and what is left, {view.word} by {view.word}")
     legend_below(canvas, ax)
 
