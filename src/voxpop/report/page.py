@@ -46,7 +46,13 @@ def fill(template: str, **values: Any) -> str:
 
 
 def render(course: Course, truth: Array | None = None) -> str:
-    """Render the page about a study; `truth` is known of simulations only."""
+    """Render the page about a study; `truth` is known of simulations only.
+
+    >>> from voxpop.lab.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000, answer_cost=1e9).run()
+    >>> "Nobody was asked" in render(run.course)
+    True
+    """
     view, problem, calibration = View(course, truth), course.problem, course.calibration
     head, *lines = summarise(course, truth)
     names = pictures(view)
