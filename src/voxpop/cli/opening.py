@@ -96,11 +96,11 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
     from voxpop.service.study.snapshot import fold
 
     progress = request(url, key_file, "GET", f"/v1/studies/{name}")
+    log = request(url, key_file, "GET", f"/v1/studies/{name}/log")
     try:
-        told = request(url, key_file, "GET", f"/v1/studies/{name}/log")["events"]
-        events = [Event(event["seq"], Kind(event["kind"]), event["at"], event["body"]) for event in told]
+        events = [Event(event["seq"], Kind(event["kind"]), event["at"], event["body"]) for event in log["events"]]
         course = fold(events).course
-    except (LookupError, TypeError, AttributeError, AssertionError):
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
         raise InputError(
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None

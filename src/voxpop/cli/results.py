@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from voxpop.cli.ask_tell import plain, show_question
@@ -41,7 +42,7 @@ def status(
     seen = look(study, url, key_file)
     course = seen.course
     if as_json:
-        typer.echo(exports.as_json(_status(seen)), nl=False)
+        typer.echo(exports.as_json(_status(seen)).decode(), nl=False)
         return
     show_summary(course)
     if course.unanswered:
@@ -94,7 +95,7 @@ def export(
     ending = ".csv" if out is None else _ending(out, table)
     seen = look(study, url, key_file)
     if out is None:
-        typer.echo(_exported(seen.course, ending, chosen), nl=False)
+        typer.echo(_exported(seen.course, ending, chosen).decode(), nl=False)
         return
     _check_target(out, seen, force)
     write_atomically(out, _exported(seen.course, ending, chosen))
@@ -162,10 +163,16 @@ def _show_leading(course: Course) -> None:
     console.print(f"\n[bold]{first} that could still be best[/bold]", highlight=False)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in (shown := [column for column in rows[0] if column not in ("open", "best")]):
-        table.add_column(column, justify="right")
+        table.add_column(escape(column), justify="right")
     for row in rows:
-        table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in map(row.get, shown)))
+        table.add_row(*(_cell(row[column]) for column in shown))
     print_table(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value)
+    return "" if value is None else escape(str(value))
 
 
 def _show_next(seen: Seen) -> None:
