@@ -83,7 +83,7 @@ def test_what_was_told_last_is_taken_back_and_told_again(tmp_path: Path, loaded:
         study.tell(question.phase, told(study, asked(study).people, value))
         study = again(study)
     np.testing.assert_array_equal(study.state.upper, expected.state.upper)
-    assert (study.best, study.ended, len(study.infos)) == (expected.best, expected.ended, 2)
+    assert (study.best, study.ended, len(study.closed)) == (expected.best, expected.ended, 2)
 
 
 def test_only_the_last_answers_can_be_taken_back_and_only_until_the_next_question() -> None:

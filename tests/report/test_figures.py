@@ -15,7 +15,7 @@ from voxpop.report.page import render
 
 
 def axes(run: Run, name: str) -> Axes:
-    return figure(run, name).axes[0]
+    return figure(run.course, name, run.scenario.f).axes[0]
 
 
 def legend(ax: Axes) -> set[str]:
@@ -81,13 +81,13 @@ def test_phases_of_dpbe_are_drawn_as_before(phases: Run) -> None:
 def test_a_study_that_asks_nobody_can_be_drawn() -> None:
     run = Trial("pricing", size=25, horizon=1000, answer_cost=1e9).run()
     assert run.phases == ()
-    assert len(overview(run).axes) == len(DRAWINGS)
-    assert "asking people does not pay" in render(run)
+    assert len(overview(run.course, run.scenario.f).axes) == len(DRAWINGS)
+    assert "asking people does not pay" in render(run.course, run.scenario.f)
 
 
 def test_the_page_shows_the_forecasts_both_figures_and_the_warning(waves: Run) -> None:
-    page = render(warned(waves, "the answers vary too much; calibrate again"))
+    page = render(warned(waves, "the answers vary too much; calibrate again").course)
     said = ["Expected loss", "Certified", "expected gain", "cost of answers", "Wave by wave", "Stopped because"]
     said += ["<strong>Model check:</strong> the answers vary too much; calibrate again"]
     assert [part for part in said if part not in page] == []
-    assert "Model check" not in render(warned(waves, ""))
+    assert "Model check" not in render(warned(waves, "").course)

@@ -11,7 +11,7 @@ from voxpop.report.summary import certified, confidence, expectation, number, su
 
 
 def lines(run: Run) -> dict[str, str]:
-    return {line.name: f"{line.value} | {line.note}" for line in summarise(run)}
+    return {line.name: f"{line.value} | {line.note}" for line in summarise(run.course, run.scenario.f)}
 
 
 def warned(run: Run, text: str) -> Run:
@@ -66,7 +66,7 @@ def test_a_wave_that_aims_at_the_tolerance_says_so() -> None:
 
 
 def test_the_pilot_is_wave_0(waves: Run) -> None:
-    table = phase_table(waves)
+    table = phase_table(waves.course)
     assert table.headings[0] == "wave"
     first = dict(zip(table.headings, table.rows[0], strict=True))
     assert (first["wave"], first["rounds"], first["played"]) == ("0", "pilot", "12")
@@ -76,7 +76,7 @@ def test_the_pilot_is_wave_0(waves: Run) -> None:
 
 
 def test_every_wave_shows_what_was_expected_of_it(waves: Run) -> None:
-    table = phase_table(waves)
+    table = phase_table(waves.course)
     for row, plan in zip(table.rows[1:], waves.plans, strict=True):
         cells = dict(zip(table.headings, row, strict=True))
         assert plan.forecast is not None
@@ -87,12 +87,12 @@ def test_every_wave_shows_what_was_expected_of_it(waves: Run) -> None:
 
 
 def test_phases_without_a_forecast_show_their_widest_bound(phases: Run) -> None:
-    table = phase_table(phases)
+    table = phase_table(phases.course)
     assert (table.headings[0], table.headings[-1]) == ("phase", "widest bound")
     assert "expected gain" not in table.headings
     assert len(table.rows) == len(phases.phases)
 
 
 def test_what_went_wrong_stands_below_the_table(waves: Run) -> None:
-    assert phase_table(warned(waves, "")).notes == []
-    assert phase_table(warned(waves, "too much noise")).notes == ["the model check failed after wave 1"]
+    assert phase_table(warned(waves, "").course).notes == []
+    assert phase_table(warned(waves, "too much noise").course).notes == ["the model check failed after wave 1"]

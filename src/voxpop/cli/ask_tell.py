@@ -16,7 +16,7 @@ from voxpop.core.errors import InputError
 from voxpop.drivers.question import Question
 from voxpop.drivers.study import Study
 from voxpop.formats.record import ENDING
-from voxpop.formats.studyfile import privacy_of, read_study
+from voxpop.formats.studyfile import privacy_of, read_study, strata_of
 from voxpop.formats.tables import read_answers
 from voxpop.report.summary import certified, confidence, describe, expectation, number
 
@@ -55,9 +55,11 @@ def ask(
         name = f"[bold]wave {question.phase}[/bold]: {expectation(question.forecast)}"
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
+    drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
+    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], "reward"]
     console.print(
-        f"then ask {question.people:,} people, drawn at random, for their average reward of each; put the "
-        f"answers into a CSV file with the columns person, {', '.join(question.decisions[0])}, reward and hand it to: "
+        f"then ask {question.people:,} people, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
+        f"reward of each; put the answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
         f"voxpop tell {study} ANSWERS.csv",
         highlight=False,
         markup=False,
@@ -82,7 +84,7 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private)
+    told = read_answers(answers, opened.private, opened.strata is not None)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -107,11 +109,11 @@ def undo(study: StudyPath) -> None:
 def _open(study: Path, newest: bool = False) -> Study:
     memory = study.with_suffix(".json")
     problem, policy, data = read_study(study)
-    privacy = privacy_of(study, data)
+    privacy, strata = privacy_of(study, data), strata_of(study, data)
     if not memory.exists():
-        return Study(problem, policy, path=memory, privacy=privacy)
+        return Study(problem, policy, path=memory, privacy=privacy, strata=strata)
     opened = Study.load(memory, newest)
-    if not opened.is_of(problem, policy, privacy):
+    if not opened.is_of(problem, policy, privacy, strata):
         raise InputError(
             f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
         )

@@ -73,7 +73,7 @@ def show_people(run: Run) -> None:
 
 def show_phases(run: Run) -> None:
     """Print the run as a table of phases, or of waves."""
-    made = phase_table(run)
+    made = phase_table(run.course)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in made.headings:
         table.add_column(name, justify="right")
@@ -89,7 +89,7 @@ def show_summary(run: Run) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column()
-    for line in summarise(run):
+    for line in summarise(run.course, run.scenario.f):
         note = f"\n[dim]{escape(line.note)}[/dim]" if line.note else ""
         table.add_row(line.name, f"[bold]{escape(line.value)}[/bold]{note}")
     console.print(Panel(table, title=run.scenario.name, title_align="left", expand=False, padding=(1, 2)))

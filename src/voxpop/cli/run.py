@@ -83,6 +83,6 @@ def run(
         stem = file_stem(scenario.name)
         page, picture = out / f"{stem}.html", out / f"{stem}.png"
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(page, render(result))
-        write_atomically(picture, png(overview(result)))
+        write_atomically(page, render(result.course, result.scenario.f))
+        write_atomically(picture, png(overview(result.course, result.scenario.f)))
         console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ import numpy as np
 from voxpop.core.errors import Array, InputError, all_finite
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
+from voxpop.core.strata import Sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,17 @@ class Answers:
 
     matrix: Array  # (people, arms)
     names: tuple[str, ...] = ()
+    sample: Sample | None = None  # who is of which stratum, if there are strata
+
+    @property
+    def count(self) -> int:
+        """The number of people."""
+        return len(self.matrix)
+
+    @property
+    def effective(self) -> float:
+        """The number of people whose plain average is as noisy."""
+        return self.count if self.sample is None else self.sample.effective
 
 
 def read(problem: Problem, plan: Plan, told: object, private: bool) -> Answers | Feedback:

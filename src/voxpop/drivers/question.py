@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from voxpop.core.phases import Forecast, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.core.strata import Strata
 from voxpop.policies import Policy
 
 
@@ -22,13 +23,17 @@ class Question:
     meanwhile: Any = None  # the decision to keep in force until the answers are in
     rest: int = 0  # the rounds that are expected to pass until then
     forecast: Forecast | None = None  # what the phase is expected to bring and to cost, if the policy knows
+    strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
 
     @classmethod
-    def of(cls, problem: Problem, plan: Plan) -> Question:
+    def of(cls, problem: Problem, plan: Plan, strata: Strata | None = None) -> Question:
         """Put a plan as a question."""
+        drawn = {} if strata is None else strata.allocate(plan.people)
+        people = sum(drawn.values()) or plan.people
         decisions = tuple(problem.decisions[arm] for arm in plan.arms.tolist())
         meanwhile = problem.decisions[plan.reference]
-        return cls(plan.phase, decisions, tuple(plan.pulls.tolist()), plan.people, meanwhile, plan.rest, plan.forecast)
+        rounds = tuple(plan.pulls.tolist())
+        return cls(plan.phase, decisions, rounds, people, meanwhile, plan.rest, plan.forecast, drawn)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Answered, End, Feedback, Info, Plan, check_scale, latest_warning
+from voxpop.core.phases import Answered, End, Feedback, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
-from voxpop.drivers import answers
+from voxpop.core.strata import Strata
+from voxpop.drivers import answers, weighting
+from voxpop.drivers.course import Course
+from voxpop.drivers.earlier import evidence_of
 from voxpop.drivers.kept import Kept
-from voxpop.drivers.phase import Phase, entry_of, error_ratio, next_phase, release_phase
+from voxpop.drivers.phase import ClosedPhase, Phase, entry_of, error_ratio, next_phase, release_phase
 from voxpop.drivers.question import Answer, Question
 from voxpop.formats import wire
 from voxpop.formats.files import write_atomically
@@ -44,6 +48,9 @@ class Study:
     With a `path` the study is saved after every change, so that a program killed at any moment goes on from
     `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before
     another changed it is refused.
+
+    With `strata`, the shares of the parts of the population, people may come unevenly from them; see `tell`. After each
+    wave that was closed and saved, `on_wave` is called with the study.
     """
 
     def __init__(
@@ -52,6 +59,8 @@ class Study:
         policy: Policy | str = DEFAULT,
         path: str | PathLike[str] | None = None,
         privacy: Privacy | None = None,
+        strata: Strata | Mapping[str, float] | None = None,
+        on_wave: Callable[[Study], object] | None = None,
         **settings: Any,
     ) -> None:
         self.problem = problem
@@ -67,8 +76,9 @@ class Study:
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
             )
-        self.log: list[Answered] = []
-        self.infos: list[Info] = []
+        self.strata = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
+        self.on_wave = on_wave  # called with the study after a wave was closed and saved
+        self.closed: list[ClosedPhase] = []
         self.state: State = self.policy.init(problem)
         self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
         self._pending: Phase | None = None
@@ -78,6 +88,27 @@ class Study:
         if self._kept is not None:
             with self._kept.new():
                 self._kept.write(self._packed())
+
+    @property
+    def log(self) -> list[Answered]:
+        """The plans and the feedback of all phases that are over, from which everything else follows."""
+        return [Answered(phase.plan, phase.feedback) for phase in self.closed]
+
+    @property
+    def course(self) -> Course:
+        """How the study has gone so far, for tables, pictures and reports."""
+        name, pending = "study" if self.path is None else self.path.stem, self._pending
+        return Course(
+            name,
+            self.problem,
+            self.policy,
+            self.privacy,
+            self.ledger,
+            tuple(self.closed),
+            self.state,
+            self.ended,
+            None if pending is None else pending.plan,
+        )
 
     @property
     def path(self) -> Path | None:
@@ -103,7 +134,7 @@ class Study:
         if self._pending is None:
             with self._changing():
                 self._pending = following
-        return Question.of(self.problem, following.plan)
+        return Question.of(self.problem, following.plan, self.strata)
 
     def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the phase that was asked, in one of three forms.
@@ -111,6 +142,9 @@ class Study:
         * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+
+        In a study with strata, records have the key "stratum" as well, or there is one of these for each stratum:
+        {"young": ..., "old": ...}. Each stratum then counts with its share, however many answered.
 
         This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
@@ -127,26 +161,52 @@ class Study:
             raise InputError(
                 f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
             )
-        told = answers.read(self.problem, pending.plan, feedback, self.private)
-        count = told.count if isinstance(told, Feedback) else len(told.matrix)
-        if count < pending.plan.people and not partial:
-            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, count)
-            raise InputError(answers.too_few(pending.plan, count, ratio))
+        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata)
+        if told.count < pending.plan.people and not partial:
+            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
+            raise InputError(answers.too_few(pending.plan, told.count, ratio))
         with self._changing() as events:
             event = self._release(pending, told)
             self._apply(event)
             events.append(event)
+        if self.on_wave is not None:
+            self.on_wave(self)
+
+    def attach(self, earlier: object) -> None:
+        """Take answers that people gave before the study; only until the first `ask`.
+
+        * records: {"person": ..., "decision": ..., "average": ..., "rounds": 20}, the rounds 1 if left out;
+        * an aggregate: {"decisions": [...], "mean": [...], "count": ..., "rounds": 20};
+        * `Evidence` of one group of people, or a list of groups.
+
+        They count as the pilot's answers do. A private study does not protect the people behind them, unless noise
+        was added to their averages before, which `Evidence` can say.
+
+        >>> from voxpop.core.kernels import SquaredExponential
+        >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+        >>> study = Study(problem)
+        >>> study.attach({"decisions": [[0.0], [1.0]], "mean": [0.3, 0.2], "count": 40})
+        >>> study.best.decision, study.problem.pilot[0].people
+        ([0.0], 40)
+        """
+        if self._pending is not None or self.closed:
+            raise InputError("earlier answers must be attached before the first question; begin a new study with them")
+        pilot = (*self.problem.pilot, *evidence_of(self.problem, earlier, self.strata))
+        problem = replace(self.problem, pilot=pilot)
+        state = self.policy.init(problem)
+        with self._changing():
+            self.problem, self.state, self._next = problem, state, None
 
     def take_back(self) -> None:
         """Open the last phase again, as it was asked; only until the next `ask`.
 
         In a private study its release stays charged: it has been seen, and its people have taken part.
         """
-        if self._pending is not None or not self.log:
+        if self._pending is not None or not self.closed:
             raise InputError(
                 "nothing can be taken back; only what was told last can be, until the next question is asked"
             )
-        phase = self.log[-1].plan.phase
+        phase = self.closed[-1].plan.phase
         if self.private and not self.ledger.entries[-1].names:
             raise InputError(
                 f"phase {phase} was released about people without names, so nobody could see whether the same people "
@@ -165,14 +225,15 @@ class Study:
     @property
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(self.infos)
+        return latest_warning(phase.info for phase in self.closed)
 
-    def is_of(self, problem: Problem, policy: Policy, privacy: Privacy) -> bool:
-        """Return True if this study has that problem, policy and trust model."""
+    def is_of(self, problem: Problem, policy: Policy, privacy: Privacy, strata: Strata | None = None) -> bool:
+        """Return True if this study has that problem, policy and trust model, and those strata."""
         return (
             wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
             and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
             and self.privacy.settings() == privacy.settings()
+            and self.strata == strata
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -194,10 +255,11 @@ class Study:
 
         def decode(content: dict[str, Any]) -> Study:
             problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
-            study = cls(problem, policy, privacy=privacy_from_settings(content["privacy"]))
+            privacy, strata = privacy_from_settings(content["privacy"]), content.get("strata")
+            study = cls(problem, policy, privacy=privacy, strata=strata)
             study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
             for plan, feedback in content["log"]:
-                study._advance(wire.plan_from_dict(plan), wire.feedback_from_dict(feedback))
+                study._advance(study._open(wire.plan_from_dict(plan)), wire.feedback_from_dict(feedback))
             if content["pending"] is not None:
                 study._pending = study._open(wire.plan_from_dict(content["pending"]))
             study._events = content.get("events", 0)
@@ -223,6 +285,7 @@ class Study:
                 "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
                 "pending": None if self._pending is None else wire.plan_to_dict(self._pending.plan),
                 "events": 0 if copy else self._events,
+                **({} if self.strata is None else {"strata": dict(self.strata.shares)}),
             },
         )
 
@@ -237,24 +300,24 @@ class Study:
     def _open(self, plan: Plan) -> Phase:
         return Phase(plan, self.privacy.calibrate(self.problem, self.state, plan))
 
-    def _advance(self, plan: Plan, feedback: Feedback) -> None:
-        self.state, info = self.policy.advance(self.problem, self.state, plan, feedback)
-        self.log.append(Answered(plan, feedback))
-        self.infos.append(info)
+    def _advance(self, phase: Phase, feedback: Feedback) -> None:
+        self.state, info = self.policy.advance(self.problem, self.state, phase.plan, feedback)
+        self.closed.append(ClosedPhase(phase.plan, phase.release, feedback, info, self.state.active))
 
     def _apply(self, event: Event) -> None:
         """Do what an event says; the same whether it happens now or is read from the record."""
         self._next = None
         if isinstance(event, Released):
+            (plan, feedback), pending = event.answered, self._pending
             self.ledger.record(event.entry)
-            self._advance(*event.answered)
+            self._advance(pending if pending and pending.plan is plan else self._open(plan), feedback)
             self._pending = None
         else:
-            kept, plan = self.log[:-1], self.log[-1].plan
-            self.state, self.log, self.infos = self.policy.init(self.problem), [], []
-            for answered in kept:
-                self._advance(*answered)
-            self._pending = self._open(plan)
+            *kept, last = self.closed
+            self.state, self.closed = self.policy.init(self.problem), []
+            for phase in kept:
+                self._advance(Phase(phase.plan, phase.release), phase.feedback)
+            self._pending = Phase(last.plan, last.release)
 
     def _catch_up(self, events: list[Event], newest: bool) -> None:
         """Take in what the record knows and the file does not; refuse files that contradict each other."""
@@ -270,7 +333,7 @@ class Study:
         fits = all(entry in ledger for entry in known)  # each after the one before
         for event in events[self._events :]:
             phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
-            fits = fits and phase == len(self.log) + 1 - done
+            fits = fits and phase == len(self.closed) + 1 - done
             if fits:
                 self._apply(event)
                 self.recovered = (*self.recovered, phase)
@@ -283,7 +346,7 @@ class Study:
     @contextmanager
     def _changing(self) -> Iterator[list[Event]]:
         """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
-        before = (self.state, self._pending, self._next, list(self.log), list(self.infos), self._events)
+        before = (self.problem, self.state, self._pending, self._next, list(self.closed), self._events)
         charged, events = list(self.ledger.entries), list[Event]()
         try:
             with nullcontext() if self._kept is None else self._kept.changing():
@@ -293,7 +356,7 @@ class Study:
                     self._events += len(recorded)
                     self._kept.write(self._packed(), recorded)
         except BaseException:
-            self.state, self._pending, self._next, self.log, self.infos, self._events = before
+            self.problem, self.state, self._pending, self._next, self.closed, self._events = before
             self.ledger = Ledger(self.privacy.budget, charged)
             raise
 
@@ -306,8 +369,11 @@ class Study:
                     f"phase {phase.plan.phase} was released before and taken back; tell records with names, so that "
                     "nobody is counted twice"
                 )
-            tally = phase.release.tally(told.matrix)
-            feedback, entry = release_phase(phase, tally, self.ledger, Secure(), told.names)
+            if told.sample is None:
+                tally = phase.release.tally(told.matrix)
+                feedback, entry = release_phase(phase, tally, self.ledger, Secure(), told.names)
+            else:
+                feedback, entry = weighting.release(phase, told, self.ledger, Secure())
             return Released(Answered(phase.plan, feedback), entry)
         check_scale(float(np.abs(told.mean).max()), self.problem.grid_step)
         entry = entry_of(phase, told.count)

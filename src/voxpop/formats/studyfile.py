@@ -31,6 +31,10 @@ population = 50000            # the people there are; nobody is asked twice
 answer_delay = 200            # rounds that pass while people answer; the best so far is in force
 delta = 0.05                  # what is certified may fail with this probability
 
+[strata]                      # optional: the parts of the population and their shares, if people come unevenly
+young = 0.3
+old = 0.7
+
 [privacy]                     # optional: what people are promised
 model = "central"
 epsilon = 5.0
@@ -66,8 +70,10 @@ from voxpop.core.errors import Array, InputError, require_array, require_choice,
 from voxpop.core.evidence import PROTECTED, Evidence
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
+from voxpop.core.strata import Strata
 from voxpop.formats import wire
 from voxpop.formats.files import read_text
+from voxpop.formats.tables import STRATUM
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
@@ -81,6 +87,7 @@ SECTIONS = (
     "kernel",
     "model",
     "policy",
+    "strata",
     "privacy",
     "service",
     "pilot",
@@ -115,6 +122,16 @@ def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
         return NoPrivacy()
     with said_of(path):
         return privacy_from_settings(_table(data, "privacy"))
+
+
+def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
+    """Read the strata of a study file, from its [strata] table: a share for each; None without one."""
+    if "strata" not in data:
+        return None
+    with said_of(path):
+        if STRATUM in data["parameters"]:
+            raise InputError("a parameter is called stratum, as is the column of people's strata; rename the parameter")
+        return Strata(_table(data, "strata"))
 
 
 def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> Array:

@@ -13,6 +13,7 @@ from voxpop.core.errors import InputError
 from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
+from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
 from voxpop.drivers.simulate import FinitePopulation, simulate_phases
 from voxpop.lab.metrics import Metrics, measure
@@ -37,6 +38,23 @@ class Run:
     state: State
     ended: str  # why
     seconds: float
+
+    @property
+    def course(self) -> Course:
+        """The run without its truth, as a study with real people would look."""
+        scenario = self.scenario
+        return Course(
+            scenario.name,
+            scenario.problem,
+            self.policy,
+            self.privacy,
+            self.ledger,
+            self.phases,
+            self.state,
+            self.ended,
+            reward=scenario.reward,
+            calibration=scenario.calibration,
+        )
 
     @property
     def plans(self) -> list[Plan]:

@@ -1,12 +1,12 @@
-"""Self-contained HTML pages, and the one about a run."""
+"""Self-contained HTML pages, and the one about a study."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from voxpop import __version__
-from voxpop.core.errors import InputError
-from voxpop.lab.runs import Run
+from voxpop.core.errors import Array, InputError
+from voxpop.drivers.course import Course
 from voxpop.report.drawing import svg
 from voxpop.report.figures import DRAWINGS, figure
 from voxpop.report.phases import phase_table, phase_word
@@ -25,9 +25,9 @@ def fill(template: str, **values: Any) -> str:
     return environment.get_template(template).render(version=__version__, **values)
 
 
-def render(run: Run) -> str:
-    """Render the page about a run."""
-    problem, calibration = run.scenario.problem, run.scenario.calibration
+def render(course: Course, truth: Array | None = None) -> str:
+    """Render the page about a study; `truth` is known of simulations only."""
+    problem, calibration = course.problem, course.calibration
     constants = [
         ("per-round noise of a person, σ", "noise_std"),
         ("deviation of a person, v", "bias_std"),
@@ -36,13 +36,14 @@ def render(run: Run) -> str:
     ]
     return fill(
         "page.html.j2",
-        title=f"{run.scenario.name}: {describe(problem.decisions[run.best])}",
-        lines=summarise(run),
-        pictures=[svg(figure(run, name)) for name in DRAWINGS],
-        table=phase_table(run),
-        word=phase_word(run),
-        sure=confidence(run.policy, problem, len(run.phases)),
-        run=run,
+        title=f"{course.name}: {describe(course.answer.decision)}",
+        lines=summarise(course, truth),
+        pictures=[svg(figure(course, name, truth)) for name in DRAWINGS if name != "regret" or truth is not None],
+        table=phase_table(course),
+        word=phase_word(course),
+        sure=confidence(course.policy, problem, len(course.phases)),
+        course=course,
+        simulated=truth is not None,
         problem=problem,
         number=number,
         describe=describe,

@@ -1,12 +1,12 @@
-"""The phases of a run as a table, for the terminal and for the page; the pilot is wave 0."""
+"""The phases of a study as a table, for the terminal and for the page; the pilot is wave 0."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
-from voxpop.lab.runs import Run
 from voxpop.report.summary import number
 
 
@@ -23,8 +23,8 @@ Column = Callable[[ClosedPhase], str]
 ASKED: dict[str, Column] = {
     "rounds": lambda phase: f"{phase.plan.length:,}",
     "played": lambda phase: str(len(phase.plan.arms)),
-    "people": lambda phase: f"{phase.plan.people:,}",
-    "numbers": lambda phase: f"{phase.plan.numbers:,}",
+    "people": lambda phase: f"{phase.people:,}",
+    "numbers": lambda phase: f"{phase.numbers:,}",
 }
 EXPECTED: dict[str, Column] = {
     "expected gain": lambda phase: _expected(phase, "gain"),
@@ -35,35 +35,35 @@ LEFT: dict[str, Column] = {"left": lambda phase: str(phase.info.active_after)}
 WIDTH: dict[str, Column] = {"widest bound": lambda phase: f"±{number(phase.info.max_width)}"}
 
 
-def phase_table(run: Run) -> PhaseTable:
+def phase_table(course: Course) -> PhaseTable:
     """List every phase; with what was expected of it, if the policy said so."""
-    word, waves = phase_word(run), any(plan.forecast is not None for plan in run.plans)
+    word, waves = phase_word(course), any(plan.forecast is not None for plan in course.plans)
     columns = {**ASKED, **(EXPECTED if waves else {}), **LEFT, **({} if waves else WIDTH)}
-    rows = [(str(phase.plan.phase), *(cell(phase) for cell in columns.values())) for phase in run.phases]
-    if run.scenario.problem.pilot:
-        rows.insert(0, _pilot(run, list(columns)))
+    rows = [(str(phase.plan.phase), *(cell(phase) for cell in columns.values())) for phase in course.phases]
+    if course.problem.pilot:
+        rows.insert(0, _pilot(course, list(columns)))
     happened = {
-        "the norm bound was raised": [phase.plan.phase for phase in run.phases if phase.info.refuted],
-        "the model check failed": [phase.plan.phase for phase in run.phases if phase.info.warning],
+        "the norm bound was raised": [phase.plan.phase for phase in course.phases if phase.info.refuted],
+        "the model check failed": [phase.plan.phase for phase in course.phases if phase.info.warning],
     }
     notes = [f"{what} after {word} {', '.join(map(str, when))}" for what, when in happened.items() if when]
     return PhaseTable((word, *columns), rows, notes)
 
 
-def phase_word(run: Run) -> str:
-    """Return what a phase of this run's policy is called."""
-    return "wave" if run.policy.name == "waves" else "phase"
+def phase_word(course: Course) -> str:
+    """Return what a phase of this study's policy is called."""
+    return "wave" if course.policy.name == "waves" else "phase"
 
 
-def _pilot(run: Run, columns: list[str]) -> tuple[str, ...]:
+def _pilot(course: Course, columns: list[str]) -> tuple[str, ...]:
     """Write the pilot as wave 0. Its rounds are no rounds of the study."""
-    groups = run.scenario.problem.pilot
-    left = run.phases[0].info.active_before if run.phases else len(run.state.active)
+    groups = course.problem.pilot
+    left = course.phases[0].info.active_before if course.phases else len(course.state.active)
     known = {
         "rounds": "pilot",
         "played": str(len({tuple(point) for group in groups for point in group.points.tolist()})),
-        "people": f"{sum(group.people for group in groups):,}",
-        "numbers": f"{sum(group.people * len(group.mean) for group in groups):,}",
+        "people": f"{course.pilot_people:,}",
+        "numbers": f"{course.pilot_numbers:,}",
         "left": str(left),
     }
     return "0", *(known.get(column, "") for column in columns)

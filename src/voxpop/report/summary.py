@@ -1,4 +1,4 @@
-"""A finished run in words that a manager understands."""
+"""A study in words that a manager understands."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Forecast
 from voxpop.core.problem import Problem
-from voxpop.lab.runs import Run
+from voxpop.drivers.course import Course
+from voxpop.lab.metrics import measure
 from voxpop.policies import Policy
 
 
@@ -76,58 +78,67 @@ def expectation(forecast: Forecast) -> str:
     )
 
 
-def summarise(run: Run) -> list[Line]:
-    """Say what to do, how sure that is, what it cost, and why asking stopped."""
-    return [*_decision(run), *_cost(run), *_promise(run), *_notes(run)]
+def summarise(course: Course, truth: Array | None = None) -> list[Line]:
+    """Say what to do, how sure that is, what it cost, and why asking stopped; `truth` is known of simulations only."""
+    return [*_decision(course, truth), *_cost(course), *_loss(course, truth), *_promise(course), *_notes(course)]
 
 
-def _decision(run: Run) -> Iterator[Line]:
-    scenario, state, best = run.scenario, run.state, run.best
-    problem, left = scenario.problem, len(state.active)
-    low, high = number(state.lower[best]), number(state.upper[best])
-    yield Line("Do this", describe(problem.decisions[best]))
-    yield Line("Expect", f"a {scenario.reward} of {low} to {high}", f"the truth is {number(scenario.f[best])}")
+def _decision(course: Course, truth: Array | None) -> Iterator[Line]:
+    answer, state, problem = course.answer, course.state, course.problem
+    over, left = course.ended is not None, len(state.active)
+    yield Line("Do this" if over else "Do this for now", describe(answer.decision))
+    if course.phases or course.problem.pilot:
+        expected = f"a {course.reward} of {number(answer.low)} to {number(answer.high)}"
+        yield Line("Expect", expected, "" if truth is None else f"the truth is {number(truth[answer.index])}")
     yield Line(
         "Certified",
-        certified(state.certificate, certain=left == 1),
-        f"{confidence(run.policy, problem, len(run.phases))}, if the model holds; "
+        certified(answer.regret, answer.certain),
+        f"{confidence(course.policy, problem, len(course.phases))}, if the model holds; "
         + ("one action is left" if left == 1 else f"{left} of {problem.size} actions could still be best"),
     )
-    if state.expected_loss is not None:
+    if answer.expected_loss is not None:
         yield Line(
             "Expected loss",
-            f"{number(state.expected_loss)} per round",
+            f"{number(answer.expected_loss)} per round",
             "what the model expects this choice to lose against the best; asking stops when it no longer pays, long "
             "before everything is certain",
         )
 
 
-def _cost(run: Run) -> Iterator[Line]:
-    scenario, metrics = run.scenario, run.metrics
-    problem, waves = scenario.problem, len(run.phases)
+def _cost(course: Course) -> Iterator[Line]:
+    waves = len(course.phases)
     yield Line(
         "Asked",
-        f"{metrics.people:,} people, {metrics.numbers:,} numbers, in {waves:,} wave{'s' * (waves != 1)}",
-        f"and {scenario.pilot_numbers:,} numbers in the pilot" if scenario.pilot_numbers else "",
+        f"{course.people:,} people, {course.numbers:,} numbers, in {waves:,} wave{'s' * (waves != 1)}",
+        f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
-    yield Line("Stopped because", run.ended)
+    if course.pending is not None:
+        plan = course.pending
+        yield Line("Open", f"wave {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions")
+    if course.ended is not None:
+        yield Line("Stopped because", course.ended)
+
+
+def _loss(course: Course, truth: Array | None) -> Iterator[Line]:
+    if truth is None:
+        return
+    horizon = course.problem.horizon
+    regret = measure(course.plans, course.answer.index, horizon, truth).regret
     yield Line(
         "Lost while learning",
-        f"{metrics.regret:,.0f} over {problem.horizon:,} rounds",
-        "compared with knowing the best action from the start"
-        + _share(metrics.regret, problem.horizon * scenario.f.max()),
+        f"{regret:,.0f} over {horizon:,} rounds",
+        "compared with knowing the best action from the start" + _share(regret, horizon * float(truth.max())),
     )
 
 
-def _promise(run: Run) -> Iterator[Line]:
-    trust = run.privacy.describe()
+def _promise(course: Course) -> Iterator[Line]:
+    trust = course.privacy.describe()
     if trust["privacy"] != "none":
         yield Line(
             "Claimed" if trust["caveats"] else "Promised",
             f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
             "; ".join(trust["caveats"])
-            or "to everyone, whatever they answer; each person is asked once"
-            + _pilot_promise(run.scenario.problem.pilot),
+            or "to everyone, whatever they answer; each person is asked once" + _pilot_promise(course.problem.pilot),
         )
 
 
@@ -141,16 +152,16 @@ def _pilot_promise(pilot: Iterable[Evidence]) -> str:
     return f"; the pilot cost its people epsilon {max(covered):g}" if whole else "; the pilot is not covered"
 
 
-def _notes(run: Run) -> Iterator[Line]:
-    given, final = run.scenario.problem.norm_bound, run.state.norm_bound
+def _notes(course: Course) -> Iterator[Line]:
+    given, final = course.problem.norm_bound, course.state.norm_bound
     if final != given:
         yield Line(
             "Note",
             f"the norm bound {number(given)} was too small for the answers",
             f"it was raised to {number(final)} during the study",
         )
-    if run.warning:
-        yield Line("Model check", run.warning)
+    if course.warning:
+        yield Line("Model check", course.warning)
 
 
 def number(value: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from voxpop.core.phases import End
 from voxpop.core.state import State
+from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase, Phase, next_phase
 from voxpop.formats.releases import for_devices
 from voxpop.privacy import Ledger
@@ -64,6 +65,23 @@ class Snapshot:
     def best(self) -> int:
         """The best action so far."""
         return self.definition.policy.best(self.definition.problem, self.state)
+
+    @property
+    def course(self) -> Course:
+        """How the study has gone so far, for tables, pictures and reports."""
+        definition, current = self.definition, self.current
+        return Course(
+            "study",
+            definition.problem,
+            definition.policy,
+            definition.privacy,
+            self.ledger,
+            self.closed,
+            self.state,
+            self.reason if self.finished else None,
+            None if current is None else current.plan,
+            definition.reward,
+        )
 
     @cached_property
     def most_participations(self) -> int:

@@ -1,0 +1,71 @@
+"""How a study has gone so far, whoever conducts it: what tables, pictures and reports are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from voxpop.calibration.fit import Calibration
+from voxpop.core.phases import Plan, latest_warning
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
+from voxpop.drivers.phase import ClosedPhase
+from voxpop.drivers.question import Answer
+from voxpop.policies import Policy
+from voxpop.privacy import Ledger, Privacy
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The course of a study up to now. It knows no truth: that is the simulator's alone."""
+
+    name: str
+    problem: Problem
+    policy: Policy
+    privacy: Privacy
+    ledger: Ledger
+    phases: tuple[ClosedPhase, ...]
+    state: State
+    ended: str | None = None  # why nothing more is asked; None if something is
+    pending: Plan | None = None  # the phase that is open
+    reward: str = "reward"  # what the reward is called
+    calibration: Calibration | None = None  # where the problem's constants come from, if that is known
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The phases that were played."""
+        return [phase.plan for phase in self.phases]
+
+    @property
+    def answer(self) -> Answer:
+        """What to do now, and how sure that is."""
+        return Answer.of(self.problem, self.policy, self.state)
+
+    @property
+    def people(self) -> int:
+        """The people who have answered, without those of the pilot."""
+        return sum(phase.people for phase in self.phases)
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that they have sent."""
+        return sum(phase.numbers for phase in self.phases)
+
+    @property
+    def pilot_people(self) -> int:
+        """The people of the pilot, if the study learns from it."""
+        return sum(group.people for group in self.problem.pilot)
+
+    @property
+    def pilot_numbers(self) -> int:
+        """The numbers that the pilot's people have sent."""
+        return sum(group.people * len(group.mean) for group in self.problem.pilot)
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that have passed, up to the end of the last closed phase."""
+        return sum(plan.length for plan in self.plans)
+
+    @property
+    def warning(self) -> str:
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(phase.info for phase in self.phases)
