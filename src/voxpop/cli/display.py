@@ -93,6 +93,8 @@ def show_people(run: Run) -> None:
         pilot = sum(group.people for group in scenario.problem.pilot) if scenario.calibration else 0
         others = f"; {pilot:,} others took part in the pilot" if pilot else ""
         again = "; more were asked, so that some were asked twice" if run.people_asked_again else ""
+        if again and run.privacy.model != "none":
+            again += ", and what they were promised does not hold"
         said = f"{len(scenario.population):,} people could be asked, about {scenario.problem.size:,} decisions"
         console.print(f"{said}{others}{again}", highlight=False)
 

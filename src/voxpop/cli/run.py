@@ -9,13 +9,10 @@ import typer
 
 from voxpop.cli.display import console, show_people, show_phases, show_summary, watched_run
 from voxpop.cli.people import (
-    FormulaOption,
-    GridOption,
-    NoiseOption,
-    PilotPeopleOption,
+    PeopleIn,
     ResampleOption,
-    own_people,
     split_population,
+    takes_people,
 )
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
@@ -25,6 +22,7 @@ from voxpop.lab.trials import Trial, policy_settings
 
 
 @takes_limits
+@takes_people
 def run(
     study: Annotated[
         Path | None, typer.Argument(help="A study file (TOML); without one, your own people or the pricing study.")
@@ -38,12 +36,9 @@ def run(
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
     resample: ResampleOption = None,
-    formula: FormulaOption = None,
-    grid: GridOption = None,
-    noise: NoiseOption = None,
-    pilot_people: PilotPeopleOption = None,
     *,
     limits: Limits,
+    people_in: PeopleIn,
 ) -> None:
     """Find the best decision: ask samples of people in a few waves, and report what to do.
 
@@ -53,7 +48,7 @@ def run(
     """
     model = privacy or (None if epsilon is None else "central")
     file, limits = split_population(limits)
-    people = own_people(file, formula, grid, noise, pilot_people)
+    people = people_in(file)
     trial: Trial | Rehearsal
     if study is None and people is None and resample is None:
         trial = Trial("pricing", seed=seed, privacy=model or "none", epsilon=epsilon, delta=delta, **limits)

@@ -17,7 +17,19 @@ from voxpop.privacy import NoPrivacy, Privacy
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What each policy lost and asked for; printed as a table."""
+    """What each policy lost and asked for; printed as a table.
+
+    >>> from voxpop import make_scenario
+    >>> from voxpop.lab.scenarios import Options
+    >>> found = compare(make_scenario("sphere", Options(size=15, horizon=500)), ["waves", "equal-split"], seeds=[0])
+    >>> print(found)  # doctest: +ELLIPSIS
+    policy       regret at T  numbers sent  people asked  waves  optimum kept  certificate true
+    waves        ...
+    equal-split  ...
+    No policy beats ... in both regret and numbers sent.
+    >>> found.cells["equal-split"].mean("people")
+    100.0
+    """
 
     study: str
     cells: Cells  # by policy: `cells["waves"].mean("regret")`, and also numbers, people and waves
