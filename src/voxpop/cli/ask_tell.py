@@ -12,11 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from voxpop.cli.display import console
-from voxpop.core.errors import InputError
 from voxpop.drivers.question import Question
 from voxpop.drivers.study import Study
 from voxpop.formats.record import ENDING
-from voxpop.formats.studyfile import privacy_of, read_study
 from voxpop.formats.tables import read_answers
 from voxpop.report.summary import certified, confidence, describe, expectation, number
 
@@ -56,7 +54,7 @@ def ask(
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
     console.print(
-        f"then ask {question.people:,} people, drawn at random, for their average reward of each; put the "
+        f"then ask {question.people:,} people, drawn at random, for their average {question.measure} of each; put the "
         f"answers into a CSV file with the columns person, {', '.join(question.decisions[0])}, reward and hand it to: "
         f"voxpop tell {study} ANSWERS.csv",
         highlight=False,
@@ -105,19 +103,10 @@ def undo(study: StudyPath) -> None:
 
 
 def _open(study: Path, newest: bool = False) -> Study:
-    memory = study.with_suffix(".json")
-    problem, policy, data = read_study(study)
-    privacy = privacy_of(study, data)
-    if not memory.exists():
-        return Study(problem, policy, path=memory, privacy=privacy)
-    opened = Study.load(memory, newest)
-    if not opened.is_of(problem, policy, privacy):
-        raise InputError(
-            f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
-        )
-    if opened.recovered:
-        phases, record = ", ".join(map(str, opened.recovered)), memory.with_suffix(ENDING)
-        typer.echo(f"note: {memory} is older than {record}, from which phase {phases} is taken", err=True)
+    opened = Study.from_file(study, newest)
+    if opened.recovered and opened.path is not None:
+        phases, record = ", ".join(map(str, opened.recovered)), opened.path.with_suffix(ENDING)
+        typer.echo(f"note: {opened.path} is older than {record}, from which phase {phases} is taken", err=True)
     return opened
 
 
@@ -132,7 +121,7 @@ def _show_best(opened: Study) -> None:
     sure = confidence(opened.policy, opened.problem, len(opened.log))
     facts = {
         "best" if over else "best so far": f"[bold]{escape(describe(best.decision))}[/bold], "
-        f"with a reward of {number(best.low)} to {number(best.high)}",
+        f"with a {opened.reward} of {number(best.low)} to {number(best.high)}",
         "certified": f"{certified(best.regret, best.certain)} ({sure})",
         "expected loss": "" if best.expected_loss is None else f"{number(best.expected_loss)} per round",
         "model check": escape(opened.warning),

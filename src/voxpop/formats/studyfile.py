@@ -2,6 +2,7 @@
 
 name = "espresso"
 horizon = 20000
+direction = "maximize"        # optional: "minimize" if people answer with costs, of which the least is best
 
 [parameters.price]            # float, integer or choice
 type = "float"
@@ -54,7 +55,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, require_array, require_choice, require_integer, said_of
 from voxpop.core.evidence import PROTECTED, Evidence
 from voxpop.core.problem import Problem
@@ -77,6 +79,7 @@ from voxpop.privacy.models import privacy_from_settings
 SECTIONS = (
     "name",
     "reward",
+    "direction",
     "horizon",
     "parameters",
     "decisions",
@@ -111,6 +114,32 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
         return _problem(data), _policy(data), data
 
 
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """What a study file defines. The problem is in the file's own units: costs, if the direction is to minimize."""
+
+    problem: Problem
+    policy: Policy
+    privacy: Privacy
+    direction: Direction
+    name: str
+    reward: str
+
+
+def read_definition(path: Path) -> Definition:
+    """Read a study file."""
+    problem, policy, data = read_study(path)
+    direction = direction_of(path, data)
+    name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
+    return Definition(problem, policy, privacy_of(path, data), direction, name, reward)
+
+
+def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:
+    """Return whether a study file maximises rewards or minimises costs."""
+    with said_of(path):
+        return Direction.of(data.get("direction", Direction.MAXIMIZE))
+
+
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
     """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor, honest."""
     if "privacy" not in data:
@@ -129,9 +158,13 @@ def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
         )
     with said_of(path):
         f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
-    name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
-    scenario = Scenario(name, problem, GPPeople(problem, f), f, policy.settings(), reward=reward)
-    return scenario, policy, privacy_of(path, data)
+    found = read_definition(path)
+    problem, f = found.direction.problem(problem), found.direction.turn(f)
+    people = GPPeople(problem, f)
+    scenario = Scenario(
+        found.name, problem, people, f, policy.settings(), reward=found.reward, direction=found.direction
+    )
+    return scenario, policy, found.privacy
 
 
 def _space(data: Mapping[str, Any]) -> Space:
@@ -242,6 +275,8 @@ def write_study(
         )
     )
     document.update(name=name, horizon=horizon)
+    if calibration.direction is not Direction.MAXIMIZE:
+        document.add("direction", str(calibration.direction))
     parameters = toml.table(is_super_table=True)
     for key, parameter in space.parameters.items():
         kind = next(kind for kind, made in PARAMETERS.items() if isinstance(parameter, made))

@@ -12,6 +12,7 @@ import numpy as np
 
 from voxpop.calibration.fit import Calibration, calibrate
 from voxpop.calibration.pilot import Pilot
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, require_choice, require_integer
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
@@ -40,6 +41,7 @@ class Scenario:
     calibration: Calibration | None = None
     pilot_numbers: int = 0  # answers that the pilot took
     reward: str = "reward"  # what the reward is called
+    direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Forecast
 from voxpop.core.problem import Problem
+from voxpop.core.words import certified as certified
+from voxpop.core.words import describe as describe
+from voxpop.core.words import number as number
 from voxpop.drivers.course import Course
 from voxpop.lab.metrics import measure
 from voxpop.policies import Policy
@@ -23,32 +24,6 @@ class Line:
     name: str
     value: str
     note: str = ""
-
-
-def describe(decision: Any) -> str:
-    """Write a decision as people would.
-
-    >>> describe({"price": 4.7, "colour": "red"})
-    'price = 4.7, colour = red'
-    """
-    if isinstance(decision, Mapping):
-        return ", ".join(f"{name} = {_short(value)}" for name, value in decision.items())
-    if isinstance(decision, list):
-        return "(" + ", ".join(map(_short, decision)) + ")"
-    return str(decision)
-
-
-def certified(certificate: float, certain: bool) -> str:
-    """Say what is proved about the decision.
-
-    >>> certified(0.0213, certain=False)
-    'nothing is better by more than 0.0213'
-    """
-    if certain:
-        return "nothing else can be best"
-    if math.isinf(certificate):
-        return "nothing yet"
-    return f"nothing is better by more than {number(certificate)}"
 
 
 def failure_chance(policy: Policy, problem: Problem, phases: int) -> float:
@@ -89,7 +64,8 @@ def _decision(course: Course, truth: Array | None) -> Iterator[Line]:
     yield Line("Do this" if over else "Do this for now", describe(answer.decision))
     if course.phases or course.problem.pilot:
         expected = f"a {course.reward} of {number(answer.low)} to {number(answer.high)}"
-        yield Line("Expect", expected, "" if truth is None else f"the truth is {number(truth[answer.index])}")
+        true = "" if truth is None else f"the truth is {number(course.direction.turn(truth)[answer.index])}"
+        yield Line("Expect", expected, true)
     yield Line(
         "Certified",
         certified(answer.regret, answer.certain),
@@ -162,15 +138,6 @@ def _notes(course: Course) -> Iterator[Line]:
         )
     if course.warning:
         yield Line("Model check", course.warning)
-
-
-def number(value: float) -> str:
-    """Write a reward with a sensible number of digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _share(part: float, whole: float) -> str:
