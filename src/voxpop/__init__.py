@@ -6,21 +6,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from voxpop.calibration import Calibration, calibrate
     from voxpop.calibration.pilot import Pilot
+    from voxpop.calibration.protected import Protection
+    from voxpop.client import Device, Promise
     from voxpop.core.errors import InputError
+    from voxpop.core.evidence import Evidence
     from voxpop.core.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
+    from voxpop.core.phases import Feedback
     from voxpop.core.problem import Problem
     from voxpop.core.spaces import Choice, Decisions, Float, Integer, Space
+    from voxpop.drivers.course import Course
+    from voxpop.drivers.question import Answer, Question
     from voxpop.drivers.study import Study
+    from voxpop.lab.runs import Run, simulate
     from voxpop.lab.scenarios import make_scenario
     from voxpop.policies import make_policy
+    from voxpop.privacy import make_privacy
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "Calibration",
     "Choice",
     "Constant",
+    "Course",
     "Decisions",
+    "Device",
+    "Evidence",
+    "Feedback",
     "Float",
     "InputError",
     "Integer",
@@ -29,12 +42,18 @@ __all__ = [
     "Pilot",
     "Precomputed",
     "Problem",
+    "Promise",
+    "Protection",
+    "Question",
+    "Run",
     "Space",
     "SquaredExponential",
     "Study",
     "calibrate",
     "make_policy",
+    "make_privacy",
     "make_scenario",
+    "simulate",
 ]
 
 # A name is imported when it is first used, so that `voxpop --help` does not wait for what it does not need.
@@ -42,21 +61,32 @@ _MODULES = {
     "Calibration": "voxpop.calibration",
     "calibrate": "voxpop.calibration",
     "Pilot": "voxpop.calibration.pilot",
+    "Protection": "voxpop.calibration.protected",
+    "Device": "voxpop.client",
+    "Promise": "voxpop.client",
     "InputError": "voxpop.core.errors",
+    "Evidence": "voxpop.core.evidence",
     "Constant": "voxpop.core.kernels",
     "Linear": "voxpop.core.kernels",
     "Matern": "voxpop.core.kernels",
     "Precomputed": "voxpop.core.kernels",
     "SquaredExponential": "voxpop.core.kernels",
+    "Feedback": "voxpop.core.phases",
     "Problem": "voxpop.core.problem",
     "Choice": "voxpop.core.spaces",
     "Decisions": "voxpop.core.spaces",
     "Float": "voxpop.core.spaces",
     "Integer": "voxpop.core.spaces",
     "Space": "voxpop.core.spaces",
+    "Course": "voxpop.drivers.course",
+    "Answer": "voxpop.drivers.question",
+    "Question": "voxpop.drivers.question",
     "Study": "voxpop.drivers.study",
+    "Run": "voxpop.lab.runs",
+    "simulate": "voxpop.lab.runs",
     "make_scenario": "voxpop.lab.scenarios",
     "make_policy": "voxpop.policies",
+    "make_privacy": "voxpop.privacy",
 }
 
 

@@ -51,7 +51,15 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """What a pilot says about the model, and how sure it is."""
+    """What a pilot says about the model, and how sure it is.
+
+    >>> rows = [{"person": who, "price": p, "reward": who % 3 - (p - 2) ** 2} for who in range(9) for p in (1, 2, 4)]
+    >>> calibration = calibrate(rows)
+    >>> calibration  # doctest: +ELLIPSIS
+    <Calibration from 9 people and 3 actions: ...>
+    >>> list(calibration.constants)[:2]
+    ['length-scale of price (share of its range)', 'personal deviation v']
+    """
 
     kernel_name: str
     length_scales: dict[str, Estimate]  # by parameter

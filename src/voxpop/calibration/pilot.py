@@ -79,6 +79,7 @@ class Pilot:
                 f"the pilot's actions must be numbers from 0 to {len(self.decisions) - 1}, "
                 f"got {np.min(self.actions)} to {np.max(self.actions)}"
             )
+        object.__setattr__(self, "direction", Direction.of(self.direction))
         object.__setattr__(self, "averages", averages)
         object.__setattr__(self, "counts", counts)
         if counts.size and counts.min() <= 0:
@@ -102,7 +103,14 @@ class Pilot:
         return len(np.unique(self.people))
 
     @classmethod
-    def of_matrix(cls, decisions: Decisions, averages: object, counts: object, protected: bool = False) -> Pilot:
+    def of_matrix(
+        cls,
+        decisions: Decisions,
+        averages: object,
+        counts: object,
+        protected: bool = False,
+        direction: Direction = Direction.MAXIMIZE,
+    ) -> Pilot:
         """Make a pilot in which everyone tried every action: averages (people, actions), counts alike or one number."""
         matrix = _answers("averages", averages, protected)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
@@ -112,7 +120,8 @@ class Pilot:
             raise InputError(f"counts must be one number, one per action or one per average, got {weights.shape}")
         weights = np.broadcast_to(weights, matrix.shape)
         people, actions = np.indices(matrix.shape)
-        return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel(), protected)
+        columns = people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel()
+        return cls(decisions, *columns, protected, direction=direction)
 
     @classmethod
     def from_table(

@@ -53,9 +53,10 @@ def ask(
         name = f"[bold]wave {question.phase}[/bold]: {expectation(question.forecast)}"
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
+    columns = ["person", *question.decisions[0], question.measure]
     console.print(
         f"then ask {question.people:,} people, drawn at random, for their average {question.measure} of each; put the "
-        f"answers into a CSV file with the columns person, {', '.join(question.decisions[0])}, reward and hand it to: "
+        f"answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
         f"voxpop tell {study} ANSWERS.csv",
         highlight=False,
         markup=False,
@@ -80,7 +81,7 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private)
+    told = read_answers(answers, opened.private, opened.direction.measure)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))

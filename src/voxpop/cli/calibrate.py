@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from voxpop.calibration.fit import Calibration, Estimate, require_settings
+from voxpop.calibration.fit import Calibration, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.search import KERNELS
 from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
+from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
 from voxpop.formats.released_pilot import ReleasedPilot
@@ -33,6 +35,9 @@ def calibrate(
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
+    minimize: Annotated[
+        bool, typer.Option("--minimize", help="People answer with costs (the column cost), and the least is best.")
+    ] = False,
     epsilon: Annotated[
         float | None, typer.Option(help="Protect the pilot's people: everything is computed from private sums.")
     ] = None,
@@ -59,7 +64,9 @@ def calibrate(
     protection = _protection(low_reward, high_reward, epsilon, delta)
     if protection is None:
         kept.require_none()
-    records, space = read_pilot(pilot, protected=protection is not None)
+    towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
+    records, space = read_pilot(pilot, protection is not None, towards.measure)
+    records = replace(records, direction=towards)
     released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
         found = estimate_constants(records, space, kernel, margin, protection, released=released)
@@ -83,15 +90,7 @@ def _show(found: Calibration) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("constant", "estimate", "95 % interval"):
         table.add_column(name, justify="left" if name == "constant" else "right")
-    rows: dict[str, Estimate] = {
-        **{f"length-scale of {name} (share of its range)": value for name, value in found.length_scales.items()},
-        "personal deviation v": found.bias_std,
-        "share of v that is the same for every action": found.offset,
-        "per-round noise sigma": found.noise_std,
-        "prior mean": found.prior_mean,
-        f"norm bound B (margin {found.margin:g} included)": found.norm_bound,
-    }
-    for name, value in rows.items():
+    for name, value in found.constants.items():
         table.add_row(name, number(value.value), value.range)
     console.print(table)
     facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]

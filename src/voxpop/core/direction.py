@@ -33,7 +33,7 @@ class Direction(StrEnum):
     @classmethod
     def of(cls, name: str) -> Direction:
         """Return the direction of that name."""
-        return cls(require_choice("direction", name, list(cls)))
+        return cls(require_choice("direction", name, [each.value for each in cls]))
 
     @property
     def measure(self) -> str:

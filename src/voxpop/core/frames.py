@@ -44,9 +44,13 @@ def columns_of(frame: Any) -> Columns:
     try:
         table = nw.from_native(frame, eager_only=True)
         columns = list(table.iter_columns())
-    except (TypeError, nw.exceptions.NarwhalsError) as error:
-        kind, said = type(frame).__name__, str(error).splitlines()[0]
-        raise InputError(f"a {kind} cannot be read ({said}); give a DataFrame with a name for each column") from None
+    except TypeError:
+        kind = type(frame).__name__
+        raise InputError(
+            f"a {kind} is not a table with columns; give a DataFrame (collect a LazyFrame first)"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise InputError("the table has two columns of the same name; rename one of them") from None
     found: Columns = {}
     index: Any = nw.maybe_get_index(table)
     for level, name in enumerate(() if index is None else index.names):

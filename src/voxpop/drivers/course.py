@@ -22,6 +22,12 @@ class Course:
 
     Whatever shows a reward to people turns it by `direction`: `estimates`, `bounds` and `answer` are what people read,
     and `direction.turn` does the same for averages and for the truth.
+
+    >>> from voxpop import Problem, SquaredExponential, Study
+    >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.course.people, study.course.numbers, study.course.answer.decision
+    (20, 60, [0.5])
     """
 
     name: str

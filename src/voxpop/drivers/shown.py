@@ -54,7 +54,7 @@ class Shown:
 
         >>> from voxpop import make_policy, make_scenario, simulate
         >>> run = simulate(make_scenario("sphere"), make_policy())
-        >>> run.plot()
+        >>> run.plot()  # doctest: +ELLIPSIS
         <Figure size ...>
         """
         from voxpop.report.figures import DRAWINGS, figure

@@ -110,10 +110,10 @@ class Study(Conducted):
         >>> Study.from_file(file).ask() == question
         True
         """
-        from voxpop.formats.studyfile import read_definition
+        from voxpop.formats.studyfile import read_study_file
 
         path = Path(path)
-        memory, found = path.with_suffix(".json"), read_definition(path)
+        memory, found = path.with_suffix(".json"), read_study_file(path)
         said = {"direction": found.direction, "name": found.name, "reward": found.reward}
         if not memory.exists():
             return cls(found.problem, found.policy, memory, found.privacy, **said)

@@ -158,6 +158,8 @@ def _person(value: Any) -> Any:
 
 
 def _average(value: Any) -> Any:
+    if isinstance(value, str):
+        raise InputError(f"every answer must be a number, got {value!r}; leave out or complete this person")
     return math.nan if value is None else value
 
 

@@ -7,7 +7,6 @@ from os import PathLike
 from pathlib import Path
 
 from voxpop.calibration.fit import Calibration, calibrate, require_settings
-from voxpop.calibration.pilot import Pilot
 from voxpop.calibration.protected import Protection
 from voxpop.core.direction import Direction
 from voxpop.formats.released_pilot import ReleasedPilot
@@ -32,7 +31,7 @@ def calibration_of(
     kept = ReleasedPilot(Path(pilot))
     if protection is None:
         kept.require_none()
-    records, space = read_pilot(kept.pilot, protected=protection is not None)
+    towards = Direction.of(direction)
+    records, space = read_pilot(kept.pilot, protection is not None, towards.measure)
     released = None if protection is None else kept.groups(records, protection, Secure())[0]
-    found: Pilot = replace(records, direction=Direction.of(direction))
-    return calibrate(found, space, kernel, margin, protection, released=released)
+    return calibrate(replace(records, direction=towards), space, kernel, margin, protection, released=released)

@@ -115,7 +115,7 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Definition:
+class StudyFile:
     """What a study file defines. The problem is in the file's own units: costs, if the direction is to minimize."""
 
     problem: Problem
@@ -126,12 +126,12 @@ class Definition:
     reward: str
 
 
-def read_definition(path: Path) -> Definition:
+def read_study_file(path: Path) -> StudyFile:
     """Read a study file."""
     problem, policy, data = read_study(path)
     direction = direction_of(path, data)
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
-    return Definition(problem, policy, privacy_of(path, data), direction, name, reward)
+    return StudyFile(problem, policy, privacy_of(path, data), direction, name, reward)
 
 
 def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:
@@ -158,7 +158,7 @@ def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
         )
     with said_of(path):
         f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
-    found = read_definition(path)
+    found = read_study_file(path)
     problem, f = found.direction.problem(problem), found.direction.turn(f)
     people = GPPeople(problem, f)
     scenario = Scenario(

@@ -20,13 +20,13 @@ RESERVED = (*REQUIRED, "rounds")
 SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 
 
-def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
+def read_pilot(path: Path, protected: bool = False, measure: str = "reward") -> tuple[Pilot, Space]:
     """Read a pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, other columns choices. In a protected pilot
-    no reward is refused for its value.
+    no reward is refused for its value. The column reward may also be called as the measure is: cost.
     """
-    rows, parameters = _read_csv(path, may_be_empty="reward" if protected else None)
+    rows, parameters = _read_csv(path, measure, may_be_empty="reward" if protected else None)
     if not parameters:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
@@ -58,12 +58,12 @@ def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
         return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts, protected), space
 
 
-def read_answers(path: Path, private: bool = False) -> list[dict[str, Any]]:
+def read_answers(path: Path, private: bool = False, measure: str = "reward") -> list[dict[str, Any]]:
     """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters.
 
     In a private study no reward is refused for its value: one that is empty is NaN, and may be infinite.
     """
-    rows, parameters = _read_csv(path, may_be_empty="reward" if private else None)
+    rows, parameters = _read_csv(path, measure, may_be_empty="reward" if private else None)
     records = []
     for line, row in rows:
         decision = {name: row[name] for name in parameters}
@@ -72,7 +72,9 @@ def read_answers(path: Path, private: bool = False) -> list[dict[str, Any]]:
     return records
 
 
-def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+def _read_csv(
+    path: Path, measure: str, may_be_empty: str | None = None
+) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     """Return the rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
     reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
@@ -81,7 +83,8 @@ def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[i
         raise InputError(f"{path}, line {reader.line_num}: {error}; correct the line") from None
     if not lines:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
-    names = [SYNONYMS.get(name.lower(), name) for name in lines[0][1]]
+    synonyms = {**SYNONYMS, measure: "reward"}
+    names = [synonyms.get(name.lower(), name) for name in lines[0][1]]
     for name in REQUIRED:
         if name not in names:
             raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")

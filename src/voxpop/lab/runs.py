@@ -26,7 +26,15 @@ from voxpop.runtime.threads import one_thread
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Shown):
-    """A finished simulation of a scenario."""
+    """A finished simulation of a scenario.
+
+    >>> from voxpop import make_policy, make_scenario
+    >>> run = simulate(make_scenario("sphere"), make_policy())
+    >>> run  # doctest: +ELLIPSIS
+    <Run 'sphere': ...; over: ...>
+    >>> run.waves["wave"].tolist()
+    [1, 2, 3, 4, 5]
+    """
 
     scenario: Scenario
     policy: Policy

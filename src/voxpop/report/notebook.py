@@ -12,9 +12,13 @@ from voxpop.report.summary import summarise
 def one_line(course: Course) -> str:
     """Say what a study is about, what to do, how sure that is, and how far it is.
 
-    >>> from voxpop import make_policy, make_scenario, simulate
-    >>> one_line(simulate(make_scenario("sphere"), make_policy()).course)
-    "'sphere': (0.474, 0.491, 0.507), nothing is better by more than 0.0...; 1,... people asked in 5 waves; over: ..."
+    >>> from voxpop import Problem, SquaredExponential, Study
+    >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> one_line(study.course)
+    "'study': 3 decisions, 50 rounds; nobody asked yet"
+    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> print(one_line(study.course).split("; over")[0])
+    'study': (0.5), nothing is better by more than 0; 20 people asked in 1 wave
     """
     answer, word, count = course.answer, phase_word(course), len(course.phases)
     facts = []
