@@ -1,0 +1,156 @@
+"""A study of costs is that of their negatives: the same questions, and what people read has the other sign."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.drivers.test_opening import TABLE
+from voxpop import Study, calibrate, make_privacy
+from voxpop.core.direction import Direction
+from voxpop.core.errors import Array, InputError
+from voxpop.core.kernels import Matern
+from voxpop.core.phases import Feedback
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Float, Space
+from voxpop.drivers.question import Question
+from voxpop.report.summary import summarise
+
+
+def problem(sign: float) -> Problem:
+    decisions = Space(price=Float(1, 3)).grid(9)
+    return Problem(decisions, Matern(0.4, nu=1.5), 0.2, 0.1, 2.0, 3000, prior_mean=sign * 5.0)
+
+
+def rewards(question: Question) -> Array:
+    prices = np.array([decision["price"] for decision in question.decisions])
+    noise = np.random.default_rng(question.phase).normal(0, 0.1, size=(question.people, len(prices)))
+    return -5.0 - (prices - 2.2) ** 2 + noise
+
+
+def ask(study: Study) -> Question:
+    question = study.ask()
+    assert question is not None
+    return question
+
+
+def pair(path: Path | None = None) -> tuple[Study, Study]:
+    """A study of rewards, and one of the costs that they are the negatives of."""
+    return Study(problem(-1)), Study(problem(1), path=path, direction="minimize")
+
+
+def assert_mirrored(more: Study, less: Study) -> None:
+    a, b = more.best, less.best
+    assert (b.index, b.regret, b.expected_loss, b.certain) == (a.index, a.regret, a.expected_loss, a.certain)
+    assert (b.low, b.high) == (-a.high, -a.low)
+    assert b.low > 0
+    for name in ("active", "lower", "upper", "centre"):
+        np.testing.assert_array_equal(getattr(less.state, name), getattr(more.state, name))
+    first, second = more.decisions, less.decisions
+    np.testing.assert_array_equal(second["estimate"], -first["estimate"])
+    np.testing.assert_array_equal(second["low"], -first["high"])
+    np.testing.assert_array_equal(second["high"], -first["low"])
+    np.testing.assert_array_equal(second["open"], first["open"])
+    if more.closed:
+        np.testing.assert_array_equal(less.answers["average"], -more.answers["average"])
+        np.testing.assert_array_equal(less.answers["error"], more.answers["error"])
+
+
+def test_costs_are_asked_about_and_learned_from_as_their_negatives_are(tmp_path: Path) -> None:
+    more, less = pair(tmp_path / "study.json")
+    assert_mirrored(more, less)
+    while (question := more.ask()) is not None:
+        same = ask(less)
+        assert (same.decisions, same.people, same.forecast) == (question.decisions, question.people, question.forecast)
+        assert (question.measure, same.measure) == ("reward", "cost")
+        more.tell(question.phase, rewards(question))
+        less.tell(question.phase, -rewards(question))
+        assert_mirrored(more, less)
+        less = Study.load(tmp_path / "study.json")
+        assert less.direction is Direction.MINIMIZE
+        assert_mirrored(more, less)
+    assert (less.ended, len(less.log)) == (more.ended, len(more.log))
+    assert less.best.decision == {"price": 2.25}
+
+
+def test_every_form_of_answers_is_turned_once() -> None:
+    question = ask(pair()[1])
+    matrix = np.round(-rewards(question) * 8) / 8
+    table = question.table()
+    table["cost"] = matrix.ravel()
+    mean = matrix.mean(axis=0)
+    forms: list[object] = [matrix, table, {"mean": mean, "count": len(matrix)}, Feedback(mean, len(matrix))]
+    found = []
+    for form in forms:
+        less = pair()[1]
+        less.tell(ask(less).phase, form)
+        found.append(less.best)
+    assert found == [found[0]] * len(forms)
+    assert 4.5 < found[0].low < found[0].high < 6
+
+
+def test_taking_back_opens_the_same_question() -> None:
+    less = pair()[1]
+    question = ask(less)
+    less.tell(1, -rewards(question))
+    told = less.best
+    less.take_back()
+    assert ask(less) == question
+    less.tell(1, -rewards(question))
+    assert less.best == told
+
+
+def test_a_private_study_of_costs_clips_around_costs(tmp_path: Path) -> None:
+    path = tmp_path / "study.json"
+    less = Study(problem(1), path=path, direction="minimize", privacy=make_privacy("central", 50.0))
+    question = ask(less)
+    table = question.table(wide=True)
+    costs = -rewards(question)
+    for column, label in enumerate(question.labels):
+        table[label] = costs[:, column]
+    table.iloc[0, 1:] = np.nan
+    less.tell(question.phase, table)
+    np.testing.assert_allclose(less.answers["average"], costs.mean(axis=0), atol=0.3)
+    assert Study.load(path).best == less.best
+
+
+def test_a_pilot_of_costs_begins_a_study_that_minimises() -> None:
+    costs = TABLE.assign(cost=-TABLE["reward"]).drop(columns="reward")
+    more, less = calibrate(TABLE), calibrate(costs, direction="minimize")
+    assert less.prior_mean.value == -more.prior_mean.value
+    assert (less.bias_std, less.norm_bound) == (more.bias_std, more.norm_bound)
+    first, second = Study.from_calibration(more), Study.from_calibration(less)
+    assert second.direction is Direction.MINIMIZE
+    assert_mirrored_levels(first, second)
+
+
+def assert_mirrored_levels(more: Study, less: Study) -> None:
+    np.testing.assert_array_equal(less.problem.pilot[0].mean, more.problem.pilot[0].mean)
+    assert less.problem.prior_mean == more.problem.prior_mean
+    assert (less.best.low, less.best.high) == (-more.best.high, -more.best.low)
+    question, same = ask(more), ask(less)
+    assert question.decisions == same.decisions
+
+
+def test_reports_speak_of_costs() -> None:
+    less = pair()[1]
+    less.tell(1, -rewards(ask(less)))
+    lines = {line.name: line.value for line in summarise(less.course)}
+    low, high = less.best.low, less.best.high
+    assert lines["Expect"] == f"a cost of {low:.3g} to {high:.3g}"
+    assert Study(problem(1), direction="minimize", reward="delay").course.reward == "delay"
+
+
+def test_a_table_of_rewards_is_welcome_and_one_of_costs_is_refused_where_more_is_better() -> None:
+    more, less = pair()
+    table = pd.DataFrame(ask(more).table())
+    table["reward"] = 1.0
+    less.tell(ask(less).phase, table.assign(reward=5.0))
+    with pytest.raises(InputError, match='begin it with direction="minimize"'):
+        more.tell(1, table.rename(columns={"reward": "cost"}))
+
+
+def test_a_direction_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown direction 'down'"):
+        Study(problem(1), direction="down")
