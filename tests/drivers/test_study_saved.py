@@ -13,7 +13,8 @@ from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.drivers.study import KIND, Study
+from voxpop.drivers.conducted import KIND
+from voxpop.drivers.study import Study
 from voxpop.formats import wire
 from voxpop.formats.files import write_atomically
 

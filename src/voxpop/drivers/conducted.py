@@ -1,6 +1,12 @@
-"""A study as it stands: everything that can be read of it without changing it."""
+"""A study as it stands: what can be read of it, and how every change is saved or else undone."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 
 from voxpop.calibration.fit import Calibration
 from voxpop.core.direction import Direction
@@ -8,23 +14,31 @@ from voxpop.core.phases import Answered, End, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.course import Course
+from voxpop.drivers.kept import Kept
 from voxpop.drivers.phase import ClosedPhase, Phase
 from voxpop.drivers.progress import Progress
 from voxpop.drivers.question import Answer
 from voxpop.drivers.shown import Shown
+from voxpop.formats import wire
+from voxpop.formats.files import write_atomically
+from voxpop.formats.record import Event
 from voxpop.policies import Policy
 from voxpop.privacy import Ledger, Privacy
 
+KIND = "voxpop study"
+
 
 class Conducted(Shown):
-    """The reading half of a `Study`: what follows from its progress."""
+    """The half of a `Study` that asks nobody: what follows from its progress, and the files that this is kept in."""
 
     def __init__(self, progress: Progress, direction: Direction, name: str, reward: str | None) -> None:
         self.direction = direction
         self.name = name
         self.reward = reward or direction.measure
         self.calibration: Calibration | None = None  # where the problem's constants come from, if that is known
+        self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
         self._progress = progress
+        self._kept: Kept | None = None
 
     @property
     def best(self) -> Answer:
@@ -100,6 +114,47 @@ class Conducted(Shown):
             self.calibration,
             self.direction,
         )
+
+    @property
+    def path(self) -> Path | None:
+        """The file that every change is saved to, if any."""
+        return None if self._kept is None else self._kept.path
+
+    def is_of(
+        self, problem: Problem, policy: Policy, privacy: Privacy, direction: Direction = Direction.MAXIMIZE
+    ) -> bool:
+        """Return True if this study was begun with that problem, policy, trust model and direction."""
+        return (
+            wire.problem_to_dict(self.problem) == wire.problem_to_dict(direction.problem(problem))
+            and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
+            and self.privacy.settings() == privacy.settings()
+            and self.direction == direction
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the study to a file in one step. Elsewhere than at its own path, that is a copy without a record."""
+        if self._kept is not None and Path(path).resolve() == self._kept.path.resolve():
+            with self._changing():
+                return
+        write_atomically(Path(path), self._packed(copy=True))
+
+    def _packed(self, copy: bool = False) -> str:
+        progress = replace(self._progress, events=0) if copy else self._progress
+        about = {"name": self.name, "reward": self.reward, "direction": str(self.direction)}
+        return wire.pack(KIND, {**progress.to_dict(), **about})
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Event]]:
+        """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
+        before, events = self._progress, list[Event]()
+        try:
+            with nullcontext() if self._kept is None else self._kept.changing():
+                yield events
+                if self._kept is not None:
+                    self._kept.write(self._packed(), events if self.private else [])
+        except BaseException:
+            self._progress = before
+            raise
 
     @property
     def _pending(self) -> Phase | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +13,13 @@ from voxpop.core.errors import InputError
 from voxpop.core.phases import Answered, End, Feedback, check_scale
 from voxpop.core.problem import Problem
 from voxpop.drivers import answers
-from voxpop.drivers.conducted import Conducted
+from voxpop.drivers.conducted import KIND, Conducted
 from voxpop.drivers.kept import Kept
 from voxpop.drivers.phase import Phase, entry_of, error_ratio, release_phase
 from voxpop.drivers.progress import Progress
 from voxpop.drivers.question import Question
 from voxpop.formats import wire
-from voxpop.formats.files import write_atomically
-from voxpop.formats.record import Event, Released, TakenBack
+from voxpop.formats.record import Released, TakenBack
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Secure
 from voxpop.privacy.models import privacy_from_settings
@@ -31,8 +27,6 @@ from voxpop.privacy.models import privacy_from_settings
 if TYPE_CHECKING:
     from voxpop.calibration.fit import Calibration
     from voxpop.calibration.protected import Protection
-
-KIND = "voxpop study"
 
 
 class Study(Conducted):
@@ -84,9 +78,8 @@ class Study(Conducted):
         towards = Direction.of(direction)
         begun = Progress.begin(towards.problem(problem), policy, privacy)
         super().__init__(begun, towards, name or ("study" if path is None else Path(path).stem), reward)
-        self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
-        self._kept = None if path is None else Kept(Path(path))
-        if self._kept is not None:
+        if path is not None:
+            self._kept = Kept(Path(path))
             with self._kept.new():
                 self._kept.write(self._packed())
 
@@ -282,47 +275,6 @@ class Study(Conducted):
             event = TakenBack(phase)
             self._progress = self._progress.after(event)
             events.append(event)
-
-    @property
-    def path(self) -> Path | None:
-        """The file that every change is saved to, if any."""
-        return None if self._kept is None else self._kept.path
-
-    def is_of(
-        self, problem: Problem, policy: Policy, privacy: Privacy, direction: Direction = Direction.MAXIMIZE
-    ) -> bool:
-        """Return True if this study was begun with that problem, policy, trust model and direction."""
-        return (
-            wire.problem_to_dict(self.problem) == wire.problem_to_dict(direction.problem(problem))
-            and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
-            and self.privacy.settings() == privacy.settings()
-            and self.direction == direction
-        )
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the study to a file in one step. Elsewhere than at its own path, that is a copy without a record."""
-        if self._kept is not None and Path(path).resolve() == self._kept.path.resolve():
-            with self._changing():
-                return
-        write_atomically(Path(path), self._packed(copy=True))
-
-    def _packed(self, copy: bool = False) -> str:
-        progress = replace(self._progress, events=0) if copy else self._progress
-        about = {"name": self.name, "reward": self.reward, "direction": str(self.direction)}
-        return wire.pack(KIND, {**progress.to_dict(), **about})
-
-    @contextmanager
-    def _changing(self) -> Iterator[list[Event]]:
-        """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
-        before, events = self._progress, list[Event]()
-        try:
-            with nullcontext() if self._kept is None else self._kept.changing():
-                yield events
-                if self._kept is not None:
-                    self._kept.write(self._packed(), events if self.private else [])
-        except BaseException:
-            self._progress = before
-            raise
 
     def _release(self, phase: Phase, told: answers.Answers | Feedback) -> Released:
         """Release answers, or take an average that was computed elsewhere, if the ledger allows it."""
