@@ -196,7 +196,7 @@ def test_strata_are_handed_on() -> None:
     from voxpop.drivers.tabular import untabled
 
     for table in (LONG, WIDE):
-        records = untabled(ONE, plan_of("one parameter"), table.assign(stratum="young"))
+        records = untabled(ONE, plan_of("one parameter"), table.assign(stratum="young"), kept=["stratum"])
         assert isinstance(records, list)
         assert {record["stratum"] for record in records} == {"young"}
 

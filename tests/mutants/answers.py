@@ -9,6 +9,7 @@ REFUSALS = "privacy/test_refusals.py"
 DRIVER = "drivers/test_study_private.py"
 PHASE = "drivers/test_phase.py"
 PILOT = "formats/test_released_pilot.py"
+WEIGHTED = "privacy/test_weighted.py"
 
 FAULTS = [
     Fault(
@@ -42,6 +43,30 @@ FAULTS = [
         "return self.ball.clip(self.ball.whiten(y))",
         "return self.ball.whiten(y)",
         ("privacy/test_audit.py::test_honest_releases_pass_and_the_attack_is_near_the_claim",),
+    ),
+    Fault(
+        "weights above one",
+        "A person of a stratum that few answer from moves the sum by more than the noise was made for.",
+        "core/strata.py",
+        "return np.minimum(1.0, self.weights * self.equivalent)",
+        "return self.weights * len(self.weights)",
+        (f"{WEIGHTED}::test_nobody_moves_the_sum_by_more_than_the_noise_was_made_for",),
+    ),
+    Fault(
+        "weights without clipping",
+        "Answers of people who were sampled unevenly are added up as they are.",
+        "privacy/central.py",
+        "sample.factors[:, None] * self.clipped(reports)",
+        "sample.factors[:, None] * self.ball.whiten(reports)",
+        (f"{WEIGHTED}::test_nobody_moves_the_sum_by_more_than_the_noise_was_made_for",),
+    ),
+    Fault(
+        "weighted people not charged",
+        "The ledger does not look at people who were sampled unevenly.",
+        "drivers/weighting.py",
+        "    ledger.check(entry)\n",
+        "",
+        (f"{WEIGHTED}::test_a_private_study_charges_everyone_and_refuses_who_took_part",),
     ),
     Fault(
         "NaN refused",
@@ -130,9 +155,9 @@ FAULTS = [
     Fault(
         "study with a seed",
         "An ask/tell study draws its noise from a generator with a fixed seed.",
-        "drivers/study.py",
-        "self.ledger, Secure(), told.names)",
-        'self.ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
+        "drivers/releasing.py",
+        "ledger, Secure(), told.names)",
+        'ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
         (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
     ),
     Fault(

@@ -62,7 +62,7 @@ def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
     Where people were seen to differ more than the model says, their noise is raised to what was seen: for Gaussian
     people the scatter is independent of the averages.
     """
-    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
+    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
     seen = np.sqrt(excess_scatter(problem, plan, feedback))
     noise = np.asarray(noise * np.outer(seen, seen))
     return noise if feedback.noise is None else noise + feedback.noise
@@ -70,11 +70,11 @@ def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
 
 def excess_scatter(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
     """Return how many times the model's variance people's averages have, (arms,); ones unless that is beyond doubt."""
-    if feedback.scatter is None or feedback.count < 2:
+    if feedback.scatter is None or feedback.freedom <= 0:
         return np.ones(len(plan.arms))
     model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
     ratios = feedback.scatter / model
-    freedom = feedback.count - 1
+    freedom = feedback.freedom
     level = len(ratios) * float(chdtrc(freedom, freedom * float(ratios.max())))
     beyond_doubt = level < DOUBT and ratios.max() > NOTABLE
     return np.asarray(np.maximum(ratios, 1.0) if beyond_doubt else np.ones(len(ratios)))

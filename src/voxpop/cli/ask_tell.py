@@ -53,11 +53,12 @@ def ask(
         name = f"[bold]wave {question.phase}[/bold]: {expectation(question.forecast)}"
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
-    columns = ["person", *question.decisions[0], question.measure]
+    drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
+    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], question.measure]
     console.print(
-        f"then ask {question.people:,} people, drawn at random, for their average {question.measure} of each; put the "
-        f"answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
-        f"voxpop tell {study} ANSWERS.csv",
+        f"then ask {question.people:,} people, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
+        f"{question.measure} of each; put the answers into a CSV file with the columns {', '.join(columns)} and hand "
+        f"it to: voxpop tell {study} ANSWERS.csv",
         highlight=False,
         markup=False,
     )
@@ -81,7 +82,7 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private, opened.direction.measure)
+    told = read_answers(answers, opened.private, opened.strata is not None, opened.direction.measure)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from voxpop.core.errors import Array, require_choice
+from voxpop.core.evidence import Evidence
 from voxpop.core.frozen import changed
 from voxpop.core.phases import Feedback
 from voxpop.core.problem import Problem
@@ -52,9 +53,12 @@ class Direction(StrEnum):
         """Turn an average answer. Its noise has no sign."""
         return changed(feedback, mean=self.turn(feedback.mean))
 
+    def evidence(self, group: Evidence) -> Evidence:
+        """Turn the averages of people who answered before."""
+        return changed(group, mean=self.turn(group.mean))
+
     def problem(self, problem: Problem) -> Problem:
         """Turn what a problem says about the level of rewards: its prior mean and the pilot's averages."""
         if self is Direction.MAXIMIZE:
             return problem
-        pilot = tuple(changed(group, mean=self.turn(group.mean)) for group in problem.pilot)
-        return replace(problem, prior_mean=0.0 - problem.prior_mean, pilot=pilot)
+        return replace(problem, prior_mean=0.0 - problem.prior_mean, pilot=tuple(map(self.evidence, problem.pilot)))

@@ -67,7 +67,7 @@ def rows_of(columns: Mapping[Any, list[Any]]) -> list[dict[Any, Any]]:
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-def data_frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[Any] | None = None) -> pd.DataFrame:
+def data_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as a pandas DataFrame.
 
     >>> data_frame([{"price": 4.7, "best": True}])
@@ -78,7 +78,7 @@ def data_frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[Any] | None 
         import pandas as pd
     except ImportError:
         raise InputError(f"tables need pandas; {INSTALL}") from None
-    return pd.DataFrame(list(rows), columns=None if columns is None else list(columns))
+    return pd.DataFrame(list(rows))
 
 
 def _plain(value: Any) -> Any:

@@ -71,6 +71,13 @@ class Plan:
         return self.people * each[self.reports]
 
 
+class Weighting(NamedTuple):
+    """What unequal weights do to an average of people who were sampled unevenly (see `strata`)."""
+
+    effective: float  # the number of people whose plain average is as noisy
+    freedom: float  # degrees of freedom of the scatter
+
+
 @dataclass(frozen=True, eq=False)
 class Feedback:
     """The average over the people who answered, their number, and what privacy did to the average, if anything.
@@ -85,10 +92,21 @@ class Feedback:
     clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
     printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
     scatter: Array | None = None  # (arms,) sample variance of single people's averages, where they are seen
+    weighting: Weighting | None = None  # None: everyone counts the same
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
         object.__setattr__(self, "count", require_integer("the feedback's count", self.count, least=1))
+
+    @property
+    def effective(self) -> float:
+        """The number of people that the average is worth."""
+        return self.count if self.weighting is None else self.weighting.effective
+
+    @property
+    def freedom(self) -> float:
+        """The degrees of freedom of the scatter."""
+        return self.count - 1 if self.weighting is None else self.weighting.freedom
 
     def check(self, plan: Plan) -> None:
         """Refuse feedback that does not fit the plan."""

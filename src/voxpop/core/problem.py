@@ -145,7 +145,7 @@ class Problem:
         matrix.flat[:: len(arms) + 1] += self.ridge / pulls
         return matrix
 
-    def answer_noise(self, arms: Indices, pulls: Indices, count: int = 1) -> Array:
+    def answer_noise(self, arms: Indices, pulls: Indices, count: float = 1) -> Array:
         """Compute N = (v^2 K + sigma^2 W^-1) / |U|, the covariance of the average of `count` people's answers."""
         covariance = self.bias_std**2 * self.covariance(arms, arms)
         covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls

@@ -19,8 +19,9 @@ import numpy as np
 from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, all_finite
 from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Plan
+from voxpop.core.phases import Feedback, Plan, check_scale
 from voxpop.core.problem import Problem
+from voxpop.core.strata import Sample
 from voxpop.drivers.tabular import untabled
 
 
@@ -30,6 +31,17 @@ class Answers:
 
     matrix: Array  # (people, arms)
     names: tuple[str, ...] = ()
+    sample: Sample | None = None  # who is of which stratum, if there are strata
+
+    @property
+    def count(self) -> int:
+        """The number of people."""
+        return len(self.matrix)
+
+    @property
+    def effective(self) -> float:
+        """The number of people whose plain average is as noisy."""
+        return self.count if self.sample is None else self.sample.effective
 
 
 def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str = "reward") -> Answers | Feedback:
@@ -40,6 +52,7 @@ def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str
             raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
         feedback = told if isinstance(told, Feedback) else _aggregate(told)
         feedback.check(plan)
+        check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
         return feedback
     names: tuple[str, ...] = ()
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):

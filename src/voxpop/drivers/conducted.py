@@ -13,6 +13,7 @@ from voxpop.core.direction import Direction
 from voxpop.core.phases import Answered, End, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.core.strata import Strata
 from voxpop.drivers.course import Course
 from voxpop.drivers.kept import Kept
 from voxpop.drivers.phase import ClosedPhase, Phase
@@ -31,7 +32,10 @@ KIND = "voxpop study"
 class Conducted(Shown):
     """The half of a `Study` that asks nobody: what follows from its progress, and the files that this is kept in."""
 
-    def __init__(self, progress: Progress, direction: Direction, name: str, reward: str | None) -> None:
+    def __init__(
+        self, progress: Progress, strata: Strata | None, direction: Direction, name: str, reward: str | None
+    ) -> None:
+        self.strata = strata
         self.direction = direction
         self.name = name
         self.reward = reward or direction.measure
@@ -121,13 +125,19 @@ class Conducted(Shown):
         return None if self._kept is None else self._kept.path
 
     def is_of(
-        self, problem: Problem, policy: Policy, privacy: Privacy, direction: Direction = Direction.MAXIMIZE
+        self,
+        problem: Problem,
+        policy: Policy,
+        privacy: Privacy,
+        strata: Strata | None = None,
+        direction: Direction = Direction.MAXIMIZE,
     ) -> bool:
-        """Return True if this study was begun with that problem, policy, trust model and direction."""
+        """Return True if this study was begun with that problem, policy and trust model, and so on."""
         return (
             wire.problem_to_dict(self.problem) == wire.problem_to_dict(direction.problem(problem))
             and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
             and self.privacy.settings() == privacy.settings()
+            and self.strata == strata
             and self.direction == direction
         )
 
@@ -141,7 +151,8 @@ class Conducted(Shown):
     def _packed(self, copy: bool = False) -> str:
         progress = replace(self._progress, events=0) if copy else self._progress
         about = {"name": self.name, "reward": self.reward, "direction": str(self.direction)}
-        return wire.pack(KIND, {**progress.to_dict(), **about})
+        strata = {} if self.strata is None else {"strata": dict(self.strata.shares)}
+        return wire.pack(KIND, {**progress.to_dict(), **about, **strata})
 
     @contextmanager
     def _changing(self) -> Iterator[list[Event]]:

@@ -58,7 +58,7 @@ def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State)
     return plan if isinstance(plan, End) else Phase(plan, privacy.calibrate(problem, state, plan))
 
 
-def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: int) -> float:
+def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: float) -> float:
     """Predict how many times as large the errors of a phase's averages are if only `count` people answer."""
     people = np.array([count, plan.people], dtype=float)
     variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people

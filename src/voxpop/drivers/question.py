@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from voxpop.core.direction import Direction
@@ -11,6 +11,7 @@ from voxpop.core.frames import data_frame
 from voxpop.core.phases import Forecast, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.core.strata import Strata
 from voxpop.core.words import certified, describe, html_table, number
 from voxpop.policies import Policy
 
@@ -38,19 +39,24 @@ class Question:
     meanwhile: Any = None  # the decision to keep in force until the answers are in
     rest: int = 0  # the rounds that are expected to pass until then
     forecast: Forecast | None = None  # what the phase is expected to bring and to cost, if the policy knows
+    strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
     measure: str = "reward"  # what people are asked for: their average reward, or cost
 
     @classmethod
-    def of(cls, problem: Problem, plan: Plan, direction: Direction = Direction.MAXIMIZE) -> Question:
+    def of(
+        cls, problem: Problem, plan: Plan, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
+    ) -> Question:
         """Put a plan as a question."""
+        drawn = {} if strata is None else strata.allocate(plan.people)
         return cls(
             plan.phase,
             tuple(problem.decisions[arm] for arm in plan.arms.tolist()),
             tuple(plan.pulls.tolist()),
-            plan.people,
+            sum(drawn.values()) or plan.people,
             problem.decisions[plan.reference],
             plan.rest,
             plan.forecast,
+            drawn,
             direction.measure,
         )
 
@@ -63,21 +69,23 @@ class Question:
         """Return a table for the answers, which `Study.tell` takes once its empty cells are filled in.
 
         It has one row a person and decision or, if it is wide, one row a person and one column a decision. The names of
-        the people are placeholders: write your own in their place.
+        the people are placeholders: write your own in their place. If there are strata, there is a column for them.
 
         >>> Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=2).table(wide=True)
           person  4.5  5.0
         0   w1-1  NaN  NaN
         1   w1-2  NaN  NaN
         """
-        digits = len(str(self.people))
-        people = [f"w{self.phase}-{number:0{digits}}" for number in range(1, self.people + 1)]
-        empty = float("nan")
+        digits, empty = len(str(self.people)), float("nan")
+        strata = [stratum for stratum, count in self.strata.items() for _ in range(count)]
+        people = [
+            {"person": f"w{self.phase}-{place + 1:0{digits}}", **({"stratum": strata[place]} if strata else {})}
+            for place in range(self.people)
+        ]
         if wide:
-            rows = [{"person": person} for person in people]
-            return data_frame(rows, ["person", *self.labels]).astype(dict.fromkeys(self.labels, float))
+            return data_frame({**person, **dict.fromkeys(self.labels, empty)} for person in people)
         return data_frame(
-            {"person": person, **parameters_of(decision), self.measure: empty}
+            {**person, **parameters_of(decision), self.measure: empty}
             for person in people
             for decision in self.decisions
         )

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Answered, End, Feedback, check_scale
+from voxpop.core.frames import is_frame
+from voxpop.core.phases import End
 from voxpop.core.problem import Problem
-from voxpop.drivers import answers
+from voxpop.core.strata import Strata
+from voxpop.drivers import answers, weighting
 from voxpop.drivers.conducted import KIND, Conducted
+from voxpop.drivers.earlier import evidence_of
 from voxpop.drivers.kept import Kept
-from voxpop.drivers.phase import Phase, entry_of, error_ratio, release_phase
+from voxpop.drivers.phase import error_ratio
 from voxpop.drivers.progress import Progress
 from voxpop.drivers.question import Question
+from voxpop.drivers.releasing import released
+from voxpop.drivers.tabular import long_records
 from voxpop.formats import wire
-from voxpop.formats.record import Released, TakenBack
+from voxpop.formats.record import TakenBack
 from voxpop.policies import DEFAULT, Policy, make_policy
-from voxpop.privacy import NoPrivacy, Privacy, Secure
+from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
 if TYPE_CHECKING:
@@ -58,6 +63,8 @@ class Study(Conducted):
         policy: Policy | str = DEFAULT,
         path: str | PathLike[str] | None = None,
         privacy: Privacy | None = None,
+        strata: Strata | Mapping[str, float] | None = None,
+        on_wave: Callable[[Study], object] | None = None,
         *,
         direction: str = Direction.MAXIMIZE,
         name: str | None = None,
@@ -77,7 +84,9 @@ class Study(Conducted):
             )
         towards = Direction.of(direction)
         begun = Progress.begin(towards.problem(problem), policy, privacy)
-        super().__init__(begun, towards, name or ("study" if path is None else Path(path).stem), reward)
+        parts = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
+        super().__init__(begun, parts, towards, name or ("study" if path is None else Path(path).stem), reward)
+        self.on_wave = on_wave  # called with the study after a wave was closed and saved
         if path is not None:
             self._kept = Kept(Path(path))
             with self._kept.new():
@@ -89,7 +98,6 @@ class Study(Conducted):
 
         The study is saved beside the file, with the ending .json. `newest` is that of `load`.
 
-        >>> from pathlib import Path
         >>> from tempfile import mkdtemp
         >>> file = Path(mkdtemp()) / "tea.toml"
         >>> _ = file.write_text('''
@@ -107,11 +115,11 @@ class Study(Conducted):
 
         path = Path(path)
         memory, found = path.with_suffix(".json"), read_study_file(path)
-        said = {"direction": found.direction, "name": found.name, "reward": found.reward}
         if not memory.exists():
-            return cls(found.problem, found.policy, memory, found.privacy, **said)
+            names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
+            return cls(found.problem, found.policy, memory, found.privacy, found.strata, **names)
         study = cls.load(memory, newest)
-        if not study.is_of(found.problem, found.policy, found.privacy, found.direction):
+        if not study.is_of(found.problem, found.policy, found.privacy, found.strata, found.direction):
             raise InputError(
                 f"{path} was changed after its study began; undo the change, or move {memory} away to begin a new study"
             )
@@ -196,7 +204,7 @@ class Study(Conducted):
             direction = Direction.of(content.get("direction", Direction.MAXIMIZE))
             problem = direction.problem(wire.problem_from_dict(content["problem"]))
             names = {"name": content.get("name", kept.path.stem), "reward": content.get("reward")}
-            study = cls(problem, policy, privacy=privacy, direction=direction, **names)
+            study = cls(problem, policy, None, privacy, content.get("strata"), direction=direction, **names)
             study._progress = study._progress.replayed(content)
             return study
 
@@ -217,7 +225,7 @@ class Study(Conducted):
         if self._pending is None:
             with self._changing():
                 self._progress = self._progress.asked()
-        return Question.of(self.problem, following.plan, self.direction)
+        return Question.of(self.problem, following.plan, self.strata, self.direction)
 
     def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the phase that was asked, in one of these forms.
@@ -230,6 +238,9 @@ class Study(Conducted):
           one column per decision, called as `Question.labels` says;
         * a dictionary: {person: {decision: average}}, or {decision: averages of all people}, with the same labels;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+
+        In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
+        one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
 
         This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
@@ -246,15 +257,46 @@ class Study(Conducted):
             raise InputError(
                 f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
             )
-        told = answers.read(self.problem, pending.plan, feedback, self.private, self.direction.measure)
-        count = told.count if isinstance(told, Feedback) else len(told.matrix)
-        if count < pending.plan.people and not partial:
-            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, count)
-            raise InputError(answers.too_few(pending.plan, count, ratio))
+        measure = self.direction.measure
+        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        if told.count < pending.plan.people and not partial:
+            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
+            raise InputError(answers.too_few(pending.plan, told.count, ratio))
         with self._changing() as events:
-            event = self._release(pending, answers.turned(told, self.direction))
+            event = released(pending, answers.turned(told, self.direction), self.ledger, self.private)
             self._progress = self._progress.after(event)
             events.append(event)
+        if self.on_wave is not None:
+            self.on_wave(self)
+
+    def attach(self, earlier: object) -> None:
+        """Take answers that people gave before the study; only until the first `ask`.
+
+        * records: {"person": ..., "decision": ..., "average": ..., "rounds": 20}, the rounds 1 if left out;
+        * a long DataFrame, with the columns person, one for each parameter, reward and, if not 1, rounds;
+        * an aggregate: {"decisions": [...], "mean": [...], "count": ..., "rounds": 20};
+        * `Evidence` of one group of people, or a list of groups.
+
+        They count as the pilot's answers do. A private study does not protect the people behind them, unless noise
+        was added to their averages before, which `Evidence` can say.
+
+        >>> from voxpop.core.kernels import SquaredExponential
+        >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+        >>> study = Study(problem)
+        >>> study.attach({"decisions": [[0.0], [1.0]], "mean": [0.3, 0.2], "count": 40})
+        >>> study.best.decision, study.problem.pilot[0].people
+        ([0.0], 40)
+        """
+        if self._pending is not None or self.closed:
+            raise InputError("earlier answers must be attached before the first question; begin a new study with them")
+        if is_frame(earlier):
+            others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
+            earlier = long_records(self.problem, earlier, self.direction.measure, others)
+        groups = map(self.direction.evidence, evidence_of(self.problem, earlier, self.strata))
+        problem = replace(self.problem, pilot=(*self.problem.pilot, *groups))
+        begun = Progress.begin(problem, self.policy, self.privacy)
+        with self._changing():
+            self._progress = begun
 
     def take_back(self) -> None:
         """Open the last phase again, as it was asked; only until the next `ask`.
@@ -275,20 +317,3 @@ class Study(Conducted):
             event = TakenBack(phase)
             self._progress = self._progress.after(event)
             events.append(event)
-
-    def _release(self, phase: Phase, told: answers.Answers | Feedback) -> Released:
-        """Release answers, or take an average that was computed elsewhere, if the ledger allows it."""
-        if isinstance(told, answers.Answers):
-            again = any(entry.phase == phase.plan.phase for entry in self.ledger.entries)
-            if self.private and again and not told.names:
-                raise InputError(
-                    f"phase {phase.plan.phase} was released before and taken back; tell records with names, so that "
-                    "nobody is counted twice"
-                )
-            tally = phase.release.tally(told.matrix)
-            feedback, entry = release_phase(phase, tally, self.ledger, Secure(), told.names)
-            return Released(Answered(phase.plan, feedback), entry)
-        check_scale(float(np.abs(told.mean).max()), self.problem.grid_step)
-        entry = entry_of(phase, told.count)
-        self.ledger.check(entry)
-        return Released(Answered(phase.plan, told), entry)

@@ -9,8 +9,8 @@
 
 The column of the answers may be called reward, average or, if that is what people are asked for, cost; that of the
 people person or user. A decision is called by the value of its only parameter, 4.7 or "4.7", or else as `describe`
-says, "price = 4.7, colour = red", or by the tuple of its values. A column `stratum` is handed on; other columns of a
-long table do not matter. What is missing is NaN.
+says, "price = 4.7, colour = red", or by the tuple of its values. Other columns of a long table do not matter. What is
+missing is NaN.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,13 +33,19 @@ from voxpop.drivers.question import label_of, parameters_of
 
 PEOPLE = ("person", "user")
 AVERAGES = ("reward", "average")
-BESIDE = ("rounds", "stratum")  # what a table may hold besides people, decisions and answers
+BESIDE = ("rounds", "stratum")  # what a wide table may hold besides people and decisions
+SHOWN = 8  # names in a list of many
+
+Record = dict[str, Any]
 
 
-def untabled(problem: Problem, plan: Plan, told: object, measure: str = "reward") -> object:
-    """Return answers in a table or a dictionary as records or as a matrix, and anything else as it is."""
+def untabled(problem: Problem, plan: Plan, told: object, measure: str = "reward", kept: Sequence[str] = ()) -> object:
+    """Return answers in a table or a dictionary as records or as a matrix, and anything else as it is.
+
+    Records have the columns named in `kept` as well.
+    """
     if is_frame(told):
-        return _of_columns(problem, plan, columns_of(told), measure)
+        return _Table(columns_of(told), measure, kept).answers(problem, plan)
     if not isinstance(told, Mapping) or not told or set(told) & {"mean", "count"}:
         return told
     if all(isinstance(part, Mapping) for part in told.values()):
@@ -48,86 +56,118 @@ def untabled(problem: Problem, plan: Plan, told: object, measure: str = "reward"
             for label, value in part.items()
         ]
     if all(isinstance(part, Sequence | np.ndarray) and not isinstance(part, str) for part in told.values()):
-        return _of_columns(problem, plan, {label: list(values) for label, values in told.items()}, measure)
+        return _Table({label: list(cells) for label, cells in told.items()}, measure, kept).answers(problem, plan)
     return told
 
 
-def _of_columns(problem: Problem, plan: Plan, columns: Columns, measure: str) -> object:
-    lengths = {len(cells) for cells in columns.values()}
-    if len(lengths) != 1 or lengths == {0}:
-        raise InputError(f"a table of answers needs columns of one length, got {_listed(columns)} of {sorted(lengths)}")
-    names = {_name(label): label for label in columns}
-    people = next((names[name] for name in PEOPLE if name in names), None)
-    answers = next((names[name] for name in (*AVERAGES, measure) if name in names), None)
-    if answers is None and "cost" in names:
-        raise InputError(
-            "the table has a column cost, and this study looks for the largest reward; begin it with "
-            'direction="minimize", or call the column reward if more of it is better'
-        )
-    if answers is None:
-        return _wide(problem, plan, columns, people)
-    if people is None:
-        raise InputError(f"a table of answers needs a column person; it has {_listed(columns)}")
-    return _long(problem, columns, people, answers)
+def long_records(problem: Problem, frame: object, measure: str, kept: Sequence[str]) -> list[Record]:
+    """Return the rows of a long table as records."""
+    return _Table(columns_of(frame), measure, kept).long(problem)
 
 
-def _long(problem: Problem, columns: Columns, people: Any, answers: Any) -> list[dict[str, Any]]:
-    """Return one record for each row; columns that are no parameters do not matter."""
-    example, names = problem.decisions[0], {_name(label): label for label in columns}
-    wanted = parameters_of(example)
-    found = {
-        name: next((label for label in (name, names.get(name.lower())) if label in columns), None) for name in wanted
-    }
-    whole = names.get("decision") if None in found.values() else None
-    lacks = [name for name, label in found.items() if label is None]
-    if lacks and whole is None:
-        raise InputError(
-            f"the table of answers has no column {lacks[0]!r}; it has {_listed(columns)}, and the study's parameters "
-            f"are {_listed(wanted)}"
-        )
-    stratum, records = names.get("stratum"), []
-    for row in rows_of(columns):
-        decision = row[whole] if whole is not None else {name: row[label] for name, label in found.items()}
-        if whole is None and not isinstance(example, Mapping):
-            decision = list(decision.values())
-        record = {"person": _person(row[people]), "decision": decision, "average": _average(row[answers])}
-        records.append(record if stratum is None else {**record, "stratum": row[stratum]})
-    return records
+@dataclass(frozen=True)
+class _Table:
+    """Columns by their headings, what people were asked for, and which other columns are wanted."""
+
+    columns: Columns
+    measure: str
+    kept: Sequence[str]
+
+    @cached_property
+    def names(self) -> dict[Any, Any]:
+        """The headings by their names in lower case."""
+        return {_name(heading): heading for heading in self.columns}
+
+    def heading(self, names: Iterable[str]) -> Any:
+        """Return the heading of the first of some names that is there; None if there is none."""
+        return next((self.names[name] for name in names if name in self.names), None)
+
+    def answers(self, problem: Problem, plan: Plan) -> object:
+        """Return the answers of a long or a wide table."""
+        lengths = sorted({len(cells) for cells in self.columns.values()})
+        if len(lengths) != 1 or lengths == [0]:
+            raise InputError(f"a table of answers needs columns of one length, got {_listed(lengths) or 'none'}")
+        if self.heading((*AVERAGES, self.measure)) is not None:
+            return self.long(problem)
+        if "cost" in self.names:
+            raise InputError(
+                "the table has a column cost, and this study looks for the largest reward; begin it with "
+                'direction="minimize", or call the column reward if more of it is better'
+            )
+        return self.wide(problem, plan)
+
+    def long(self, problem: Problem) -> list[Record]:
+        """Return one record for each row."""
+        people, answers = self.heading(PEOPLE), self.heading((*AVERAGES, self.measure))
+        if people is None or answers is None:
+            lacking = "person" if people is None else self.measure
+            raise InputError(f"a table of answers needs a column {lacking}; it has {_listed(self.columns)}")
+        example = problem.decisions[0]
+        headings = {name: self._parameter(name) for name in parameters_of(example)}
+        whole = None if all(heading is not None for heading in headings.values()) else self.heading(["decision"])
+        lacks = [name for name, heading in headings.items() if heading is None]
+        if lacks and whole is None:
+            raise InputError(
+                f"the table of answers has no column {lacks[0]!r}; it has {_listed(self.columns)}, and the study's "
+                f"parameters are {_listed(headings)}"
+            )
+        records = []
+        for row in rows_of(self.columns):
+            decision = row[whole] if whole is not None else {name: row[heading] for name, heading in headings.items()}
+            if whole is None and not isinstance(example, Mapping):
+                decision = list(decision.values())
+            records.append(self._record(row, people, decision, row[answers]))
+        return records
+
+    def wide(self, problem: Problem, plan: Plan) -> object:
+        """Return one record for each person and decision or, without names, a matrix in the order of the question.
+
+        If people are not named and strata are wanted, there is a matrix for each stratum.
+        """
+        people, beside = self.heading(PEOPLE), {self.names.get(name) for name in BESIDE}
+        labels = [heading for heading in self.columns if heading != people and heading not in beside]
+        if labels == list(range(len(plan.arms))) and not _known(problem, plan, labels):
+            arms = dict(zip(labels, plan.arms.tolist(), strict=True))  # a matrix whose columns have no names
+        else:
+            arms = {label: _arm(problem, plan, label) for label in labels}
+        twice = [label for label, arm in arms.items() if list(arms.values()).count(arm) > 1]
+        if twice:
+            raise InputError(f"the columns {_listed(twice)} are about the same decision; give one column for each")
+        rows = rows_of(self.columns)
+        if people is not None:
+            return [self._record(row, people, arm, row[label]) for row in rows for label, arm in arms.items()]
+        lacking = [problem.decisions[arm] for arm in plan.arms.tolist() if arm not in arms.values()]
+        if lacking:
+            raise InputError(
+                f"the table of answers has no column about {describe(lacking[0])}; add it, or name the people"
+            )
+        order = {arm: label for label, arm in arms.items()}
+        matrix = [[_average(row[order[arm]]) for arm in plan.arms.tolist()] for row in rows]
+        stratum = self.heading(["stratum"]) if "stratum" in self.kept else None
+        return matrix if stratum is None else _parts(self.columns[stratum], matrix)
+
+    def _parameter(self, name: str) -> Any:
+        """Return the heading of a parameter's column, in upper or lower case; None if there is none."""
+        return name if name in self.columns else self.names.get(name.lower())
+
+    def _record(self, row: Mapping[Any, Any], people: Any, decision: Any, average: Any) -> Record:
+        others = {name: row[self.names[name]] for name in self.kept if name in self.names}
+        return {"person": _person(row[people]), "decision": decision, "average": _average(average), **others}
 
 
-def _wide(problem: Problem, plan: Plan, columns: Columns, people: Any) -> object:
-    """Return one record for each person and decision or, without names, a matrix in the order of the question."""
-    names = {_name(label): label for label in columns}
-    beside = {name: names[name] for name in BESIDE if name in names}
-    labels = [label for label in columns if label != people and label not in beside.values()]
-    if labels == list(range(len(plan.arms))) and not _known(problem, plan, labels):
-        arms = dict(zip(labels, plan.arms.tolist(), strict=True))  # a matrix whose columns have no names
-    else:
-        arms = {label: _arm(problem, plan, label) for label in labels}
-    twice = [label for label, arm in arms.items() if list(arms.values()).count(arm) > 1]
-    if twice:
-        raise InputError(f"the columns {_listed(twice)} are about the same decision; give one column for each")
-    rows = rows_of(columns)
-    if people is not None:
-        return [
-            {"person": _person(row[people]), "decision": arms[label], "average": _average(row[label])}
-            | ({"stratum": row[beside["stratum"]]} if "stratum" in beside else {})
-            for row in rows
-            for label in labels
-        ]
-    lacking = [problem.decisions[arm] for arm in plan.arms.tolist() if arm not in arms.values()]
-    if lacking:
-        raise InputError(f"the table of answers has no column about {describe(lacking[0])}; add it, or name the people")
-    order = {arm: label for label, arm in arms.items()}
-    return [[_average(row[order[arm]]) for arm in plan.arms.tolist()] for row in rows]
+def _parts(strata: Iterable[Any], matrix: Iterable[list[Any]]) -> dict[Any, list[list[Any]]]:
+    """Split the rows of a matrix by the strata of their people."""
+    parts: dict[Any, list[list[Any]]] = {}
+    for stratum, answers in zip(strata, matrix, strict=True):
+        parts.setdefault(stratum, []).append(answers)
+    return parts
 
 
 def _known(problem: Problem, plan: Plan, labels: Iterable[Any]) -> bool:
     """Return True if every label is one of the question's decisions."""
-    try:
+    with suppress(InputError):
         return all(_arm(problem, plan, label) is not None for label in labels)
-    except InputError:
-        return False
+    return False
 
 
 def _arm(problem: Problem, plan: Plan, label: Any) -> int:
@@ -138,9 +178,8 @@ def _arm(problem: Problem, plan: Plan, label: Any) -> int:
     ]
     if len(said) == 1:
         return said[0]
-    first = problem.decisions[0]
+    first, arm = problem.decisions[0], -1
     values = label if isinstance(label, tuple) else (label,)
-    arm = -1
     with suppress(InputError, ValueError):
         named = dict(zip(parameters_of(first), values, strict=True))
         arm = problem.decisions.find(named if isinstance(first, Mapping) else list(named.values()))
@@ -163,13 +202,13 @@ def _average(value: Any) -> Any:
     return math.nan if value is None else value
 
 
-def _name(label: Any) -> Any:
-    """Return the name of a column in lower case; pandas calls the first of several headings ("person", "")."""
-    while isinstance(label, tuple) and label and all(part == "" for part in label[1:]):
-        label = label[0]
-    return label.strip().lower() if isinstance(label, str) else label
+def _name(heading: Any) -> Any:
+    """Return a heading in lower case; pandas calls the first of several levels of headings ("person", "")."""
+    if isinstance(heading, tuple) and heading and all(part == "" for part in heading[1:]):
+        heading = heading[0]
+    return heading.strip().lower() if isinstance(heading, str) else heading
 
 
 def _listed(names: Iterable[Any]) -> str:
     shown = [str(name) for name in names]
-    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
+    return ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")

@@ -32,6 +32,10 @@ population = 50000            # the people there are; nobody is asked twice
 answer_delay = 200            # rounds that pass while people answer; the best so far is in force
 delta = 0.05                  # what is certified may fail with this probability
 
+[strata]                      # optional: the parts of the population and their shares, if people come unevenly
+young = 0.3
+old = 0.7
+
 [privacy]                     # optional: what people are promised
 model = "central"
 epsilon = 5.0
@@ -68,8 +72,10 @@ from voxpop.core.errors import Array, InputError, require_array, require_choice,
 from voxpop.core.evidence import PROTECTED, Evidence
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Choice, Float, Integer, Parameter, Space
+from voxpop.core.strata import Strata
 from voxpop.formats import wire
 from voxpop.formats.files import read_text
+from voxpop.formats.tables import STRATUM
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.scenarios import Scenario
 from voxpop.policies import Policy
@@ -86,6 +92,7 @@ SECTIONS = (
     "kernel",
     "model",
     "policy",
+    "strata",
     "privacy",
     "service",
     "pilot",
@@ -121,6 +128,7 @@ class StudyFile:
     problem: Problem
     policy: Policy
     privacy: Privacy
+    strata: Strata | None
     direction: Direction
     name: str
     reward: str
@@ -131,7 +139,7 @@ def read_study_file(path: Path) -> StudyFile:
     problem, policy, data = read_study(path)
     direction = direction_of(path, data)
     name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
-    return StudyFile(problem, policy, privacy_of(path, data), direction, name, reward)
+    return StudyFile(problem, policy, privacy_of(path, data), strata_of(path, data), direction, name, reward)
 
 
 def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:
@@ -146,6 +154,16 @@ def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
         return NoPrivacy()
     with said_of(path):
         return privacy_from_settings(_table(data, "privacy"))
+
+
+def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
+    """Read the strata of a study file, from its [strata] table: a share for each; None without one."""
+    if "strata" not in data:
+        return None
+    with said_of(path):
+        if STRATUM in data["parameters"]:
+            raise InputError("a parameter is called stratum, as is the column of people's strata; rename the parameter")
+        return Strata(_table(data, "strata"))
 
 
 def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:

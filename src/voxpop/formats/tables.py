@@ -17,6 +17,7 @@ from voxpop.formats.files import read_text
 
 REQUIRED = ("person", "reward")
 RESERVED = (*REQUIRED, "rounds")
+STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
 SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
 
 
@@ -58,17 +59,24 @@ def read_pilot(path: Path, protected: bool = False, measure: str = "reward") -> 
         return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts, protected), space
 
 
-def read_answers(path: Path, private: bool = False, measure: str = "reward") -> list[dict[str, Any]]:
+def read_answers(
+    path: Path, private: bool = False, strata: bool = False, measure: str = "reward"
+) -> list[dict[str, Any]]:
     """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters.
 
-    In a private study no reward is refused for its value: one that is empty is NaN, and may be infinite.
+    In a study with strata there is a column stratum as well. In a private study no reward is refused for its value:
+    one that is empty is NaN, and may be infinite.
     """
     rows, parameters = _read_csv(path, measure, may_be_empty="reward" if private else None)
+    column = next((name for name in parameters if strata and name.lower() == STRATUM), None)
+    if strata and column is None:
+        raise InputError(f"{path}, line 1 has no column {STRATUM!r}, and the study has strata; say who is of which")
     records = []
     for line, row in rows:
-        decision = {name: row[name] for name in parameters}
+        decision = {name: row[name] for name in parameters if name != column}
         average = _cell(path, line, row, "reward", any_value=private)
-        records.append({"person": row["person"], "decision": decision, "average": average})
+        stratum = {} if column is None else {STRATUM: row[column]}
+        records.append({"person": row["person"], "decision": decision, "average": average, **stratum})
     return records
 
 

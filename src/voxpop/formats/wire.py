@@ -13,7 +13,7 @@ import numpy as np
 from voxpop.core.errors import InputError, require_choice, require_integer
 from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import KERNELS, Kernel
-from voxpop.core.phases import Feedback, Forecast, Plan
+from voxpop.core.phases import Feedback, Forecast, Plan, Weighting
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
 from voxpop.policies import Policy, make_policy
@@ -136,7 +136,7 @@ def plan_from_dict(data: dict[str, Any]) -> Plan:
 
 def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
     """Write feedback as plain data."""
-    return {
+    data = {
         "mean": feedback.mean.tolist(),
         "count": feedback.count,
         "noise": None if feedback.noise is None else feedback.noise.tolist(),
@@ -144,6 +144,7 @@ def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
         "printed": feedback.printed,
         "scatter": None if feedback.scatter is None else feedback.scatter.tolist(),
     }
+    return data if feedback.weighting is None else {**data, "weighting": feedback.weighting._asdict()}
 
 
 def feedback_from_dict(data: dict[str, Any]) -> Feedback:
@@ -151,7 +152,8 @@ def feedback_from_dict(data: dict[str, Any]) -> Feedback:
     noise, clipping, scatter = (
         None if data.get(name) is None else np.array(data[name], float) for name in ("noise", "clipping", "scatter")
     )
-    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"], scatter)
+    weighting = Weighting(**data["weighting"]) if "weighting" in data else None
+    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"], scatter, weighting)
 
 
 def pack(kind: str, content: dict[str, Any]) -> str:

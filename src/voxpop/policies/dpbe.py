@@ -176,7 +176,7 @@ class DPBE:
 
         def estimate(at: Indices) -> tuple[Array, ...]:
             weights, variance = regress(problem, plan.arms, plan.pulls, at)
-            width = printed_width(problem, variance, at, feedback.count, state.norm_bound)
+            width = printed_width(problem, variance, at, feedback.effective, state.norm_bound)
             width += printed_privacy_width(problem, weights, feedback, self.ratio)
             return problem.means[at] + weights @ y, width
 
@@ -188,7 +188,7 @@ class DPBE:
     ) -> tuple[Array, Array, Array, Array]:
         """Estimate f and, to compare, its gap to the reference, with affine widths."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
-        noise = problem.answer_noise(plan.arms, plan.pulls, feedback.count)
+        noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
         noise = noise if feedback.noise is None else noise + feedback.noise
         estimator = AffineEstimator(problem, plan.arms, noise, feedback.clipping)
         if not compare:

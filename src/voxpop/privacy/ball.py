@@ -145,7 +145,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     before, feedback = state.history[-1]
     if feedback.printed:
         return []
-    noise = problem.answer_noise(before.arms, before.pulls, feedback.count)
+    noise = problem.answer_noise(before.arms, before.pulls, feedback.effective)
     slack = 0.0
     if feedback.noise is not None:
         noise = noise + feedback.noise

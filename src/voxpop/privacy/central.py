@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Tally
+from voxpop.core.frozen import changed
+from voxpop.core.phases import Feedback, Tally, Weighting
+from voxpop.core.strata import Sample
 from voxpop.privacy.additive import Additive
 from voxpop.privacy.checks import check_length
 from voxpop.privacy.crowds import clipped
@@ -43,3 +46,15 @@ class Central(Additive):
         noise = source.gaussian(1, len(tally.total), self.std)[0].tolist()
         total = np.array([value + extra for value, extra in zip(tally.total, noise, strict=True)], dtype=float)
         return self.feedback(total * self.step / tally.count, tally.count, self.variance(tally.count))
+
+    def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
+        """Shrink everyone's clipped answer by the person's weight; the sum is released like that of fewer people.
+
+        Factors are at most one, so the answers stay in the ball for which the noise was calibrated. Weights are in
+        proportion to the factors and as large as in a plain average of `equivalent` people, whose noise and clipping
+        the average then has.
+        """
+        shrunk = sample.factors[:, None] * self.clipped(reports)
+        tally = Tally.of_steps(np.rint(shrunk / self.step), self.step)
+        feedback = self.analyze(changed(tally, count=sample.equivalent), source)
+        return replace(feedback, count=tally.count, weighting=Weighting(sample.effective, 0.0))

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.core.errors import Array, require_number
+from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
+from voxpop.core.strata import Sample
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
 from voxpop.privacy.checks import check_length
@@ -79,6 +80,13 @@ class Clipped(ABC):
     @abstractmethod
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """Compute, at the agent, the private average."""
+
+    def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
+        """Refuse weights, unless the model overrides this."""
+        raise InputError(
+            f"the {self.model} model cannot weigh people who were sampled unevenly; draw them in proportion to the "
+            "shares and leave the strata out"
+        )
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
         """Return None: people are drawn one by one, unless the model overrides this."""

@@ -14,6 +14,7 @@ from voxpop.core.errors import Array, require_number
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.core.strata import Sample
 from voxpop.privacy.checks import check_length, require_count
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.entries import Entry
@@ -59,6 +60,11 @@ class PlainRelease:
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         return tally.feedback()
+
+    def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
+        return sample.strata.average(
+            {name: self.tally(reports[rows]).feedback() for name, rows in sample.members.items()}
+        )
 
     def entry(self, count: int) -> Entry:
         return _entry(count)

@@ -17,6 +17,7 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
+from voxpop.core.strata import Sample
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
 from voxpop.privacy.entries import Entry
@@ -64,6 +65,9 @@ class Release(Protocol):
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """Compute, at the agent, the private average. Call it once per phase, because it draws noise."""
+
+    def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
+        """Compute, at the agent, the private average of people who were sampled unevenly. This draws noise, too."""
 
     def entry(self, count: int) -> Entry:
         """Return the ledger's entry for this release, about `count` people."""

@@ -17,7 +17,7 @@ from voxpop.selection.greedy import greedy_information_gain
 from voxpop.widths.affine import root_form
 
 
-def printed_width(problem: Problem, variance: Array, at: Indices, count: int, norm_bound: float) -> Array:
+def printed_width(problem: Problem, variance: Array, at: Indices, count: float, norm_bound: float) -> Array:
     """Compute eq:confidence_width, with the factor v on its first two terms for people f_u ~ GP(f, v^2 k)."""
     spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
     deviation = np.sqrt(variance)

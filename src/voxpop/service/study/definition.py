@@ -115,6 +115,11 @@ def read_definition(path: Path) -> tuple[str, Definition]:
             "reward, turn the signs of the file's averages, rewards and prior_mean, and leave out direction"
         )
     with said_of(path):
+        if "strata" in data:
+            raise InputError(
+                "a service draws people at random and does not know their strata; conduct the study with voxpop ask "
+                "and voxpop tell, or take out [strata]"
+            )
         rules = rules_of(data.get("service", {}))
         definition = Definition(problem, policy, privacy_of(path, data), rules, str(data.get("reward", "reward")))
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
