@@ -34,8 +34,8 @@ def read(
         told = untabled(problem, plan, told, measure, ["stratum"])
     if isinstance(told, Mapping) and set(told) != {"mean", "count"}:
         parts = {strata.find(name): part for name, part in told.items()}
-        found = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
-        return _joined(strata, found)
+        averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
+        return _joined(strata, averages)
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
         rest, belongs = split(told, strata)
         found = answers.read(problem, plan, rest, private)
