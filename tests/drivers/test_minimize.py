@@ -154,3 +154,45 @@ def test_a_table_of_rewards_is_welcome_and_one_of_costs_is_refused_where_more_is
 def test_a_direction_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match="unknown direction 'down'"):
         Study(problem(1), direction="down")
+
+
+def test_earlier_answers_are_costs_too() -> None:
+    more, less = pair()
+    rows = pd.DataFrame({"person": [1, 1, 2, 2], "price": [1.0, 3.0] * 2, "reward": [-7.0, -6.0, -6.5, -6.0]})
+    more.attach(rows.assign(rounds=5))
+    less.attach(rows.assign(cost=-rows["reward"], rounds=5).drop(columns="reward"))
+    assert more.problem.pilot[0].rounds.tolist() == [5.0, 5.0]
+    np.testing.assert_array_equal(more.problem.pilot[0].mean, [-6.75, -6.0])
+    assert_mirrored(more, less)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("form", ["long", "wide", "without names", "parts", "by hand"])
+def test_strata_are_told_in_tables_as_in_records(form: str, direction: Direction) -> None:
+    shares = {"young": 0.25, "old": 0.75}
+    study = Study(problem(1), strata=shares, direction=direction)
+    question = ask(study)
+    assert question.strata == {"young": question.people // 4, "old": question.people - question.people // 4}
+    table = question.table(wide=True)
+    assert table["stratum"].value_counts().to_dict() == question.strata
+    for label in question.labels:
+        table[label] = np.where(table["stratum"] == "young", 4.0, 6.0) + label
+    long = table.melt(["person", "stratum"], var_name="price", value_name=question.measure)
+    matrices = {name: part[list(question.labels)].to_numpy() for name, part in table.groupby("stratum")}
+    forms: dict[str, object] = {
+        "long": long,
+        "wide": table,
+        "without names": table.drop(columns="person"),
+        "parts": {name: part.drop(columns="stratum") for name, part in table.groupby("stratum")},
+        "by hand": matrices,
+    }
+    study.tell(question.phase, forms[form])
+    expected = 0.25 * 4.0 + 0.75 * 6.0 + np.array(question.labels, dtype=float)
+    np.testing.assert_allclose(study.answers["average"], expected)
+
+
+def test_a_column_of_strata_does_not_matter_in_a_study_without_any() -> None:
+    more = pair()[0]
+    table = ask(more).table().assign(stratum="young", reward=-5.0)
+    more.tell(1, table)
+    assert len(more.log) == 1
