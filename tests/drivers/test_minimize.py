@@ -196,3 +196,11 @@ def test_a_column_of_strata_does_not_matter_in_a_study_without_any() -> None:
     table = ask(more).table().assign(stratum="young", reward=-5.0)
     more.tell(1, table)
     assert len(more.log) == 1
+
+
+def test_a_study_of_rewards_is_not_the_same_study_of_costs() -> None:
+    """Even where nothing else tells them apart: no pilot, and a prior mean of 0."""
+    neutral = problem(0)
+    study = Study(neutral, direction="minimize")
+    assert study.is_of(neutral, study.policy, study.privacy, direction=Direction.MINIMIZE)
+    assert not study.is_of(neutral, study.policy, study.privacy)
