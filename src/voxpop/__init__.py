@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from voxpop.core.phases import Feedback
     from voxpop.core.problem import Problem
     from voxpop.core.spaces import Choice, Decisions, Float, Integer, Space
+    from voxpop.core.strata import Strata
     from voxpop.drivers.course import Course
     from voxpop.drivers.question import Answer, Question
+    from voxpop.drivers.simulate import Population
     from voxpop.drivers.study import Study
+    from voxpop.lab.comparison import Comparison, compare
+    from voxpop.lab.own_people import OwnPeople
+    from voxpop.lab.piloted import piloted
+    from voxpop.lab.populations.drawn import DrawnPeople
+    from voxpop.lab.populations.table import TablePeople
     from voxpop.lab.runs import Run, simulate
+    from voxpop.lab.scenario import Scenario
     from voxpop.lab.scenarios import make_scenario
     from voxpop.policies import make_policy
     from voxpop.privacy import make_privacy
@@ -28,10 +36,12 @@ __all__ = [
     "Answer",
     "Calibration",
     "Choice",
+    "Comparison",
     "Constant",
     "Course",
     "Decisions",
     "Device",
+    "DrawnPeople",
     "Evidence",
     "Feedback",
     "Float",
@@ -39,20 +49,27 @@ __all__ = [
     "Integer",
     "Linear",
     "Matern",
+    "OwnPeople",
     "Pilot",
+    "Population",
     "Precomputed",
     "Problem",
     "Promise",
     "Protection",
     "Question",
     "Run",
+    "Scenario",
     "Space",
     "SquaredExponential",
+    "Strata",
     "Study",
+    "TablePeople",
     "calibrate",
+    "compare",
     "make_policy",
     "make_privacy",
     "make_scenario",
+    "piloted",
     "simulate",
 ]
 
@@ -78,12 +95,21 @@ _MODULES = {
     "Float": "voxpop.core.spaces",
     "Integer": "voxpop.core.spaces",
     "Space": "voxpop.core.spaces",
+    "Strata": "voxpop.core.strata",
     "Course": "voxpop.drivers.course",
     "Answer": "voxpop.drivers.question",
     "Question": "voxpop.drivers.question",
+    "Population": "voxpop.drivers.simulate",
     "Study": "voxpop.drivers.study",
+    "Comparison": "voxpop.lab.comparison",
+    "compare": "voxpop.lab.comparison",
+    "OwnPeople": "voxpop.lab.own_people",
+    "piloted": "voxpop.lab.piloted",
+    "DrawnPeople": "voxpop.lab.populations.drawn",
+    "TablePeople": "voxpop.lab.populations.table",
     "Run": "voxpop.lab.runs",
     "simulate": "voxpop.lab.runs",
+    "Scenario": "voxpop.lab.scenario",
     "make_scenario": "voxpop.lab.scenarios",
     "make_policy": "voxpop.policies",
     "make_privacy": "voxpop.privacy",

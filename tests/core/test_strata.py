@@ -133,6 +133,19 @@ def test_a_single_person_of_a_stratum_shows_no_scatter() -> None:
     np.testing.assert_array_equal(excess_scatter(PROBLEM, PLAN, both), 1.0)
 
 
+def test_noise_and_clipping_of_the_strata_add_up() -> None:
+    noise, clipping, rng = np.diag([1.0, 2.0, 3.0]), np.diag([0.1, 0.2, 0.3]), np.random.default_rng(9)
+    parts = {"young": Feedback(np.ones(3), 4, noise, clipping), "old": Feedback(np.ones(3), 9)}
+    found = HALVES.average(parts)
+    assert found.noise is not None
+    assert found.clipping is not None
+    np.testing.assert_allclose(found.noise, noise / 4)
+    weights = rng.normal(size=3)
+    bias = 0.5 * np.sqrt(weights @ clipping @ weights)
+    assert bias <= np.sqrt(weights @ found.clipping @ weights)
+    assert HALVES.average({**parts, "young": Feedback(np.ones(3), 4)}).noise is None
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 10, 99, 100, 1001])
 def test_an_allocation_is_whole_near_the_shares_and_leaves_nobody_out(count: int) -> None:
     for strata in (THREE, HALVES, Strata({"most": 0.97, "few": 0.02, "fewest": 0.01})):
@@ -144,9 +157,9 @@ def test_an_allocation_is_whole_near_the_shares_and_leaves_nobody_out(count: int
 
 
 def test_shares_are_rounded_by_people_and_read_again_as_they_were_saved() -> None:
-    thirds = Strata({"a": 0.333, "b": 0.333, "c": 0.333})
-    assert math.fsum(thirds.shares.values()) == pytest.approx(1, abs=1e-15)
-    assert Strata(thirds.shares) == thirds
+    rounded = Strata({"young": 0.317, "old": 0.682})
+    assert math.fsum(rounded.shares.values()) == pytest.approx(1, abs=1e-15)
+    assert Strata(rounded.shares) == rounded
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

@@ -82,7 +82,8 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private, opened.strata is not None, opened.direction.measure)
+    decisions, measure = opened.problem.decisions, opened.direction.measure
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -106,7 +107,12 @@ def undo(study: StudyPath) -> None:
 
 def _open(study: Path, newest: bool = False) -> Study:
     opened = Study.from_file(study, newest)
-    if opened.recovered and opened.path is not None:
+    if opened.path is None:
+        return opened
+    if opened.horizon_before is not None:
+        now, before = opened.problem.horizon, opened.horizon_before
+        typer.echo(f"note: the study now has {now:,} rounds instead of {before:,}", err=True)
+    if opened.recovered:
         phases, record = ", ".join(map(str, opened.recovered)), opened.path.with_suffix(ENDING)
         typer.echo(f"note: {opened.path} is older than {record}, from which phase {phases} is taken", err=True)
     return opened

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxpop.core.direction import Direction
-from voxpop.core.errors import InputError
+from voxpop.core.errors import InputError, require_integer, said_of
 from voxpop.core.frames import is_frame
 from voxpop.core.phases import End
 from voxpop.core.problem import Problem
@@ -119,10 +119,18 @@ class Study(Conducted):
             names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
             return cls(found.problem, found.policy, memory, found.privacy, found.strata, **names)
         study = cls.load(memory, newest)
-        if not study.is_of(found.problem, found.policy, found.privacy, found.strata, found.direction):
+        before = study.problem.horizon
+        beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
+        problem = replace(found.problem, horizon=before, beta=beta)
+        if not study.is_of(problem, found.policy, found.privacy, found.strata, found.direction):
             raise InputError(
-                f"{path} was changed after its study began; undo the change, or move {memory} away to begin a new study"
+                f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
+                f"move {memory} away to begin a new study"
             )
+        if found.problem.horizon != before:
+            with said_of(path):
+                study.change_horizon(found.problem.horizon)
+            study.horizon_before = before
         study.name, study.reward = found.name, found.reward or study.reward
         return study
 
@@ -317,3 +325,14 @@ class Study(Conducted):
             event = TakenBack(phase)
             self._progress = self._progress.after(event)
             events.append(event)
+
+    def change_horizon(self, horizon: int) -> None:
+        """Go on for another number of rounds; an open question stays as it was asked.
+
+        The rounds only matter to what is planned from now on. What the study has stated keeps its levels, and `beta`
+        stays what it was, so that nothing certified depends on the change.
+        """
+        played = self.state.rounds + (0 if self._pending is None else self._pending.plan.length)
+        rounds = require_integer("horizon", horizon, least=max(played, 1))
+        with self._changing():
+            self._progress = replace(self._progress, problem=replace(self.problem, horizon=rounds))

@@ -32,7 +32,7 @@ def read(
         return answers.read(problem, plan, told, private, measure)
     if is_frame(told):
         told = untabled(problem, plan, told, measure, ["stratum"])
-    if isinstance(told, Mapping) and set(told) != {"mean", "count"}:
+    if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = {strata.find(name): part for name, part in told.items()}
         averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
         return _joined(strata, averages)

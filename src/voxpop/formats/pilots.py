@@ -32,6 +32,6 @@ def calibration_of(
     if protection is None:
         kept.require_none()
     towards = Direction.of(direction)
-    records, space = read_pilot(kept.pilot, protection is not None, towards.measure)
+    records, space = read_pilot(kept.pilot, protection is not None, measure=towards.measure)
     released = None if protection is None else kept.groups(records, protection, Secure())[0]
     return calibrate(replace(records, direction=towards), space, kernel, margin, protection, released=released)

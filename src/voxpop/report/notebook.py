@@ -5,8 +5,8 @@ from __future__ import annotations
 from voxpop.core.errors import Array
 from voxpop.core.words import certified, describe, html_table, number
 from voxpop.drivers.course import Course
-from voxpop.report.phases import phase_table, phase_word
-from voxpop.report.summary import summarise
+from voxpop.report.phases import phase_table
+from voxpop.report.summary import phase_word, summarise
 
 
 def one_line(course: Course) -> str:
