@@ -50,8 +50,8 @@ def test_a_study_of_costs_from_pilot_to_decision(main: Main) -> None:
 def test_a_rehearsal_of_costs_speaks_of_costs(main: Main) -> None:
     done = main("run", "study.toml", "--no-report")
     assert done.code == 0, done.err
-    assert "a cost of " in done.out
-    assert "the truth is 8." in done.out
+    assert "cost; " in done.out
+    assert "simulated truth 8." in done.out
 
 
 def test_the_service_refuses_costs_and_says_what_to_do(main: Main) -> None:

@@ -15,6 +15,7 @@ from voxpop.core.phases import Feedback
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Float, Space
 from voxpop.drivers.question import Question
+from voxpop.report.page import render
 from voxpop.report.summary import summarise
 
 
@@ -138,7 +139,11 @@ def test_reports_speak_of_costs() -> None:
     less.tell(1, -rewards(ask(less)))
     lines = {line.name: line.value for line in summarise(less.course)}
     low, high = less.best.low, less.best.high
-    assert lines["Expect"] == f"a cost of {low:.3g} to {high:.3g}"
+    assert lines["Expect"] == f"{low:.3g} to {high:.3g}"
+    page = render(less.course)
+    assert "before any answer</td><td>5</td>" in page.replace("\n", "").replace("> <", "><")
+    written = less.plot("decision").axes[0].yaxis.get_major_formatter()
+    assert (written(-6.5, 0), written(-5.0, 0)) == ("6.5", "5")  # drawn as rewards: better is up
     assert Study(problem(1), direction="minimize", reward="delay").course.reward == "delay"
 
 

@@ -10,7 +10,8 @@ from tests.helpers_cli import refusal
 from voxpop import Study
 from voxpop.core.errors import InputError
 from voxpop.drivers.tables import answer_rows, decision_rows, wave_rows
-from voxpop.report.figures import DRAWINGS
+from voxpop.report.figures import pictures
+from voxpop.report.view import View
 
 
 def told() -> Study:
@@ -65,9 +66,12 @@ def test_tables_are_the_rows_as_data_frames() -> None:
     assert len(pair()[0].answers) == len(pair()[0].waves) == 0
 
 
-@pytest.mark.parametrize("name", [None, *DRAWINGS])
-def test_every_picture_of_the_report_is_a_figure(name: str | None) -> None:
-    assert type(told().plot(name)).__name__ == "Figure"
+def test_every_picture_of_the_report_is_a_figure() -> None:
+    study = told()
+    names = pictures(View(study.course))
+    assert "decision" in names
+    for name in names:
+        assert type(study.plot(name)).__name__ == "Figure"
 
 
 def test_a_picture_that_does_not_exist_is_refused_with_those_there_are() -> None:

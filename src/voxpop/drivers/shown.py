@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from voxpop.core.errors import Array, require_choice
+from voxpop.core.errors import Array
 from voxpop.core.frames import data_frame
 from voxpop.drivers.course import Course
 from voxpop.drivers.tables import answer_rows, decision_rows, wave_rows
@@ -49,17 +49,16 @@ class Shown:
         """The average answer about each decision of each wave, with its error; nothing is kept about single people."""
         return data_frame(answer_rows(self.course))
 
-    def plot(self, name: str | None = None) -> Figure:
-        """Draw one of the report's pictures (the first unless it is named), as a matplotlib figure.
+    def plot(self, name: str = "decision") -> Figure:
+        """Draw one of the report's pictures, as a matplotlib figure; `voxpop.report.figures.DRAWINGS` lists them.
 
         >>> from voxpop import make_policy, make_scenario, simulate
         >>> run = simulate(make_scenario("sphere"), make_policy())
         >>> run.plot()  # doctest: +ELLIPSIS
         <Figure size ...>
         """
-        from voxpop.report.figures import DRAWINGS, figure
+        from voxpop.report.figures import figure
 
-        name = next(iter(DRAWINGS)) if name is None else require_choice("picture", name, DRAWINGS)
         return figure(self.course, name, self.truth)
 
     def report(self, path: str | PathLike[str]) -> None:

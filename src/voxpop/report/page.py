@@ -48,6 +48,7 @@ def fill(template: str, **values: Any) -> str:
 def render(course: Course, truth: Array | None = None) -> str:
     """Render the page about a study; `truth` is known of simulations only."""
     view, problem, calibration = View(course, truth), course.problem, course.calibration
+    told = course.direction.problem(problem)  # in the units of its owner
     head, *lines = summarise(course, truth)
     names = pictures(view)
     return fill(
@@ -65,7 +66,7 @@ def render(course: Course, truth: Array | None = None) -> str:
         problem=problem,
         number=number,
         calibration=calibration,
-        constants=[(label, getattr(problem, name), getattr(calibration, name, None)) for label, name in ASSUMED],
+        constants=[(label, getattr(told, name), getattr(calibration, name, None)) for label, name in ASSUMED],
         lengths=calibration.length_scales.items() if calibration else (),
     )
 
