@@ -64,8 +64,8 @@ def test_the_names_of_a_study_file_may_change_and_its_constants_may_not(study_fi
     assert (study.name, study.reward) == ("mocha", "gain")
     study_file.write_text(text.replace("horizon = 20000", "horizon = 30000"))
     longer = Study.from_file(study_file)
-    assert (longer.horizon_before, longer.problem.horizon) == (20_000, 30_000)
-    assert Study.from_file(study_file).horizon_before is None
+    assert (longer.horizon_change, longer.problem.horizon) == ((20_000, 30_000), 30_000)
+    assert Study.from_file(study_file).horizon_change is None
     study_file.write_text(text.replace("bias_std = ", "bias_std = 1"))
     with pytest.raises(InputError, match="was changed after its study began, and only its horizon may be") as caught:
         Study.from_file(study_file)

@@ -19,7 +19,7 @@ from voxpop.cli.people import (
 )
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.formats.files import file_stem, write_atomically
+from voxpop.formats.files import file_stem
 from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.trials import Trial, policy_settings
 
@@ -73,16 +73,10 @@ def run(
         scenario = trial.scenario()
     result = watched_run(scenario, trial.make_policy(scenario), seed, trust)
     show_people(result)
-    show_phases(result)
-    show_summary(result)
+    show_phases(result.course)
+    show_summary(result.course, scenario.f)
     if report:
-        from voxpop.report.drawing import png
-        from voxpop.report.figures import overview
-        from voxpop.report.page import render
+        from voxpop.report.files import write_report
 
-        stem = file_stem(scenario.name)
-        page, picture = out / f"{stem}.html", out / f"{stem}.png"
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(page, render(result.course, result.scenario.f))
-        write_atomically(picture, png(overview(result.course, result.scenario.f)))
+        page, picture = write_report(result.course, out, file_stem(scenario.name), scenario.f)
         console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)

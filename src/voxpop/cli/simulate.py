@@ -126,8 +126,8 @@ def simulate(
         else:
             result = watched(first)
             show_people(result)
-            show_phases(result)
-            show_summary(result)
+            show_phases(result.course)
+            show_summary(result.course, result.scenario.f)
         return
     trials = [replace(first, seed=number) for number in range(seed, seed + runs)]
     found = run_all(_perform, trials, where)

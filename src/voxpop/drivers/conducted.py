@@ -41,7 +41,7 @@ class Conducted(Shown):
         self.reward = reward or direction.measure
         self.calibration: Calibration | None = None  # where the problem's constants come from, if that is known
         self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
-        self.horizon_before: int | None = None  # if opening its study file has changed the horizon
+        self.horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
         self._progress = progress
         self._kept: Kept | None = None
 

@@ -93,10 +93,14 @@ class Study(Conducted):
                 self._kept.write(self._packed())
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], newest: bool = False) -> Study:
+    def from_file(
+        cls, path: str | PathLike[str], newest: bool = False, *, begin: bool = True, looking: bool = False
+    ) -> Study:
         """Begin the study of a study file, or go on with it, as `voxpop ask` does.
 
-        The study is saved beside the file, with the ending .json. `newest` is that of `load`.
+        The study is saved beside the file, with the ending .json, unless it has not begun and `begin` is False. If the
+        horizon of the file was changed, so is that of the study, unless one is only `looking`. `newest` is that of
+        `load`.
 
         >>> from tempfile import mkdtemp
         >>> file = Path(mkdtemp()) / "tea.toml"
@@ -117,7 +121,8 @@ class Study(Conducted):
         memory, found = path.with_suffix(".json"), read_study_file(path)
         if not memory.exists():
             names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
-            return cls(found.problem, found.policy, memory, found.privacy, found.strata, **names)
+            kept = memory if begin and not looking else None
+            return cls(found.problem, found.policy, kept, found.privacy, found.strata, **names)
         study = cls.load(memory, newest)
         before = study.problem.horizon
         beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
@@ -128,9 +133,10 @@ class Study(Conducted):
                 f"move {memory} away to begin a new study"
             )
         if found.problem.horizon != before:
-            with said_of(path):
-                study.change_horizon(found.problem.horizon)
-            study.horizon_before = before
+            study.horizon_change = (before, found.problem.horizon)
+            if not looking:
+                with said_of(path):
+                    study.change_horizon(found.problem.horizon)
         study.name, study.reward = found.name, found.reward or study.reward
         return study
 

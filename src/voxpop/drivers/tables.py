@@ -13,13 +13,28 @@ from typing import Any
 import numpy as np
 
 from voxpop.belief.rows import total_noise
-from voxpop.core.phases import Plan
+from voxpop.core.phases import Forecast, Plan
 from voxpop.drivers.course import Course
 
 Row = dict[str, Any]
 
-DECISION_COLUMNS = ("estimate", "low", "high", "open", "best", "waves", "people")
+DECISION_COLUMNS = ("estimate", "error", "low", "high", "open", "best", "waves", "people")
 ANSWER_COLUMNS = ("wave", "rounds", "people", "average", "error")
+WAVE_COLUMNS = (
+    "wave",
+    "status",
+    "decisions",
+    "rounds",
+    "asked",
+    "people",
+    "numbers",
+    "expected_gain",
+    "answers_cost",
+    "trying_cost",
+    "left",
+    "warning",
+)
+_BLANK: Row = {**dict.fromkeys(WAVE_COLUMNS), "warning": ""}
 
 
 def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row]:
@@ -29,6 +44,7 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
     |---|---|
     | one for each parameter | the decision |
     | estimate | the reward to expect |
+    | error | the standard deviation of the estimate, if the policy knows one |
     | low, high | the certified bounds of the reward |
     | open | True if it could still be the best |
     | best | True for the decision to use now |
@@ -41,17 +57,19 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
     >>> [(row["price"], row["best"], row["waves"], row["people"]) for row in decision_rows(study.course)]
     [(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
     """
-    problem, best, (low, high) = course.problem, course.answer.index, course.bounds
+    problem, state, best = course.problem, course.state, course.answer.index
+    estimates, (low, high) = course.estimates, course.bounds
     waves, people = Counter[int](), Counter[int]()
     for phase in course.phases:
         for arm in phase.plan.arms.tolist():
             waves[arm] += 1
             people[arm] += phase.people
-    still_open, estimates = set(course.state.active.tolist()), course.estimates
+    still_open, pooled = set(state.active.tolist()), state.expected_loss is not None
     return [
         {
             **_parameters(problem.decisions[index], DECISION_COLUMNS),
             "estimate": float(estimates[index]),
+            "error": float(state.lead_width[index]) if pooled else None,
             "low": float(low[index]),
             "high": float(high[index]),
             "open": index in still_open,
@@ -145,44 +163,82 @@ TABLES: dict[str, Callable[[Course], list[Row]]] = {
 }
 
 
+def columns_of(course: Course, table: str) -> list[str]:
+    """Return the columns of one of the `TABLES`, which has them even if it has no rows."""
+    first = course.problem.decisions[0]
+    return {
+        "decisions": [*_parameters(first, DECISION_COLUMNS), *DECISION_COLUMNS],
+        "waves": list(WAVE_COLUMNS),
+        "answers": [ANSWER_COLUMNS[0], *_parameters(first, ANSWER_COLUMNS), *ANSWER_COLUMNS[1:]],
+    }[table]
+
+
+def headline(course: Course) -> Row:
+    """Return what to do, how sure that is, what it cost, and why asking stopped, as one row with plain values.
+
+    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> said = headline(study.course)
+    >>> said["decision"], said["people"], said["waves"], said["ended"]
+    ({'price': 2.0}, 20, 1, 'asking more people no longer pays')
+    """
+    answer = course.answer
+    return {
+        "study": course.name,
+        "reward": course.reward,
+        "decision": answer.decision,
+        "low": answer.low,
+        "high": answer.high,
+        "certified": answer.regret,
+        "expected_loss": answer.expected_loss,
+        "certain": answer.certain,
+        "left": len(course.state.active),
+        "decisions": course.problem.size,
+        "waves": len(course.phases),
+        "people": course.people,
+        "numbers": course.numbers,
+        "pilot_people": course.pilot_people,
+        "pilot_numbers": course.pilot_numbers,
+        "ended": course.ended,
+        "warning": course.warning,
+        "ledger": None if course.ledger.budget is None else _ledger(course),
+    }
+
+
+def _ledger(course: Course) -> Row:
+    """Return what the releases of a private study cost the person who is exposed the most; never any names."""
+    budget = course.ledger.budget
+    assert budget is not None
+    trust = course.privacy.describe()
+    promised = {"model": trust["privacy"], "budget": budget.epsilon, "caveats": trust["caveats"]}
+    return {**promised, **course.ledger.totals(budget.delta)}
+
+
 def _wave_row(plan: Plan, status: str) -> Row:
     """Write a wave as it was planned."""
     forecast = plan.forecast
+    expected = {} if forecast is None else _expected(forecast)
+    planned = {"decisions": len(plan.arms), "rounds": plan.length, "asked": plan.people, "people": 0, "numbers": 0}
+    return {**_BLANK, "wave": plan.phase, "status": status, **planned, **expected}
+
+
+def _expected(forecast: Forecast) -> Row:
     return {
-        "wave": plan.phase,
-        "status": status,
-        "decisions": len(plan.arms),
-        "rounds": plan.length,
-        "asked": plan.people,
-        "people": 0,
-        "numbers": 0,
-        "expected_gain": None if forecast is None else forecast.gain,
-        "answers_cost": None if forecast is None else forecast.answers,
-        "trying_cost": None if forecast is None else forecast.exploring,
-        "left": None,
-        "warning": "",
+        "expected_gain": forecast.gain,
+        "answers_cost": forecast.answers,
+        "trying_cost": forecast.exploring,
     }
 
 
 def _pilot_row(course: Course) -> Row:
     """Write the pilot as wave 0."""
-    groups = course.problem.pilot
-    tried = {tuple(point) for group in groups for point in group.points.tolist()}
+    tried = {tuple(point) for group in course.problem.pilot for point in group.points.tolist()}
     left = course.phases[0].info.active_before if course.phases else len(course.state.active)
-    return {
-        "wave": 0,
-        "status": "pilot",
-        "decisions": len(tried),
-        "rounds": 0,
-        "asked": course.pilot_people,
-        "people": course.pilot_people,
-        "numbers": course.pilot_numbers,
-        "expected_gain": None,
-        "answers_cost": None,
-        "trying_cost": None,
-        "left": left,
-        "warning": "",
-    }
+    people, numbers = course.pilot_people, course.pilot_numbers
+    asked = {"decisions": len(tried), "rounds": 0, "asked": people, "people": people, "numbers": numbers}
+    return {**_BLANK, "wave": 0, "status": "pilot", **asked, "left": left}
 
 
 def _parameters(decision: Any, taken: tuple[str, ...]) -> Row:
