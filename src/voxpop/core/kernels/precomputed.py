@@ -13,7 +13,11 @@ from voxpop.core.kernels.kernel import Kernel
 
 @dataclass(frozen=True, eq=False)
 class Precomputed(Kernel):
-    """A given covariance matrix; the points are its row numbers."""
+    """A given covariance matrix; the points are its row numbers.
+
+    >>> Precomputed([[1.0, 0.5], [0.5, 2.0]]).diagonal(np.array([[0.0], [1.0]]))
+    array([1., 2.])
+    """
 
     matrix: Array
 
