@@ -147,6 +147,8 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
     else:
         assert stakes.pilot_choice is not None
         kept = Layout(course.problem).name(stakes.pilot_choice)
+        if course.phases and stakes.pilot_choice == course.answer.index:
+            kept = "which the answers confirm"
         note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
         caveat = f" ({stakes.caveat})" if stakes.caveat else ""
         yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
