@@ -30,8 +30,6 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!voxpop\.\w+$).*")]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "voxpop"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_additional_pages = {"index": "redirect.html"}

@@ -33,7 +33,7 @@ print(f"all 240 devices together would choose {truth.idxmax()}; {chosen} loses {
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.plot(rewards.columns, rewards[::6].T, color="tab:gray", alpha=0.25, linewidth=0.8)
-ax.plot([], [], color="tab:gray", label="a device (every sixth)")
+ax.plot([], [], color="tab:gray", label="single devices")
 ax.plot(truth, color="tab:orange", linewidth=2.5, label="mean of all 240")
 estimate = study.state.centre
 ax.plot(rewards.columns, estimate, "--", color="tab:blue", linewidth=2, label="the study's estimate")

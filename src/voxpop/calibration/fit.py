@@ -49,7 +49,15 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What a pilot says about the model, and how sure it is."""
+    """What a pilot says about the model, and how sure it is.
+
+    >>> tried, people = Decisions([0.0, 0.5, 1.0]), [[0.1, 0.5, 0.2], [0.3, 0.9, 0.1], [0.2, 0.4, 0.3]]
+    >>> found = calibrate(Pilot.of_matrix(tried, people, counts=5))
+    >>> found.kernel_name, found.people
+    ('matern-1/2', 3)
+    >>> found.problem(Decisions(np.linspace(0, 1, 11)), horizon=1000).size
+    11
+    """
 
     kernel_name: str
     length_scales: dict[str, Estimate]  # by parameter
@@ -133,6 +141,10 @@ def calibrate(
     margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
     unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
     further cost, hand over the `groups` of the first calibration as `released`.
+
+    >>> pilot = Pilot.of_matrix(Decisions([0.0, 1.0]), [[0.1, 0.5], [0.3, 0.9], [0.2, 0.4]], counts=5)
+    >>> calibrate(pilot, kernel="matern-5/2").people
+    3
     """
     names = require_settings(kernel, margin)
     points = pilot.decisions.points

@@ -42,7 +42,12 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """The records of a pilot: who, which action, the average and the rounds behind it."""
+    """The records of a pilot: who, which action, the average and the rounds behind it.
+
+    >>> pilot = Pilot.of_matrix(Decisions([0.0, 1.0]), [[0.1, 0.5], [0.3, 0.9], [0.2, 0.4]], counts=5)
+    >>> pilot.person_count, len(pilot.averages)
+    (3, 6)
+    """
 
     decisions: Decisions  # the pilot's distinct actions
     people: Indices  # (records,)

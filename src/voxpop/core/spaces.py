@@ -72,7 +72,11 @@ class Float:
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number between low and high, both included."""
+    """A whole number between low and high, both included.
+
+    >>> Integer(1, 9).values(5)
+    [1, 3, 5, 7, 9]
+    """
 
     low: int
     high: int
@@ -99,7 +103,11 @@ class Integer:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several named things, each as far from every other as the ends of the unit interval."""
+    """One of several named things, each as far from every other as the ends of the unit interval.
+
+    >>> Choice(("red", "blue")).values(5)
+    ['red', 'blue']
+    """
 
     options: tuple[Any, ...]
 

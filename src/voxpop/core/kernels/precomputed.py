@@ -13,7 +13,12 @@ from voxpop.core.kernels.kernel import Kernel
 
 @dataclass(frozen=True, eq=False)
 class Precomputed(Kernel):
-    """A given covariance matrix; the points are its row numbers."""
+    """A given covariance matrix; the points are its row numbers.
+
+    >>> shops = Precomputed([[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]])
+    >>> shops(np.array([[0.0]]), np.array([[1.0], [2.0]]))
+    array([[0.8, 0.1]])
+    """
 
     matrix: Array
 
