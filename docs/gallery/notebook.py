@@ -61,7 +61,7 @@ def _(Study, customers, pd, problem):
     while question := study.ask():
         asked = [decision["price"] for decision in question.decisions]
         answers.append(customers(asked, question.people, question.rounds))  # your people answer here
-        study.tell(question.phase, answers[-1])
+        study.tell(question.phase, answers[-1].to_numpy())
         best = study.best
         rows.append(
             {
