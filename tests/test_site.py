@@ -14,7 +14,6 @@ import pytest
 import voxpop
 from tests.helpers_cli import ENVIRONMENT, ROOT
 from tests.helpers_waiting import HANGING
-from voxpop.client import Device, Promise
 from voxpop.core.kernels import Kernel
 from voxpop.privacy import Private
 
@@ -114,7 +113,7 @@ def test_the_api_page_has_every_public_name(pages: dict[Path, Page]) -> None:
 PROTOCOLS = {"Policy", "Population", "Privacy"}  # docs/extending.md has an example of each, which is run
 
 
-@pytest.mark.parametrize("thing", [*PUBLIC, Kernel, Private, Device, Promise], ids=lambda thing: thing.__name__)
+@pytest.mark.parametrize("thing", [*PUBLIC, Kernel, Private], ids=lambda thing: thing.__name__)
 def test_every_public_name_has_an_example(thing: Any) -> None:
     found = doctest.DocTestParser().get_examples(thing.__doc__ or "")
     assert found or thing.__name__ in PROTOCOLS, f"add an example to the docstring of {thing}; the tests will run it"

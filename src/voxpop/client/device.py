@@ -43,15 +43,7 @@ class StudyOverError(InputError):
 
 
 class Device:
-    """One participant of one study.
-
-    >>> device = Device("http://127.0.0.1:8000", "tea", Promise("local", epsilon=2.0), attempts=1)
-    >>> device.record(phase=1, arm=0, reward=0.7)  # stays on the device
-    >>> device.record(phase=1, arm=0, reward=0.3)
-    >>> device.memory.averages(1, [0])
-    [0.5]
-    >>> device.close()
-    """
+    """One participant of one study."""
 
     def __init__(
         self,

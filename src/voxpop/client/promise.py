@@ -22,9 +22,6 @@ class Promise:
     `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle
     model, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of the only
     shuffler that may see a report; without it, a device believes the coordinator about who that is.
-
-    >>> Promise("local", epsilon=2.0).participations
-    1
     """
 
     model: str = "none"

@@ -17,10 +17,11 @@ Numbers = NDArray[np.floating[Any]]  # in single or in double precision
 class InputError(ValueError):
     """A value, file or setting that cannot be used; the message says what is wrong and what to do about it.
 
-    >>> from voxpop import Float
-    >>> Float(3, 1)
-    Traceback (most recent call last):
-    voxpop.core.errors.InputError: high must be a number above 3, got 1
+    >>> try:
+    ...     require_number("horizon", -1, above=0)
+    ... except InputError as error:
+    ...     print(error)
+    horizon must be a number above 0, got -1
     """
 
 

@@ -15,9 +15,8 @@ from voxpop.core.kernels.kernel import Kernel
 class Precomputed(Kernel):
     """A given covariance matrix; the points are its row numbers.
 
-    >>> shops = Precomputed([[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]])
-    >>> shops(np.array([[0.0]]), np.array([[1.0], [2.0]]))
-    array([[0.8, 0.1]])
+    >>> Precomputed([[1.0, 0.5], [0.5, 2.0]]).diagonal(np.array([[0.0], [1.0]]))
+    array([1., 2.])
     """
 
     matrix: Array
