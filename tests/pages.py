@@ -136,7 +136,7 @@ def play(page: Path, folder: Path) -> list[str]:
         cwd=folder,
         timeout=HANGING,
         check=False,
-        env={**ENVIRONMENT, "COLUMNS": "88", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "MPLBACKEND": "agg"},
+        env={**ENVIRONMENT, "COLUMNS": "96", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "MPLBACKEND": "agg"},
     )
     assert (done.returncode, done.stderr) == (0, ""), f"{page}:\n{done.stderr}"
     return [tidy(text) for text in json.loads(done.stdout.splitlines()[-1])]
