@@ -6,7 +6,7 @@ comment on the lines before a fence says more:
     <!-- not run: the reason -->         commands are only parsed, and Python is only compiled
     <!-- file: tea.toml -->              the block is the file of that name
     <!-- files: pilot.csv -->            the commands below need such files; PROPS has stand-ins
-    <!-- output -->                      exactly what the `sh` block before it prints
+    <!-- output -->                      what the `sh` block before it prints; numbers may differ in the last digit
 
 `python -m tests.pages docs/gallery/*.md` runs pages and writes their outputs and pictures into them.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import re
 import shlex
 import shutil
@@ -38,6 +39,7 @@ BLOCK = re.compile(
 )
 LANGUAGES = {"python", "sh", "text", "toml", "json"}
 NOTES = ("", "not run", "file", "files", "output")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 PICTURE = re.compile(r"!\[[^]]*\]\(([\w-]+\.png)\)")
 
 
@@ -145,6 +147,23 @@ def play(page: Path, folder: Path) -> list[str]:
 def tidy(text: str) -> str:
     """Drop spaces at the ends of lines, and empty lines at both ends."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+
+
+def alike(real: str, said: str) -> bool:
+    """Return True if two outputs have the same words and, to the last digit or to one percent, the same numbers.
+
+    >>> alike("gain  0.237, 1,204 people", "gain 0.238, 1,205 people"), alike("gain 0.237", "gain 0.31")
+    (True, False)
+    """
+    if NUMBER.sub("#", real).split() != NUMBER.sub("#", said).split():
+        return False
+    pairs = zip(NUMBER.findall(real), NUMBER.findall(said), strict=True)
+    return all(_close(a.replace(",", ""), b.replace(",", "")) for a, b in pairs)
+
+
+def _close(real: str, said: str) -> bool:
+    digits = len(said.partition(".")[2])
+    return math.isclose(float(real), float(said), rel_tol=0.01, abs_tol=1.01 * 10**-digits)
 
 
 def expected_outputs(page: str) -> list[str | None]:
