@@ -10,7 +10,7 @@ from scipy.stats import gamma, skew
 
 from tests.helpers_cli import refusal
 from voxpop.calibration import Pilot, calibrate, catoni_mean, people_needed
-from voxpop.calibration.tails import skewness
+from voxpop.calibration.tails import outlier, signed_skewness, skewness
 from voxpop.core.errors import Array, InputError
 from voxpop.core.spaces import Decisions
 
@@ -102,3 +102,51 @@ def test_what_cannot_be_used_is_refused(case: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
         make()
     refusal(caught)
+
+
+def people(seed: int, count: int = 20) -> Array:
+    """Gaussian people who differ in all they say, (people, actions): the hardest ones to tell from an outlier."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, 1)) + 0.1 * rng.normal(size=(count, 5))
+
+
+def test_skewness_has_the_sign_of_the_long_tail() -> None:
+    answers = np.random.default_rng(0).exponential(size=(30, 5))
+    up, down = (Pilot.of_matrix(Decisions(LINE), sign * answers, 1) for sign in (1, -1))
+    assert signed_skewness(up) == -signed_skewness(down) == skewness(up) == skewness(down) > 0
+
+
+def test_one_wild_answer_is_found_with_its_share() -> None:
+    answers = people(1)
+    answers[7, 3] = 45.0
+    found = outlier(Pilot.of_matrix(Decisions(LINE), answers, 1))
+    assert found is not None
+    assert (found.person, found.record) == (7, 7 * 5 + 3)
+    away = answers - answers.mean(axis=0)
+    assert found.share == pytest.approx(away[7, 3] ** 2 / (away**2).sum())
+    assert found.share > 0.9
+
+
+def test_a_wild_person_is_found_if_no_single_answer_is() -> None:
+    answers = people(2)
+    answers[4] += 12.0
+    found = outlier(Pilot.of_matrix(Decisions(LINE), answers, 1))
+    assert found is not None
+    assert (found.person, found.record) == (4, None)
+    away = answers - answers.mean(axis=0)
+    assert found.share == pytest.approx((away[4] ** 2).sum() / (away**2).sum())
+
+
+@pytest.mark.parametrize("count", [3, 5, 10, 40])
+def test_gaussian_people_are_hardly_ever_suspected(count: int) -> None:
+    """At most one pilot in a thousand; ten of 2,000 would be far beyond chance."""
+    rng = np.random.default_rng(count)
+    suspected = 0
+    for _ in range(2000):
+        own = rng.normal(size=(count, 1)) * np.ones(5)
+        suspected += outlier(Pilot.of_matrix(Decisions(LINE), own, 1)) is not None
+    assert suspected < 10
+
+
+def test_people_who_agree_have_no_outlier() -> None:
+    assert outlier(Pilot.of_matrix(Decisions(LINE), np.tile(np.arange(5.0), (9, 1)), 1)) is None

@@ -145,3 +145,24 @@ def test_a_lost_record_is_accepted_on_request(main: Main) -> None:
     assert (done.code, "--newest" in done.err) == (2, True)
     assert main("ask", "private.toml", "--newest").code == 0
     assert main("tell", "private.toml", answers(asked(main, "private.toml"), prefix="v")).code == 0
+
+
+def test_the_horizon_may_be_changed_after_the_study_began(main: Main, tmp_path: Path) -> None:
+    question = asked(main, "tea.toml")
+    study_file(tmp_path / "tea.toml", STUDY.replace("horizon = 500", "horizon = 9000"))
+    done = main("ask", "tea.toml", "--json")
+    assert (done.code, json.loads(done.out)) == (0, question)
+    assert done.err == "note: the study now has 9,000 rounds instead of 500\n"
+    assert main("tell", "tea.toml", answers(question)).err == ""
+    assert Study.load("tea.json").problem.horizon == 9000
+
+
+@pytest.mark.parametrize(("old", "new"), [("noise_std = 0.1", "noise_std = 0.2"), ("alpha = 0.6", "alpha = 0.7")])
+def test_other_changes_after_the_study_began_are_refused(main: Main, tmp_path: Path, old: str, new: str) -> None:
+    asked(main, "tea.toml")
+    before = Path("tea.json").read_bytes()
+    study_file(tmp_path / "tea.toml", STUDY.replace(old, new).replace("horizon = 500", "horizon = 900"))
+    done = main("ask", "tea.toml")
+    assert done.code == 2
+    assert "only its horizon may be; undo the other changes" in done.err
+    assert Path("tea.json").read_bytes() == before

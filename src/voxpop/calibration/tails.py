@@ -1,5 +1,7 @@
 """Single answers that are not Gaussian: how skewed they are, how many people that takes, and a mean that withstands it.
 
+Also the one answer, or the one person, that outweighs all others, which is often a typing error.
+
 The average of U people is nearly Gaussian in the middle, but bounds are made of its tails. To first order in the
 skewness g of single answers, the tail of a standardised average is Phi(-z) exp(z^3 g / (6 sqrt(U))): it is off by a
 factor of two where the exponent is ln 2.
@@ -8,17 +10,26 @@ factor of two where the exponent is ln 2.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betainc
 
 from voxpop.calibration.pilot import Pilot
 from voxpop.core.errors import Array, InputError, require_array, require_number
 
 FEWEST = 8  # answers to an action below which its own skewness says nothing
+OUTWEIGHS = 0.4  # an outlier makes up at least this share of how much people differ
+CHANCE = 0.001  # and Gaussian people would show one with at most this probability
 
 
 def skewness(pilot: Pilot) -> float:
-    """Estimate the largest absolute skewness of single answers over the pilot's actions, about each action's mean.
+    """Estimate the largest absolute skewness of single answers over the pilot's actions, about each action's mean."""
+    return abs(signed_skewness(pilot))
+
+
+def signed_skewness(pilot: Pilot) -> float:
+    """Estimate the skewness of the action whose answers are most skewed: positive if few answers are far above.
 
     A sample of n cannot show a skewness much above sqrt(n); the estimate is the one adjusted for that (Fisher and
     Pearson's). If every action has fewer than `FEWEST` answers, their standardised deviations are taken together.
@@ -30,13 +41,48 @@ def skewness(pilot: Pilot) -> float:
         for sample in samples
         if len(sample) > 2
     ]
-    return max(map(abs, adjusted), default=0.0)
+    return max(adjusted, key=abs, default=0.0)
 
 
 def _standardised(answers: Array) -> Array:
     """Return the answers with mean 0 and variance 1; none if they are all equal."""
     spread = float(np.std(answers))
     return (answers - answers.mean()) / spread if spread > 1e-9 * float(np.abs(answers).max()) else np.empty(0)
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """An answer, or all answers of a person, and the share that it has in how much people differ."""
+
+    person: int
+    record: int | None  # None: no single answer, but the person as a whole
+    share: float
+
+
+def outlier(pilot: Pilot) -> Outlier | None:
+    """Find the answer that outweighs all others, or the person whose answers do; None if nobody's do.
+
+    One of n Gaussian people has the share (n - 1)/n b of the sum of squares about their mean, b ~ Beta(1/2, (n - 2)/2):
+    this is Grubbs's test. People who differ in several directions have smaller shares, so fewer are suspected.
+    """
+    deviations = np.zeros(len(pilot.averages))
+    for action in np.unique(pilot.actions):
+        at = pilot.actions == action
+        deviations[at] = pilot.averages[at] - pilot.averages[at].mean()
+    squares = deviations**2
+    total, people = float(squares.sum()), pilot.person_count
+    if people < 3 or not total > 0:
+        return None
+    own = np.bincount(pilot.people, weights=squares) / total
+    person, record = int(own.argmax()), int(squares.argmax())
+
+    def stands_out(share: float) -> bool:
+        b = min(share * people / (people - 1), 1.0)
+        return share >= OUTWEIGHS and people * (1 - float(betainc(0.5, (people - 2) / 2, b))) < CHANCE
+
+    if stands_out(float(squares[record]) / total):
+        return Outlier(int(pilot.people[record]), record, float(squares[record]) / total)
+    return Outlier(person, None, float(own[person])) if stands_out(float(own[person])) else None
 
 
 def people_needed(z: float, skewness: float) -> int:

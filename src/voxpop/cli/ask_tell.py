@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from voxpop.cli.display import console
-from voxpop.core.errors import InputError
+from voxpop.core.errors import InputError, said_of
 from voxpop.drivers.question import Question
 from voxpop.drivers.study import Study
 from voxpop.formats.record import ENDING
@@ -84,7 +84,7 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = _open(study)
-    told = read_answers(answers, opened.private, opened.strata is not None)
+    told = read_answers(answers, opened.problem.decisions, opened.private, opened.strata is not None)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -113,10 +113,17 @@ def _open(study: Path, newest: bool = False) -> Study:
     if not memory.exists():
         return Study(problem, policy, path=memory, privacy=privacy, strata=strata)
     opened = Study.load(memory, newest)
-    if not opened.is_of(problem, policy, privacy, strata):
+    begun = opened.problem
+    beta = problem.beta if "beta" in data["model"] else begun.beta  # unless given, it is that of the first horizon
+    if not opened.is_of(replace(problem, horizon=begun.horizon, beta=beta), policy, privacy, strata):
         raise InputError(
-            f"{study} was changed after its study began; undo the change, or move {memory} away to begin a new study"
+            f"{study} was changed after its study began, and only its horizon may be; undo the other changes, or move "
+            f"{memory} away to begin a new study"
         )
+    if problem.horizon != begun.horizon:
+        with said_of(study):
+            opened.change_horizon(problem.horizon)
+        typer.echo(f"note: the study now has {problem.horizon:,} rounds instead of {begun.horizon:,}", err=True)
     if opened.recovered:
         phases, record = ", ".join(map(str, opened.recovered)), memory.with_suffix(ENDING)
         typer.echo(f"note: {memory} is older than {record}, from which phase {phases} is taken", err=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from voxpop.calibration.doubts import LEVEL, doubts
 from voxpop.calibration.fit import Calibration, Estimate, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.protected import Protection, require_bounds
@@ -16,14 +17,14 @@ from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
+from voxpop.formats.ranges import Ranges, limits_of
 from voxpop.formats.released_pilot import ReleasedPilot
+from voxpop.formats.roles import Roles
 from voxpop.formats.studyfile import write_study
-from voxpop.formats.tables import read_pilot
+from voxpop.formats.tables import PilotTable, read_pilot_table
 from voxpop.policies import DEFAULT
 from voxpop.privacy.sources import Secure
-from voxpop.report.summary import number
-
-LEVEL = 2.5  # standard deviations of a typical bound
+from voxpop.report.summary import describe, number
 
 
 def calibrate(
@@ -31,6 +32,25 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
+    parameter: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this column is a parameter; may be repeated.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="This column is not a parameter; may be repeated.")
+    ] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="This column holds names, even if they have digits.")
+    ] = None,
+    low: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
+    ] = None,
+    high: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The largest value, if not the pilot's.")
+    ] = None,
+    log: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Space this parameter by its logarithm.")
+    ] = None,
+    integer: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This parameter is a whole number.")] = None,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
     epsilon: Annotated[
@@ -59,16 +79,19 @@ def calibrate(
     protection = _protection(low_reward, high_reward, epsilon, delta)
     if protection is None:
         kept.require_none()
-    records, space = read_pilot(pilot, protected=protection is not None)
+    roles = Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()))
+    ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
+    table = read_pilot_table(pilot, protection is not None, roles, ranges)
+    records, space = table.pilot, table.space
     released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
         found = estimate_constants(records, space, kernel, margin, protection, released=released)
     write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
-    _show(found)
+    _show(found, table)
     if released is not None:
         said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
-        console.print(f"{kept.path} {said}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"study file: {out}; rehearse it with: voxpop run {out}", highlight=False, soft_wrap=True)
+        _print(f"{kept.path} {said}")
+    _print(f"study file: {out}; rehearse it with: voxpop run {out}")
 
 
 def _protection(low: float | None, high: float | None, epsilon: float | None, delta: float) -> Protection | None:
@@ -79,7 +102,41 @@ def _protection(low: float | None, high: float | None, epsilon: float | None, de
     return None
 
 
-def _show(found: Calibration) -> None:
+def _show(found: Calibration, table: PilotTable) -> None:
+    """Print how the file was read, what it says and leaves open in plain words, and the constants."""
+    _print(*table.said, "")
+    best = max(range(len(found.rewards)), key=lambda action: found.rewards[action].value)
+    reward, differ, vary = found.rewards[best], number(found.bias_std.value), number(found.noise_std.value)
+    _print(
+        f"{found.people} people tried {len(found.pilot)} decisions. Best in the pilot: {describe(found.pilot[best])}, "
+        f"with a reward of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)}).",
+        f"People differ by about {differ} in what one decision brings them, and one person's reward by about {vary} "
+        "from round to round.",
+    )
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    if open_questions:
+        _print("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))
+    else:
+        _print("That is enough to plan a study with.")
+    _print("")
+    console.print(_constants(found))
+    facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]
+    if found.skewness is not None:
+        facts.append(
+            f"skewness of single answers: {found.skewness:.2g}; "
+            f"averages of {people_needed(LEVEL, found.skewness):,} people are Gaussian enough for a bound at {LEVEL:g} "
+            "standard deviations"
+        )
+    if found.protection is not None:
+        facts.append(
+            f"the pilot costs its people epsilon {found.protection.epsilon:g} at delta {found.protection.delta:g}; its "
+            f"averages have errors at least {found.widened:.1f} times as large as without protection"
+        )
+    _print(*facts)
+
+
+def _constants(found: Calibration) -> Table:
+    """Make the table of what the study will assume."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("constant", "estimate", "95 % interval"):
         table.add_column(name, justify="left" if name == "constant" else "right")
@@ -93,17 +150,8 @@ def _show(found: Calibration) -> None:
     }
     for name, value in rows.items():
         table.add_row(name, number(value.value), value.range)
-    console.print(table)
-    facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]
-    if found.skewness is not None:
-        facts.append(
-            f"skewness of single answers: {found.skewness:.2g}; "
-            f"averages of {people_needed(LEVEL, found.skewness):,} people are Gaussian enough for a bound at {LEVEL:g} "
-            "standard deviations"
-        )
-    if found.protection is not None:
-        facts.append(
-            f"the pilot costs its people epsilon {found.protection.epsilon:g} at delta {found.protection.delta:g}; its "
-            f"averages have errors at least {found.widened:.1f} times as large as without protection"
-        )
-    console.print("\n".join(facts), highlight=False, soft_wrap=True)
+    return table
+
+
+def _print(*lines: str) -> None:
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

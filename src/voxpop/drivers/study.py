@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.errors import InputError
+from voxpop.core.errors import InputError, require_integer
 from voxpop.core.phases import Answered, End, Feedback, Plan, check_scale, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
@@ -216,6 +216,22 @@ class Study:
             event = TakenBack(phase)
             self._apply(event)
             events.append(event)
+
+    def change_horizon(self, horizon: int) -> None:
+        """Go on for another number of rounds; an open question stays as it was asked.
+
+        The rounds only matter to what is planned from now on. What the study has stated keeps its levels, and `beta`
+        stays what it was, so that nothing certified depends on the change.
+        """
+        played = self.state.rounds + (0 if self._pending is None else self._pending.plan.length)
+        before, horizon = self.problem, require_integer("horizon", horizon, least=max(played, 1))
+        try:
+            with self._changing():
+                self.problem = replace(before, horizon=horizon)
+                self._next = None
+        except BaseException:
+            self.problem = before
+            raise
 
     @property
     def best(self) -> Answer:

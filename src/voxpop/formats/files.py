@@ -20,6 +20,14 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {str(path)!r}: byte {error.start} is not UTF-8 text; save it as UTF-8") from None
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, whatever it is."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}; check the path") from None
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file in one step: after a crash it holds the old content or the new, never a part."""
     data = content.encode() if isinstance(content, str) else content

@@ -1,10 +1,9 @@
-"""CSV files: a pilot, and the answers to one phase."""
+"""Tables of people's answers: a pilot, and the answers to one wave."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,109 +11,204 @@ import numpy as np
 
 from voxpop.calibration.pilot import Pilot
 from voxpop.core.errors import InputError, said_of
-from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
-from voxpop.formats.files import read_text
+from voxpop.core.spaces import Choice, Decisions, Float, Integer, Parameter, Space
+from voxpop.formats.cells import PERCENT, whole_number
+from voxpop.formats.columns import Numbers, Words, read_columns
+from voxpop.formats.csv_text import Column, Table, read_table
+from voxpop.formats.ranges import Ranges
+from voxpop.formats.roles import RESERVED, SYNONYMS, Roles
 
-REQUIRED = ("person", "reward")
-RESERVED = (*REQUIRED, "rounds")
 STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
-SYNONYMS = {**dict(zip(RESERVED, RESERVED, strict=True)), "user": "person"}  # upper and lower case are the same
+SHOWN = 8  # options of a choice that are named
+REMEDY = "add --choice {name} if the cells are names, or --ignore {name} if it is not a parameter"
 
 
-def read_pilot(path: Path, protected: bool = False) -> tuple[Pilot, Space]:
-    """Read a pilot from a CSV file with the columns person, reward, rounds (if not 1) and one for each parameter.
+@dataclass(frozen=True, eq=False)
+class PilotTable:
+    """A pilot as it was read from a table: what it says, what was decided about its columns, and who is where in it."""
 
-    Columns of numbers become float parameters over the range of the pilot, other columns choices. In a protected pilot
-    no reward is refused for its value.
+    pilot: Pilot
+    space: Space
+    said: tuple[str, ...]  # one sentence for each column, and for what was noticed
+    people: tuple[str, ...]  # the names, by the pilot's numbers
+    lines: tuple[int, ...]  # of the pilot's records
+
+
+def read_pilot(
+    path: Path, protected: bool = False, roles: Roles | None = None, ranges: Ranges | None = None
+) -> tuple[Pilot, Space]:
+    """Read a pilot, and the space of its parameters: `read_pilot_table` without the rest."""
+    found = read_pilot_table(path, protected, roles, ranges)
+    return found.pilot, found.space
+
+
+def read_pilot_table(
+    path: Path, protected: bool = False, roles: Roles | None = None, ranges: Ranges | None = None
+) -> PilotTable:
+    """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
+
+    Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
+    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value.
     """
-    rows, parameters = _read_csv(path, may_be_empty="reward" if protected else None)
-    if not parameters:
+    roles = roles or Roles()
+    table = read_table(path, SYNONYMS)
+    table.require("person", "reward")
+    people = _names(table["person"])
+    names = roles.select(table)
+    if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
         )
-    columns: dict[str, list[Any]] = {}
-    named: dict[str, Parameter] = {}
-    for name in parameters:
-        cells = [row[name] for _, row in rows]
-        # If at least half of a column's cells are numbers, it is a column of numbers and other cells are mistakes.
-        if 2 * sum(_number(cell) is not None for cell in cells) >= len(cells):
-            columns[name] = [_cell(path, line, row, name) for line, row in rows]
-        else:
-            columns[name] = cells
-        values = sorted(set(columns[name]))
-        if len(values) < 2:
-            raise InputError(f"{path}: the column {name} is always {cells[0]!r}; vary it in the pilot or leave it out")
-        named[name] = Float(values[0], values[-1]) if isinstance(values[0], float) else Choice(tuple(values))
-    space = Space(named)
-    labels = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    keys = [tuple(label.values()) for label in labels]
-    order = {key: index for index, key in enumerate(dict.fromkeys(sorted(keys)))}
-    distinct = [dict(zip(columns, key, strict=True)) for key in order]
-    decisions = Decisions([space.scale(label) for label in distinct], distinct)
-    people = {person: index for index, person in enumerate(dict.fromkeys(row["person"] for _, row in rows))}
-    averages = np.array([_cell(path, line, row, "reward", any_value=protected) for line, row in rows])
-    counts = np.array([_cell(path, line, row, "rounds") if "rounds" in row else 1.0 for line, row in rows])
-    numbers = np.array([people[row["person"]] for _, row in rows])
-    with said_of(path):
-        return Pilot(decisions, numbers, np.array([order[key] for key in keys]), averages, counts, protected), space
+    counted = [name for name in ("rounds",) if name in table.names]
+    columns = read_columns(
+        table,
+        numbers=["reward", *counted],
+        words=roles.choices,
+        either=[name for name in names if name not in roles.choices],
+        missing=["reward"] if protected else (),
+        remedy=REMEDY,
+    )
+    for name in names:
+        if len(set(columns[name].values)) < 2:
+            raise InputError(
+                f"{path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave it out "
+                f"with --ignore {name}"
+            )
+    space = _space(columns, names, ranges or Ranges())
+    pilot = _pilot(table, columns, space, people, protected)
+    said = [_said(name, space.parameters[name], columns[name], table[name]) for name in names]
+    said += _said_of_others(table, columns, names, protected)
+    return PilotTable(pilot, space, (*said, *table.notes), tuple(dict.fromkeys(people)), table["person"].lines)
 
 
-def read_answers(path: Path, private: bool = False, strata: bool = False) -> list[dict[str, Any]]:
-    """Read the answers to one phase as records for `Study.tell`, from the columns person, reward and the parameters.
+def read_answers(path: Path, decisions: Decisions, private: bool = False, strata: bool = False) -> list[dict[str, Any]]:
+    """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
-    In a study with strata there is a column stratum as well. In a private study no reward is refused for its value:
-    one that is empty is NaN, and may be infinite.
+    In a study with strata there is a column stratum as well. Other columns do not matter. Which parameters are numbers,
+    the decisions say. In a private study no reward is refused for its value: one that is empty or missing is NaN, and
+    may be infinite.
     """
-    rows, parameters = _read_csv(path, may_be_empty="reward" if private else None)
-    column = next((name for name in parameters if strata and name.lower() == STRATUM), None)
-    if strata and column is None:
-        raise InputError(f"{path}, line 1 has no column {STRATUM!r}, and the study has strata; say who is of which")
-    records = []
-    for line, row in rows:
-        decision = {name: row[name] for name in parameters if name != column}
-        average = _cell(path, line, row, "reward", any_value=private)
-        stratum = {} if column is None else {STRATUM: row[column]}
-        records.append({"person": row["person"], "decision": decision, "average": average, **stratum})
+    example: Mapping[str, Any] = decisions[0]
+    unique = {name.lower(): name for name in (*example, *([STRATUM] if strata else []))}
+    table = read_table(path, {**unique, **SYNONYMS})
+    table.require("person", "reward", *unique.values())
+    people = _names(table["person"])
+    numeric = [name for name, value in example.items() if isinstance(value, int | float)]
+    columns = read_columns(
+        table,
+        numbers=["reward", *numeric],
+        words=[name for name in example if name not in numeric],
+        missing=["reward"] if private else (),
+    )
+    labels = (dict(zip(example, values, strict=True)) for values in _rows(columns, list(example)))
+    records = [
+        {"person": person, "decision": label, "average": average}
+        for person, label, average in zip(people, labels, columns["reward"].values, strict=True)
+    ]
+    if strata:
+        records = [record | {STRATUM: cell} for record, cell in zip(records, _names(table[STRATUM]), strict=True)]
     return records
 
 
-def _read_csv(path: Path, may_be_empty: str | None = None) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
-    """Return the rows of a CSV file with their line numbers, and the names of the columns that are parameters."""
-    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
-    try:
-        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}; correct the line") from None
-    if not lines:
-        raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
-    names = [SYNONYMS.get(name.lower(), name) for name in lines[0][1]]
-    for name in REQUIRED:
-        if name not in names:
-            raise InputError(f"{path}, line 1 has no column {name!r}; it names {', '.join(names)}")
-    if len(set(names)) < len(names) or "" in names:
-        raise InputError(f"{path}, line 1 must name every column, each differently; it names {', '.join(names)}")
-    for line, cells in lines[1:]:
-        if len(cells) != len(names):
-            raise InputError(f"{path}, line {line} has {len(cells)} cells for {len(names)} columns; complete the line")
-        for column, (name, cell) in enumerate(zip(names, cells, strict=True), start=1):
-            if not cell and name != may_be_empty:
-                raise InputError(f"{path}, line {line}, column {column} ({name}) is ''; fill it in")
-    rows = [(line, dict(zip(names, cells, strict=True))) for line, cells in lines[1:]]
-    if not rows:
-        raise InputError(f"{path} has a heading but no rows; add one row for each person and action")
-    return rows, [name for name in names if name not in RESERVED]
+def _names(column: Column) -> tuple[str, ...]:
+    for row, cell in enumerate(column.cells):
+        if not cell:
+            raise InputError(f"{column.place(row)} is ''; fill it in")
+    return column.cells
 
 
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(columns[name].values for name in names), strict=True))
 
 
-def _cell(path: Path, line: int, row: Mapping[str, str], name: str, any_value: bool = False) -> float:
-    number = _number(row[name] or "nan") if any_value else _number(row[name])
-    if number is None or not (any_value or np.isfinite(number)):
-        column = list(row).index(name) + 1
-        raise InputError(f"{path}, line {line}, column {column} ({name}): {row[name]!r} is not a finite number")
-    return number
+def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:
+    """Make the parameters: numbers over their range, and choices of the words."""
+    numeric = [name for name in names if isinstance(columns[name], Numbers)]
+    known = ranges.of(numeric, names)
+    parameters: dict[str, Parameter] = {}
+    for name in names:
+        column = columns[name]
+        if isinstance(column, Numbers):
+            parameters[name] = known.parameter(name, column.values)
+        else:
+            parameters[name] = Choice(tuple(sorted(set(column.values))))
+    return Space(parameters)
+
+
+def _pilot(
+    table: Table, columns: Mapping[str, Numbers | Words], space: Space, people: tuple[str, ...], protected: bool
+) -> Pilot:
+    """Number people and decisions, and make the pilot of them."""
+    whole = [isinstance(parameter, Integer) for parameter in space.parameters.values()]
+    keys = [
+        tuple(int(value) if is_whole else value for value, is_whole in zip(key, whole, strict=True))
+        for key in _rows(columns, list(space.parameters))
+    ]
+    order = {key: index for index, key in enumerate(sorted(set(keys)))}
+    distinct = [dict(zip(space.parameters, key, strict=True)) for key in order]
+    decisions = Decisions([space.scale(label) for label in distinct], distinct)
+    numbers = {person: index for index, person in enumerate(dict.fromkeys(people))}
+    _require_one_answer(table, people, keys)
+    rewards = np.array(columns["reward"].values)
+    counts = np.array(columns["rounds"].values if "rounds" in columns else [1.0] * len(keys))
+    with said_of(table.path):
+        return Pilot(
+            decisions,
+            np.array([numbers[person] for person in people]),
+            np.array([order[key] for key in keys]),
+            rewards,
+            counts,
+            protected,
+        )
+
+
+def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[Any, ...]]) -> None:
+    """Refuse two rows of one person about one decision, with their lines."""
+    lines: dict[tuple[Any, ...], int] = {}
+    for line, person, key in zip(table["person"].lines, people, keys, strict=True):
+        if (person, key) in lines:
+            raise InputError(
+                f"{table.path}: {person!r} answered twice about {', '.join(map(str, key))}, on lines "
+                f"{lines[person, key]} and {line}; merge the rows into one average and its rounds"
+            )
+        lines[person, key] = line
+
+
+def _said(name: str, parameter: Parameter, column: Numbers | Words, cells: Column) -> str:
+    """Say what was made of a parameter's column."""
+    if isinstance(parameter, Choice):
+        options = [str(option) for option in parameter.options]
+        more = f" and {len(options) - SHOWN} more" if len(options) > SHOWN else ""
+        return f"{name}: choice of {', '.join(options[:SHOWN])}{more}"
+    assert isinstance(column, Numbers)
+    kind = "whole number" if isinstance(parameter, Integer) else "number"
+    tried = f"{min(column.values):.6g} to {max(column.values):.6g}"
+    said = f"{name}: {kind} from {parameter.low:.6g} to {parameter.high:.6g}"
+    if (parameter.low, parameter.high) != (min(column.values), max(column.values)):
+        said += f" (the pilot tried {tried})"
+    if isinstance(parameter, Float) and parameter.log:
+        said += ", on a logarithmic scale"
+    said += column.reading
+    values = sorted(set(column.values))
+    consecutive = values == [values[0] + step for step in range(len(values))]
+    if isinstance(parameter, Float) and consecutive and all(whole_number(cell) is not None for cell in cells.cells):
+        said += f"; if only whole numbers make sense, add --integer {name}"
+    return said
+
+
+def _said_of_others(
+    table: Table, columns: Mapping[str, Numbers | Words], names: list[str], protected: bool
+) -> list[str]:
+    """Say how rewards and rounds were read, and which columns were left out; never an answer that is protected."""
+    said = []
+    for name in ("reward", "rounds"):
+        column = columns.get(name)
+        if isinstance(column, Numbers) and column.example:
+            same = "; write later answers in percent, too" if column.unit == PERCENT else ""
+            hidden = protected and name == "reward"
+            unit = f", in {column.unit}" if column.unit else ""
+            said.append(f"{name}: number{unit if hidden else column.reading}{same}")
+    if "rounds" not in columns:
+        said.append("rounds: 1 behind every reward, since there is no column rounds")
+    ignored = [name for name in table.names if name not in (*RESERVED, *names)]
+    return [*said, f"ignored: {', '.join(ignored)}"] if ignored else said

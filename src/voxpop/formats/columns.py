@@ -1,0 +1,191 @@
+"""Columns of a table as numbers or as words, or a refusal that names the cell and the remedy; never a guess.
+
+A column holds numbers if every cell does, and words if none of its cells has a number in it. Anything between is
+refused. Whether the comma or the point is the decimal mark is decided for each column by its own cells; where they do
+not tell (1,234 and 1.234 alone), by the other columns, since one program wrote them all. If those do not tell either, a
+point is the decimal mark in a file that is separated by commas, and all else is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from voxpop.core.errors import InputError
+from voxpop.formats.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of
+from voxpop.formats.csv_text import Column, Table
+
+NAMES = {POINT: "point", COMMA: "comma"}
+NO_NUMBER = {  # what to say of a cell that should be a number
+    Kind.EMPTY: "fill it in",
+    Kind.INFINITE: "is not a finite number; correct it",
+    Kind.MISSING: "is a missing value; fill it in, or leave the line out",
+    Kind.DATE: "is a date, which a spreadsheet may have made of a number; write the number",
+    Kind.QUANTITY: "is not a number that can be read; write the digits alone, such as 250",
+    Kind.WORD: "is not a number; correct it",
+}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers: their values, and how they were written."""
+
+    values: tuple[float, ...]
+    unit: str = ""
+    example: str = ""  # a cell that is not written plainly, if there is one
+    mark: str = POINT  # the decimal mark
+
+    @property
+    def reading(self) -> str:
+        """How the cells were read, for people: empty if there is nothing to say."""
+        if not self.example:
+            return ""
+        return f", in {self.unit}, read from {self.example!r}" if self.unit else f", read from {self.example!r}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A column of words."""
+
+    values: tuple[str, ...]
+
+
+def read_columns(
+    table: Table,
+    numbers: Collection[str] = (),
+    words: Collection[str] = (),
+    either: Collection[str] = (),
+    missing: Collection[str] = (),
+    remedy: str = "",
+) -> dict[str, Numbers | Words]:
+    """Read the named columns: some must be numbers, some are words whatever they look like, and some may be either.
+
+    In the columns of `missing` a cell may be empty, missing or infinite, and is NaN or infinite then. The `remedy` ends
+    the refusal of a column that may be either; {name} in it stands for the column.
+    """
+    remedies = dict.fromkeys(either, remedy)
+    found: dict[str, Numbers | Words] = {name: _words(table[name]) for name in words}
+    amounts: dict[str, list[Amount | None]] = {}
+    for name in either:
+        if all(kind_of(cell) is Kind.WORD for cell in table[name].cells):
+            found[name] = _words(table[name])
+    for name in (*numbers, *(name for name in either if name not in found)):
+        amounts[name] = _amounts(table[name], name in missing, remedies.get(name, ""))
+    shown = {name: _mark(table[name], cells) for name, cells in amounts.items()}
+    everywhere = {mark for mark in shown.values() if mark is not None}
+    for name, cells in amounts.items():
+        mark = shown[name] or _decided(table, table[name], cells, everywhere)
+        found[name] = _numbers(table[name], cells, mark, name in missing)
+    return found
+
+
+def read_numbers(table: Table, *names: str) -> dict[str, tuple[float, ...]]:
+    """Read columns of numbers.
+
+    >>> column = Column(path=__import__("pathlib").Path("a.csv"), name="price", position=1, lines=(2, 3),
+    ...     cells=("$1,200", "$900.50"))
+    >>> read_numbers(Table(column.path, ";", (column,)), "price")
+    {'price': (1200.0, 900.5)}
+    """
+    found = read_columns(table, numbers=names)
+    return {name: column.values for name, column in found.items() if isinstance(column, Numbers)}
+
+
+def _words(column: Column) -> Words:
+    """Return the cells as they are; refuse empty ones, and words that differ in capitals only."""
+    alike: dict[str, int] = {}
+    for row, cell in enumerate(column.cells):
+        if not cell:
+            raise _refusal(column, row, NO_NUMBER[Kind.EMPTY])
+        first = alike.setdefault(cell.casefold(), row)
+        if column.cells[first] != cell:
+            raise _refusal(column, row, f"and {column.cells[first]!r} on line {column.lines[first]} should be the same")
+    return Words(column.cells)
+
+
+def _amounts(column: Column, missing: bool, remedy: str) -> list[Amount | None]:
+    """Take the cells apart; refuse the first that is not a number, or that is one where most cells are words."""
+    amounts = [amount_of(cell) for cell in column.cells]
+    kinds = {row: kind_of(column.cells[row]) for row, amount in enumerate(amounts) if amount is None}
+    accepted = {Kind.EMPTY, Kind.MISSING, Kind.INFINITE} if missing else set()
+    wrong = [row for row, kind in kinds.items() if kind not in accepted]
+    if not wrong:
+        return amounts
+    row, ending = wrong[0], f"; {remedy.format(name=column.name)}" if remedy else ""
+    words = [row for row, kind in kinds.items() if kind is Kind.WORD]
+    if remedy and len(words) > len(amounts) - len(kinds):  # more words than numbers
+        row = next(row for row in range(len(amounts)) if kinds.get(row) is not Kind.WORD)
+        kind = kinds.get(row, Kind.NUMBER)
+        if kind is not Kind.EMPTY:
+            raise _refusal(column, row, f"is {kind.value} among words such as {column.cells[words[0]]!r}{ending}")
+    raise _refusal(column, row, NO_NUMBER[kinds[row]] + (ending if column.cells[row] else ""))
+
+
+def _mark(column: Column, amounts: list[Amount | None]) -> str | None:
+    """Return the decimal mark that the cells show, if any; refuse cells that contradict each other."""
+    first: dict[str, int] = {}
+    for row, amount in enumerate(amounts):
+        if amount is not None and amount.shows is not None:
+            first.setdefault(amount.shows, row)
+    if len(first) > 1:
+        earlier, later = sorted(first.values())
+        mark = next(mark for mark in MARKS if first[mark] == later)
+        raise _refusal(
+            column,
+            later,
+            f"has a decimal {NAMES[mark]}, unlike {column.cells[earlier]!r} on line {column.lines[earlier]}; write all "
+            "numbers of the column alike",
+        )
+    return next(iter(first), None)
+
+
+def _decided(table: Table, column: Column, amounts: list[Amount | None], everywhere: set[str]) -> str:
+    """Return the decimal mark of a column whose own cells do not show it."""
+    unclear = [row for row, amount in enumerate(amounts) if amount is not None and amount.ambiguous]
+    if len(everywhere) == 1:
+        return next(iter(everywhere))
+    pointed = all(COMMA not in column.cells[row] for row in unclear)
+    if not unclear or (not everywhere and table.separator == COMMA and pointed):
+        return POINT
+    row = unclear[0]
+    amount = amounts[row]
+    assert amount is not None
+    one, other = sorted((amount.at(mark) or 0.0 for mark in MARKS), key=abs)
+    raise _refusal(
+        column,
+        row,
+        f"may be {one:.12g} or {other:.12g}, and nothing else in the file tells which; write {one:.4f} or {other:.0f}",
+    )
+
+
+def _numbers(column: Column, amounts: list[Amount | None], mark: str, infinite: bool) -> Numbers:
+    """Return the values; refuse two units in one column, and percentages beside plain numbers."""
+    units = {amount.unit: row for row, amount in reversed(list(enumerate(amounts))) if amount is not None}
+    strict = PERCENT in units or len(units.keys() - {""}) > 1
+    if len(units) > 1 and strict:
+        earlier, later = sorted(units.values())[:2]
+        raise _refusal(
+            column,
+            later,
+            f"has another unit than {column.cells[earlier]!r} on line {column.lines[earlier]}; write all alike",
+        )
+    values = []
+    for row, (cell, amount) in enumerate(zip(column.cells, amounts, strict=True)):
+        value = _open_value(cell) if amount is None else amount.at(mark)
+        assert value is not None
+        if not infinite and not math.isfinite(value):
+            raise _refusal(column, row, NO_NUMBER[Kind.INFINITE])
+        values.append(value)
+    odd = [cell for cell, amount in zip(column.cells, amounts, strict=True) if amount and not is_plain(cell)]
+    return Numbers(tuple(values), max(units, default=""), odd[0] if odd else "", mark)
+
+
+def _open_value(cell: str) -> float:
+    """Return the value of a cell that may be anything: NaN unless it is infinite."""
+    return float(cell) if kind_of(cell) is Kind.INFINITE else math.nan
+
+
+def _refusal(column: Column, row: int, reason: str) -> InputError:
+    cell = column.cells[row]
+    return InputError(f"{column.place(row)}: {cell!r} {reason}" if cell else f"{column.place(row)} is ''; {reason}")
