@@ -64,6 +64,11 @@ def test_the_lower_layers_do_not_know_the_upper_ones(name: str) -> None:
     assert {package_of(found) for found in GRAPH[name]} <= MAY_IMPORT[package_of(name)]
 
 
+@pytest.mark.parametrize("name", in_packages("formats", "drivers"))
+def test_files_and_drivers_know_nothing_of_the_lab(name: str) -> None:
+    assert "lab" not in {package_of(found) for found in GRAPH[name]}
+
+
 @pytest.mark.parametrize("name", in_packages(*PURE))
 def test_the_mathematics_sees_no_file_clock_or_network(name: str) -> None:
     odd = outside(name) - STANDARD - LIBRARIES

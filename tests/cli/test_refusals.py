@@ -192,7 +192,7 @@ def test_a_person_with_missing_answers_is_named(main: Main, folder: Path) -> Non
     assert_refused(main, folder, ["tell", "asked.toml", "answers.csv"], ["'ann'", missing, "no answer"])
 
 
-USAGE = ["simulate", "simulate sphere --alpha much", "simulate sphere --colour red", "conquer", "tell tea.toml"]
+USAGE = ["simulate sphere --alpha much", "simulate sphere --colour red", "conquer", "tell tea.toml"]
 
 
 @pytest.mark.parametrize("arguments", USAGE)

@@ -8,8 +8,8 @@ import pytest
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
+from voxpop.drivers.kept import Kept
 from voxpop.drivers.study import Study
-from voxpop.formats.files import locked
 from voxpop.privacy import Privacy, make_privacy
 
 PROBLEM = Problem(np.linspace(0, 1, 9)[:, None], SquaredExponential(0.3), 0.3, 0.4, norm_bound=2.0, horizon=2000)
@@ -69,8 +69,12 @@ def test_rounds_that_were_played_cannot_be_taken_back(tmp_path: Path) -> None:
         study.change_horizon(study.state.rounds - 1)
 
 
-def test_what_cannot_be_saved_is_not_changed(tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise InputError("cannot write: no space left on the device")
+
     study = begun(tmp_path / "study.json")
-    with locked(tmp_path / "study.json"), pytest.raises(InputError, match="another program"):
+    monkeypatch.setattr(Kept, "write", full)
+    with pytest.raises(InputError, match="no space left"):
         study.change_horizon(9000)
     assert study.problem is PROBLEM

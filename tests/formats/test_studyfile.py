@@ -15,8 +15,9 @@ from voxpop.core.errors import InputError
 from voxpop.core.kernels import Matern, SquaredExponential, Sum
 from voxpop.core.spaces import Choice, Float, Integer, Space
 from voxpop.formats import studyfile
-from voxpop.formats.studyfile import read_rehearsal, read_study, write_study
+from voxpop.formats.studyfile import read_study, write_study
 from voxpop.formats.tables import read_pilot
+from voxpop.lab.rehearsals import Rehearsal
 from voxpop.policies.dpbe import DPBE
 from voxpop.policies.waves import Waves
 
@@ -144,8 +145,8 @@ def test_the_file_says_how_sure_each_constant_is(tmp_path: Path) -> None:
 
 
 def test_the_rehearsal_passes_through_the_given_rewards(study: Any) -> None:
-    scenario, policy, _ = read_rehearsal(study())
-    assert (scenario.name, policy.name) == ("tea", "dpbe")
+    scenario = Rehearsal(str(study())).scenario()
+    assert (scenario.name, scenario.settings["name"]) == ("tea", "dpbe")
     given = {1.0: 0.2, 2.0: 1.1, 3.0: 0.4}
     found = {label["price"]: scenario.f[i] for i, label in enumerate(scenario.problem.decisions)}
     assert {price: found[price] for price in given} == pytest.approx(given, abs=1e-4)
@@ -155,7 +156,7 @@ def test_a_study_without_a_rehearsal_can_be_read_but_not_run(study: Any) -> None
     path = study(STUDY[: STUDY.index("[rehearsal]")])
     assert read_study(path)[0].size == 5
     with pytest.raises(InputError, match=r"tea\.toml has no \[rehearsal\].*voxpop calibrate.*voxpop ask") as caught:
-        read_rehearsal(path)
+        Rehearsal(str(path)).scenario()
     refusal(caught)
 
 
@@ -241,7 +242,7 @@ def test_a_broken_rehearsal_is_refused_with_its_reason(study: Any, case: str) ->
     text = STUDY.replace(old, new, 1)
     path = study("rehearsal = 3\n" + text if case == "not a table" else text)
     with pytest.raises(InputError) as caught:
-        read_rehearsal(path)
+        Rehearsal(str(path)).scenario()
     message = refusal(caught)
     assert [part for part in [str(path), *said] if part not in message] == [], message
 

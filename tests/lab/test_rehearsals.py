@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers_cli import STUDY, study_file
 from voxpop.core.errors import InputError
-from voxpop.formats.studyfile import read_rehearsal
 from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.runs import simulate
 from voxpop.policies.dpbe import DPBE
@@ -20,7 +19,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_rehearsal_is_what_the_file_describes(path: Path) -> None:
-    scenario, policy, _ = read_rehearsal(path)
+    rehearsal = Rehearsal(str(path))
+    scenario = rehearsal.scenario()
+    policy = rehearsal.make_policy(scenario)
     run = pickle.loads(pickle.dumps(Rehearsal(str(path), "dpbe", seed=3))).run()  # as a worker gets it
     assert run.policy == policy == DPBE(alpha=0.6)
     assert run.metrics.regret == pytest.approx(simulate(scenario, policy, 3).metrics.regret)

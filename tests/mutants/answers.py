@@ -185,6 +185,22 @@ FAULTS = [
         ("cli/test_calibrate_protected.py::test_the_noise_is_from_the_operating_system",),
     ),
     Fault(
+        "protected answer repeated",
+        "Reading a protected pilot quotes one of its answers, to show how rewards are written.",
+        "formats/tables.py",
+        "unit if hidden else column.reading",
+        "column.reading",
+        ("formats/test_tables.py::test_no_answer_of_a_protected_pilot_is_repeated",),
+    ),
+    Fault(
+        "protected answer suspected",
+        "A protected answer that stands out is named as a possible typing error.",
+        "calibration/doubts.py",
+        "wild = None if pilot.protected else outlier(pilot)",
+        "wild = outlier(pilot)",
+        ("calibration/test_doubts.py::test_a_typing_error_is_said_with_its_place_and_alone",),
+    ),
+    Fault(
         "pilot's noise drawn again",
         "Calibrating again releases the same answers with new noise.",
         "formats/released_pilot.py",

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from voxpop.core.phases import Forecast
+from voxpop.drivers.course import Course
 from voxpop.lab.runs import Run
 from voxpop.report.phases import phase_table
-from voxpop.report.summary import certified, confidence, expectation, number, summarise
+from voxpop.report.stakes import stakes_of
+from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
 
 
 def lines(run: Run) -> dict[str, str]:
@@ -25,6 +27,43 @@ def test_both_figures_are_named(waves: Run) -> None:
     assert said["Certified"].startswith(f"nothing is better by more than {number(waves.state.certificate)} | 90 % conf")
     assert waves.state.expected_loss is not None
     assert said["Expected loss"].startswith(f"{number(waves.state.expected_loss)} per round | what the model expects")
+    answer = waves.course.answer
+    assert said["Expect"].startswith(f"{number(answer.low)} to {number(answer.high)} | profit per customer; 90 % conf")
+
+
+def test_what_comes_first_is_what_a_manager_asks(waves: Run) -> None:
+    first = [line.name for line in summarise(waves.course) if line.first]
+    assert first == ["Do this", "Expect", "Certified", "Expected loss", "Asking cost", "Not asking would cost"]
+
+
+def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) -> None:
+    for truth, source in ((waves.scenario.f, "by the simulated truth"), (None, "as the model estimates it")):
+        found = stakes_of(waves.course, truth)
+        assert found is not None
+        assert found.pilot is not None
+        assert found.pilot_choice is not None
+        said = {line.name: (line.value, line.note) for line in summarise(waves.course, truth)}
+        assert said["Asking cost"][0] == number(found.asking)
+        value, note = said["Not asking would cost"]
+        assert value == number(found.pilot)
+        kept = describe(waves.scenario.problem.decisions[found.pilot_choice])
+        assert note.startswith(f"with the pilot's choice, {kept}; at random {number(found.guessing)};")
+        assert note.endswith(f"over 5,000 rounds, {source}")
+
+
+def test_a_loss_far_below_all_differences_is_nothing(waves: Run) -> None:
+    sure = replace(waves, state=replace(waves.state, expected_loss=1e-9))
+    assert lines(sure)["Expected loss"].startswith("practically nothing")
+
+
+def test_before_any_answer_it_is_said_what_the_decision_rests_on(courses: dict[str, Course]) -> None:
+    nothing, pilot = (summarise(courses[name]) for name in ("nothing", "only the pilot"))
+    assert nothing[0].name == "Do this for now"
+    assert nothing[0].note.startswith("nobody has answered yet, and there was no pilot")
+    assert [line.name for line in nothing] == ["Do this for now", "Asked", "Open"]
+    assert pilot[0].note == "nobody has answered yet; this rests on the pilot of 30 people alone"
+    assert "Asking cost" not in [line.name for line in pilot]
+    assert summarise(courses["open"])[0].note == ""
 
 
 def test_the_summary_says_why_asking_stopped(waves: Run) -> None:
@@ -33,11 +72,11 @@ def test_the_summary_says_why_asking_stopped(waves: Run) -> None:
 
 
 def test_a_policy_without_an_expected_loss_claims_none(phases: Run) -> None:
-    assert "Expected loss" not in lines(phases)
+    assert {"Expected loss", "Model check"} & lines(phases).keys() == set()
 
 
 def test_the_model_check_is_said_aloud(waves: Run) -> None:
-    assert "Model check" not in lines(warned(waves, ""))
+    assert lines(warned(waves, ""))["Model check"].startswith("the answers fit the model")
     assert lines(warned(waves, "answers vary too much; calibrate again"))["Model check"].startswith("answers vary too")
 
 

@@ -12,23 +12,37 @@ from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption, run_all
 from voxpop.cli.display import console
+from voxpop.cli.people import (
+    FormulaOption,
+    GridOption,
+    NoiseOption,
+    PilotPeopleOption,
+    PopulationOption,
+    ResampleOption,
+    built_in,
+    own_people,
+)
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.core.errors import InputError, require_choice, require_integer
+from voxpop.drivers.simulate import FinitePopulation
 from voxpop.formats.files import file_stem, write_atomically
+from voxpop.lab.comparison import because, suitable
 from voxpop.lab.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
 from voxpop.lab.experiments.exhibits import Cell, Cells
 from voxpop.lab.experiments.summaries import RunSummary, summarise
 from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.scenarios import SCENARIOS, Scenario
+from voxpop.lab.scenario import Scenario
+from voxpop.lab.scenarios import SCENARIOS
 from voxpop.lab.sweep import Backend
 from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
-from voxpop.privacy import Privacy
 from voxpop.report.drawing import png, sheet
 
 
 def compare(
-    study: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file (TOML).")],
+    study: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file; none for your own people.")
+    ] = None,
     policies: Annotated[str, typer.Option(help=f"Some of {', '.join(POLICIES)}; with commas.")] = ",".join(CONTENDERS),
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
     runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 10,
@@ -43,6 +57,12 @@ def compare(
     backend: BackendOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = None,
+    resample: ResampleOption = None,
+    population: PopulationOption = None,
+    formula: FormulaOption = None,
+    grid: GridOption = None,
+    noise: NoiseOption = None,
+    pilot_people: PilotPeopleOption = None,
 ) -> None:
     """Compare policies on the same simulated people: what each loses, and what it asks of people.
 
@@ -52,9 +72,16 @@ def compare(
     require_integer("runs", runs, least=1)
     where = Backend(backend, address, jobs)
     model = privacy or (None if epsilon is None else "central")
-    first = _first(study, seed, horizon, model, epsilon, delta)
+    people = own_people(population, formula, grid, noise, pilot_people)
+    first: Trial | Rehearsal
+    if (named := built_in(study, people, resample)) is not None:
+        first = Trial(named, "", seed, horizon, privacy=model or "none", epsilon=epsilon, delta=delta)
+    else:
+        again = None if resample is None else str(resample)
+        first = Rehearsal(study, "", seed, horizon, model, epsilon, delta, people, again)
     names, scenario, trust = _names(policies), first.scenario(), first.make_privacy()
-    chosen, left_out = _contenders(names, first, scenario, trust)
+    made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
+    chosen, left_out = suitable(made, scenario, trust)
     sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
     out.mkdir(parents=True, exist_ok=True)
     seeds = range(seed, seed + runs)
@@ -68,22 +95,12 @@ def compare(
         about = {"study": scenario.name, "horizon": scenario.problem.horizon, **trust.describe()}
         typer.echo(json.dumps({**about, **_plain(cells), "left_out": left_out, "picture": str(path)}))
     else:
-        _show(scenario.name, cells, left_out, path)
+        _show(scenario, cells, left_out, path)
 
 
 def perform(trial: Trial | Rehearsal) -> RunSummary:
     """Run a trial or a rehearsal, and keep what matters."""
     return summarise(trial.run())
-
-
-def _first(
-    study: str, seed: int, horizon: int | None, model: str | None, epsilon: float | None, delta: float
-) -> Trial | Rehearsal:
-    """Describe the first run; its policy is filled in later."""
-    if study not in SCENARIOS and (study.endswith(".toml") or Path(study).exists()):
-        return Rehearsal(study, "", seed, horizon, model, epsilon, delta)
-    require_choice("study", study, SCENARIOS)
-    return Trial(study, "", seed, horizon, privacy=model or "none", epsilon=epsilon, delta=delta)
 
 
 def _names(policies: str) -> list[str]:
@@ -94,26 +111,13 @@ def _names(policies: str) -> list[str]:
     return list(dict.fromkeys(require_choice("policy", name, POLICIES) for name in names))
 
 
-def _contenders(
-    names: list[str], first: Trial | Rehearsal, scenario: Scenario, trust: Privacy
-) -> tuple[list[str], dict[str, str]]:
-    """Choose the policies that make sense for the study, and say why the others do not."""
-    made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
-    reasons = {
-        name: f"asks one person per round, whom the {trust.model} model cannot hide"
-        for name, policy in made.items()
-        if trust.model != "none" and not policy.aggregates
-    }
-    if "pilot-only" in names and not scenario.problem.pilot:
-        reasons["pilot-only"] = "needs a pilot, and this study has none"
-    chosen = [name for name in names if name not in reasons]
-    if not chosen:
-        raise InputError(f"nothing is left to compare: {_because(reasons)}; name other policies")
-    return chosen, reasons
-
-
-def _because(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+def _asking_again(scenario: Scenario, cells: Cells) -> str:
+    """Say which policies asked more people than there are."""
+    people = scenario.population
+    if not isinstance(people, FinitePopulation):
+        return ""
+    names = [name for name, cell in cells.items() if cell["people"].max() > len(people)]
+    return f"there are {len(people):,} people to ask; asked some twice: {', '.join(names)}" if names else ""
 
 
 def _plain(cells: Cells) -> dict[str, Any]:
@@ -135,7 +139,8 @@ def _plain(cells: Cells) -> dict[str, Any]:
     }
 
 
-def _show(title: str, cells: Cells, left_out: dict[str, str], path: Path) -> None:
+def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
+    title = scenario.name
     made = table(title, cells)
     seeds = list(next(iter(cells.values())).runs)
     above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
@@ -147,6 +152,8 @@ def _show(title: str, cells: Cells, left_out: dict[str, str], path: Path) -> Non
         shown.add_row(*line)
     console.print(shown)
     if left_out:
-        console.print(f"left out: {_because(left_out)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
+    if again := _asking_again(scenario, cells):
+        console.print(again, highlight=False, soft_wrap=True)
     console.print(verdict(cells), highlight=False, markup=False, soft_wrap=True)
     console.print(f"picture: {path}", highlight=False, markup=False, soft_wrap=True)

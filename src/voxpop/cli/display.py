@@ -20,8 +20,10 @@ from rich.progress import (
 from rich.table import Table
 
 from voxpop.drivers.phase import ClosedPhase
+from voxpop.drivers.simulate import FinitePopulation
+from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Scenario
+from voxpop.lab.scenario import Scenario
 from voxpop.lab.trials import Trial
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
@@ -41,7 +43,7 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task("", total=total)
 
 
-def watched(trial: Trial) -> Run:
+def watched(trial: Trial | Rehearsal) -> Run:
     """Simulate a trial with a live display."""
     scenario = trial.scenario()
     return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy())
@@ -56,6 +58,17 @@ def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy 
             bar.update(task, advance=phase.plan.length, description=f"phase {phase.plan.phase}: {left}")
 
         return simulate(scenario, policy, seed, privacy, watch)
+
+
+def show_people(run: Run) -> None:
+    """Say how many people there were, and whether that was enough, if they are only some."""
+    scenario = run.scenario
+    if isinstance(scenario.population, FinitePopulation):
+        pilot = sum(group.people for group in scenario.problem.pilot) if scenario.calibration else 0
+        others = f"; {pilot:,} others took part in the pilot" if pilot else ""
+        again = "; more were asked, so that some were asked twice" if run.people_asked_again else ""
+        said = f"{len(scenario.population):,} people could be asked, about {scenario.problem.size:,} decisions"
+        console.print(f"{said}{others}{again}", highlight=False)
 
 
 def show_phases(run: Run) -> None:

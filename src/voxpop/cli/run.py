@@ -7,20 +7,27 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.display import console, show_phases, show_summary, watched_run
+from voxpop.cli.display import console, show_people, show_phases, show_summary, watched_run
+from voxpop.cli.people import (
+    FormulaOption,
+    GridOption,
+    NoiseOption,
+    PilotPeopleOption,
+    ResampleOption,
+    own_people,
+    split_population,
+)
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
 from voxpop.formats.files import file_stem, write_atomically
-from voxpop.formats.studyfile import read_rehearsal
+from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.trials import Trial, policy_settings
-from voxpop.policies import make_policy
-from voxpop.privacy import make_privacy
 
 
 @takes_limits
 def run(
     study: Annotated[
-        Path | None, typer.Argument(help="A study file (TOML); without one, the built-in pricing study.")
+        Path | None, typer.Argument(help="A study file (TOML); without one, your own people or the pricing study.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulated people.")] = 0,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
@@ -30,26 +37,42 @@ def run(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+    resample: ResampleOption = None,
+    formula: FormulaOption = None,
+    grid: GridOption = None,
+    noise: NoiseOption = None,
+    pilot_people: PilotPeopleOption = None,
     *,
     limits: Limits,
 ) -> None:
     """Find the best decision: ask samples of people in a few waves, and report what to do.
 
-    Without a study file this is a pricing study for a simulated population of customers. The model's constants come
-    from a pilot of 40 customers, never from the truth; the truth is only used to say what the answer is worth.
+    Without a study file this is a study of your own people, or else a pricing study for a simulated population of
+    customers. The model's constants come from a pilot of 40 people, never from the truth; the truth is only used to
+    say what the answer is worth.
     """
-    given = privacy is not None or epsilon is not None
-    trust = make_privacy(privacy or "central" if given else "none", epsilon, delta)
-    if study is None:
-        trial = Trial("pricing", seed=seed, **limits)
-        with console.status("asking 40 customers in a pilot, and calibrating"):
-            scenario = trial.scenario()
-        policy = trial.make_policy(scenario)
+    model = privacy or (None if epsilon is None else "central")
+    file, limits = split_population(limits)
+    people = own_people(file, formula, grid, noise, pilot_people)
+    trial: Trial | Rehearsal
+    if study is None and people is None and resample is None:
+        trial = Trial("pricing", seed=seed, privacy=model or "none", epsilon=epsilon, delta=delta, **limits)
     else:
-        scenario, planned_policy, planned = read_rehearsal(study)
-        policy = make_policy(**planned_policy.settings() | policy_settings(limits))
-        trust = trust if given else planned
-    result = watched_run(scenario, policy, seed, trust)
+        trial = Rehearsal(
+            None if study is None else str(study),
+            seed=seed,
+            privacy=model,
+            epsilon=epsilon,
+            delta=delta,
+            people=people,
+            resample=None if resample is None else str(resample),
+            settings=tuple(policy_settings(limits).items()),
+        )
+    trust = trial.make_privacy()
+    with console.status("preparing the study" if study else "asking people in a pilot, and calibrating"):
+        scenario = trial.scenario()
+    result = watched_run(scenario, trial.make_policy(scenario), seed, trust)
+    show_people(result)
     show_phases(result)
     show_summary(result)
     if report:

@@ -11,7 +11,17 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
-from voxpop.cli.display import console, errors, show_phases, show_summary, watched
+from voxpop.cli.display import console, errors, show_people, show_phases, show_summary, watched
+from voxpop.cli.people import (
+    FormulaOption,
+    GridOption,
+    NoiseOption,
+    PilotPeopleOption,
+    ResampleOption,
+    built_in,
+    own_people,
+    split_population,
+)
 from voxpop.cli.privacy import (
     CalibrationOption,
     DeltaOption,
@@ -21,19 +31,24 @@ from voxpop.cli.privacy import (
     PrivacyOption,
 )
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.core.errors import require_integer
+from voxpop.core.errors import InputError, require_integer
 from voxpop.core.problem import GRAM_LIMIT
+from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.scenarios import SCENARIOS
 from voxpop.lab.sweep import Backend
-from voxpop.lab.trials import Trial
+from voxpop.lab.trials import Trial, policy_settings
 from voxpop.policies import DEFAULT, POLICIES
 from voxpop.runtime.memory import statement
 
 
 @takes_limits
 def simulate(
-    study: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENARIOS)}.")],
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = DEFAULT,
+    study: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file; none for your own people.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(POLICIES)}; the study file's or {DEFAULT} unless given.")
+    ] = None,
     alpha: Annotated[float | None, typer.Option(help="Phase l of dpbe asks ceil(2^(alpha l)) people.")] = None,
     ratio: Annotated[float | None, typer.Option(help="C of dpbe, how rarely the action is switched; above 1.")] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
@@ -54,32 +69,54 @@ def simulate(
     backend: BackendOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = None,
+    resample: ResampleOption = None,
+    formula: FormulaOption = None,
+    grid: GridOption = None,
+    noise: NoiseOption = None,
+    pilot_people: PilotPeopleOption = None,
     *,
     limits: Limits,
 ) -> None:
-    """Simulate a study with the paper's settings, or your own."""
+    """Simulate a study with the paper's settings, or with your own; with built-in people, a pilot's, or yours."""
     require_integer("runs", runs, least=1)
     where = Backend(backend, address, jobs)
-    first = Trial(
-        study,
-        policy,
-        seed,
-        horizon=horizon,
-        size=size,
-        alpha=alpha,
-        ratio=ratio,
-        noise_std=noise_std,
-        bias_std=bias_std,
-        true_norm=true_norm,
-        privacy=privacy,
-        epsilon=epsilon,
-        delta=delta,
-        calibration=calibration,
-        floor=floor,
-        honest=honest,
-        data=None if data is None else str(data),
-        **limits,
-    )
+    file, limits = split_population(limits)
+    people = own_people(file, formula, grid, noise, pilot_people)
+    named = built_in(study, people, resample)
+    own: dict[str, Any] = {  # of the built-in studies
+        "size": size,
+        "noise_std": noise_std,
+        "bias_std": bias_std,
+        "true_norm": true_norm or None,
+        "calibration": None if calibration == "exact" else calibration,
+        "floor": floor,
+        "honest": honest,
+        "data": None if data is None else str(data),
+    }
+    own = {name: value for name, value in own.items() if value is not None}
+    settings = {"alpha": alpha, "ratio": ratio, **limits}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    first: Trial | Rehearsal
+    if named is not None:
+        first = Trial(
+            named, policy or DEFAULT, seed, horizon, privacy=privacy, epsilon=epsilon, delta=delta, **own, **settings
+        )
+    elif own:
+        option = next(iter(own)).replace("_", "-")
+        raise InputError(f"--{option} is for the built-in studies; leave it out")
+    else:
+        first = Rehearsal(
+            study,
+            policy or "",
+            seed,
+            horizon,
+            None if privacy == "none" and epsilon is None else privacy,
+            epsilon,
+            delta,
+            people,
+            None if resample is None else str(resample),
+            tuple(policy_settings(settings).items()),
+        )
     first.make_privacy()  # refuses bad settings now, before anything is run
     if size is not None and size > GRAM_LIMIT:
         errors.print(statement(size), style="dim", highlight=False)
@@ -88,6 +125,7 @@ def simulate(
             typer.echo(json.dumps(first.run().as_dict()))
         else:
             result = watched(first)
+            show_people(result)
             show_phases(result)
             show_summary(result)
         return
@@ -101,7 +139,7 @@ def simulate(
         _show_table(results)
 
 
-def _perform(trial: Trial) -> dict[str, Any]:
+def _perform(trial: Trial | Rehearsal) -> dict[str, Any]:
     return trial.run().as_dict()
 
 

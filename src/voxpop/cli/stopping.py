@@ -14,8 +14,12 @@ from voxpop.core.errors import require_number
 Limits = dict[str, Any]  # what was given, by the names of a trial's fields
 
 
-def _option(kind: type, text: str) -> Any:
-    return Annotated[kind | None, typer.Option(help=text, rich_help_panel="When to stop asking; all may be left out")]
+WHEN = "When to stop asking; all may be left out"
+WHO = "Your own people, in a CSV file"
+
+
+def _option(kind: type, text: str, panel: str = WHEN) -> Any:
+    return Annotated[kind | None, typer.Option(help=text, rich_help_panel=panel)]
 
 
 OPTIONS: dict[str, Any] = {
@@ -24,7 +28,12 @@ OPTIONS: dict[str, Any] = {
     "most_people": _option(int, "The most people to ask in all."),
     "most_numbers": _option(int, "The most numbers that people may send in all."),
     "most_waves": _option(int, "The most waves in which people are asked."),
-    "population": _option(int, "The number of people there are; nobody is asked twice."),
+    "population": _option(
+        str,
+        "The file: a row for each person and decision or, with --formula, for each person; or just the number of "
+        "people there are. Nobody is asked twice.",
+        WHO,
+    ),
     "answer_delay": _option(int, "Rounds that pass while people answer; the best so far is in force."),
     "confidence": _option(float, "How sure to be of what is certified; 0.95 unless given."),
 }

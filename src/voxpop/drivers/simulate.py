@@ -23,7 +23,18 @@ CROWD = 2_000_000  # with more people than this, their sum is drawn at once if p
 
 
 class Population(Protocol):
-    """People who can be asked once each. Only the lab may use the truth behind their answers."""
+    """People who can be asked once each. Only the lab may use the truth behind their answers.
+
+    >>> class Readers:
+    ...     def observe(self, plan, people, rng):
+    ...         return rng.normal(plan.arms, 1.0, size=(people, len(plan.arms)))
+    ...     def observe_each(self, plan, rng):
+    ...         return np.array([rng.normal(arm, 1.0, size=n).mean() for arm, n in zip(plan.arms, plan.pulls)])
+    >>> from voxpop import Scenario, SquaredExponential, simulate
+    >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.5), 0.5, 1.0, norm_bound=3.0, horizon=200)
+    >>> simulate(Scenario("reading", problem, Readers(), np.arange(3.0))).best
+    2
+    """
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages that new, randomly drawn people send after a phase, of shape (people, arms)."""
@@ -40,6 +51,20 @@ class GaussianPopulation(Population, Protocol):
         """Return the mean (arms,) of a person's averages, and a root of their covariance, (arms, arms)."""
 
 
+@runtime_checkable
+class FinitePopulation(Population, Protocol):
+    """People of whom there are only some, so that it matters who was asked already."""
+
+    def __len__(self) -> int:
+        """Return the number of people."""
+
+    def split(self, people: int, rng: np.random.Generator) -> tuple[Population, FinitePopulation]:
+        """Draw some people at random; return them, and the others."""
+
+    def in_line(self, rng: np.random.Generator) -> Population:
+        """Return these people in random order, to be asked one after the other in one run."""
+
+
 def simulate_phases(
     problem: Problem,
     policy: Policy,
@@ -53,7 +78,8 @@ def simulate_phases(
     def noise(phase: Phase) -> Simulated:
         return _noise(seed, "agent", phase.plan.phase)
 
-    collect_from = partial(collect, population=population, seed=seed)
+    people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
+    collect_from = partial(collect, population=people, seed=seed)
     return (yield from run_phases(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
 
 

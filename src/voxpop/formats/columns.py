@@ -21,7 +21,7 @@ NO_NUMBER = {  # what to say of a cell that should be a number
     Kind.EMPTY: "fill it in",
     Kind.INFINITE: "is not a finite number; correct it",
     Kind.MISSING: "is a missing value; fill it in, or leave the line out",
-    Kind.DATE: "is a date, which a spreadsheet may have made of a number; write the number",
+    Kind.DATE: "is a date, perhaps made of a number by a spreadsheet; write a number, such as the days since a start",
     Kind.QUANTITY: "is not a number that can be read; write the digits alone, such as 250",
     Kind.WORD: "is not a number; correct it",
 }
@@ -34,7 +34,6 @@ class Numbers:
     values: tuple[float, ...]
     unit: str = ""
     example: str = ""  # a cell that is not written plainly, if there is one
-    mark: str = POINT  # the decimal mark
 
     @property
     def reading(self) -> str:
@@ -178,7 +177,7 @@ def _numbers(column: Column, amounts: list[Amount | None], mark: str, infinite: 
             raise _refusal(column, row, NO_NUMBER[Kind.INFINITE])
         values.append(value)
     odd = [cell for cell, amount in zip(column.cells, amounts, strict=True) if amount and not is_plain(cell)]
-    return Numbers(tuple(values), max(units, default=""), odd[0] if odd else "", mark)
+    return Numbers(tuple(values), max(units, default=""), odd[0] if odd else "")
 
 
 def _open_value(cell: str) -> float:

@@ -113,23 +113,26 @@ def read_table(path: Path, synonyms: dict[str, str] | None = None) -> Table:
             raise InputError(_misfit(path, line, len(cells), len(heading), separator))
     if not rows:
         raise InputError(f"{path} has a heading but no rows; add one row for each person and decision")
-    where, columns = tuple(line for line, _ in rows), []
-    for position, given in enumerate(heading, start=1):
-        name = (synonyms or {}).get(given.lower(), given)
-        column = Column(path, name, position, where, tuple(cells[position - 1] for _, cells in rows))
-        if not name and not any(column.cells):
-            continue
-        if (not name or PANDAS.fullmatch(name)) and column.counts_rows:
-            notes = (*notes, f"column {position}{name and f' ({name})'} counts the rows and was left out")
-            continue
-        columns.append(column)
+    columns, left_out = _columns(path, [(synonyms or {}).get(name.lower(), name) for name in heading], rows)
     names = [column.name for column in columns]
     if len(set(names)) < len(names) or "" in names:
         raise InputError(
             f"{path}, line {number} must name every column, each differently, and it names {', '.join(names)}; name "
             "them, or take out what stands above the heading"
         )
-    return Table(path, separator, tuple(columns), notes)
+    return Table(path, separator, tuple(columns), (*notes, *left_out))
+
+
+def _columns(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> tuple[list[Column], list[str]]:
+    """Return the columns but for empty ones and an index, and what to say about those that were left out."""
+    lines, kept, left_out = tuple(line for line, _ in rows), [], []
+    for position, name in enumerate(names, start=1):
+        column = Column(path, name, position, lines, tuple(cells[position - 1] for _, cells in rows))
+        if (not name or PANDAS.fullmatch(name)) and column.counts_rows:
+            left_out.append(f"column {position}{name and f' ({name})'} counts the rows and was left out")
+        elif name or any(column.cells):
+            kept.append(column)
+    return kept, left_out
 
 
 def _text(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -171,12 +174,11 @@ def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
         if told[1] not in SEPARATORS:
             raise InputError(f"{path}, line 1 names the separator {told[1]!r}; use {one_of(SEPARATORS.values())}")
         return told[1], _lines(path, text[told.end() :], told[1])  # the line's end stays, and with it the numbering
-    first = next((line for line in text.split("\n") if line.strip()), "")
+    first = next((line for line in text.split("\n") if re.search(r'[^\s,;|"]', line)), "")
     found = {separator: _widths(text, separator) for separator in SEPARATORS if separator in first}
     even = {separator: widths for separator, widths in found.items() if len(set(widths)) == 1}
-    width = {
-        separator: widths[0] if widths else first.count(separator) for separator, widths in (even or found).items()
-    }
+    likely = even or found
+    width = {separator: likely[separator][0] if likely[separator] else first.count(separator) for separator in likely}
     best = [separator for separator in width if width[separator] == max(width.values())]
     if len(best) > 1:
         kinds = one_of(SEPARATORS[separator] for separator in best)
@@ -196,7 +198,7 @@ def _widths(text: str, separator: str) -> list[int]:
         rows = [cells for cells in _reader(text, separator) if any(map(str.strip, cells))]
     except csv.Error:
         return []
-    width = len(_trimmed(rows[0]))
+    width = len(_trimmed(rows[0])) if rows else 0
     return [width, *(len(_fitted(cells, width)) for cells in rows[1:])]
 
 

@@ -74,8 +74,6 @@ from voxpop.core.strata import Strata
 from voxpop.formats import wire
 from voxpop.formats.files import read_text
 from voxpop.formats.tables import STRATUM
-from voxpop.lab.populations.gp import GPPeople
-from voxpop.lab.scenarios import Scenario
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
@@ -136,22 +134,19 @@ def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
         return Strata(_table(data, "strata"))
 
 
-def read_rehearsal(path: Path) -> tuple[Scenario, Policy, Privacy]:
-    """Read a study file as a scenario that can be simulated, with people who deviate from the pilot's estimates."""
-    problem, policy, data = read_study(path)
+def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> Array:
+    """Compute the rewards of a study file's [rehearsal]: the smoothest f through the pilot's estimates."""
     if "rehearsal" not in data:
         raise InputError(
             f"{path} has no [rehearsal] table to simulate answers from; add one (voxpop calibrate writes it), "
             "or ask real people with voxpop ask and voxpop tell"
         )
     with said_of(path):
-        f = _rehearsal(problem, _space(data), _table(data, "rehearsal"))
-    name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
-    scenario = Scenario(name, problem, GPPeople(problem, f), f, policy.settings(), reward=reward)
-    return scenario, policy, privacy_of(path, data)
+        return _rehearsal(problem, space_of(data), _table(data, "rehearsal"))
 
 
-def _space(data: Mapping[str, Any]) -> Space:
+def space_of(data: Mapping[str, Any]) -> Space:
+    """Read the parameters of a study file."""
     tables = _table(data, "parameters")
     parameters: dict[str, Parameter] = {}
     for name, table in tables.items():
@@ -173,7 +168,7 @@ def _space(data: Mapping[str, Any]) -> Space:
 def _problem(data: Mapping[str, Any]) -> Problem:
     for key in data:
         require_choice("entry", key, SECTIONS)
-    space = _space(data)
+    space = space_of(data)
     if "decisions" in data:
         table = _table(data, "decisions")
         seed = table.get("seed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,13 @@ def read_answers(path: Path, decisions: Decisions, private: bool = False, strata
     if strata:
         records = [record | {STRATUM: cell} for record, cell in zip(records, _names(table[STRATUM]), strict=True)]
     return records
+
+
+def read_people(path: Path, used: Collection[str]) -> dict[str, tuple[Any, ...]]:
+    """Read what is known of each person, a row of a table; columns that are not used are left as text."""
+    table = read_table(path, SYNONYMS)
+    columns = read_columns(table, either=[name for name in table.names if name in used])
+    return {name: columns[name].values if name in columns else table[name].cells for name in table.names}
 
 
 def _names(column: Column) -> tuple[str, ...]:

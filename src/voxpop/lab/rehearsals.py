@@ -1,57 +1,123 @@
-"""A rehearsal: one simulated run of a study file, described by plain data, as a trial is of a named study."""
+"""A rehearsal: one simulated run of a study file or of one's own people, described by plain data.
+
+Who answers in it: people around the pilot's estimate, as the model says; or the pilot's own people, drawn again; or
+people from a file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from voxpop.core.errors import InputError, said_of
 from voxpop.core.problem import Problem
-from voxpop.formats.studyfile import read_rehearsal
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Scenario
-from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Privacy, make_privacy
+from voxpop.core.spaces import Decisions
+from voxpop.formats.studyfile import privacy_of, read_study, rehearsal_rewards, space_of
+from voxpop.formats.tables import read_pilot
+from voxpop.lab.own_people import OwnPeople
+from voxpop.lab.populations.gp import GPPeople
+from voxpop.lab.populations.resampled import ResampledPeople
+from voxpop.lab.runs import Run, Watch, simulate
+from voxpop.lab.scenario import Scenario
+from voxpop.policies import DEFAULT, Policy
+from voxpop.privacy import NoPrivacy, Privacy, make_privacy
+from voxpop.runtime.random_streams import stream
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A study file, a policy, a trust model and a seed; None leaves a choice to the file."""
+    """A study file or one's own people, a policy, a trust model and a seed; None leaves a choice to the file.
 
-    study: str
-    policy: str
+    >>> Rehearsal("tea.toml", seed=3) == Rehearsal("tea.toml", seed=3)
+    True
+    """
+
+    study: str | None = None
+    policy: str = ""  # the file's, or the default
     seed: int = 0
     horizon: int | None = None
     privacy: str | None = None
     epsilon: float | None = None
     delta: float = 1e-6
+    people: OwnPeople | None = None  # who answer, instead of people around the pilot's estimate
+    resample: str | None = None  # a pilot whose people answer, drawn again
+    settings: tuple[tuple[str, Any], ...] = ()  # of the policy, before those of the file
 
     def scenario(self) -> Scenario:
-        """Read the study."""
-        scenario = read_rehearsal(Path(self.study))[0]
-        if self.horizon is None:
-            return scenario
-        return replace(scenario, problem=_with_horizon(scenario.problem, self.horizon))
+        """Make the study."""
+        if self.resample is not None and (self.study is None or self.people is not None):
+            raise InputError(
+                f"--resample {self.resample} rehearses the study file that was calibrated with this pilot; give that "
+                "file, and no --population"
+            )
+        if self.study is None:
+            if self.people is None:
+                raise InputError("there is nobody to ask; give a study file, or people with --population people.csv")
+            return self.people.scenario(self.seed, self.horizon)
+        if self.people is not None and self.people.pilot_people is not None:
+            raise InputError(f"{self.study} has its constants and needs no pilot; leave --pilot-people out")
+        path = Path(self.study)
+        problem, policy, data = read_study(path)
+        if self.horizon is not None:
+            problem = _changed(problem, horizon=self.horizon)
+        scenario = self._answered(path, problem, data)
+        name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
+        return replace(scenario, name=name, reward=reward, settings=policy.settings())
+
+    def _answered(self, path: Path, problem: Problem, data: Mapping[str, Any]) -> Scenario:
+        """Choose who answers, and with that what is true."""
+        if self.people is not None:
+            return _of_people(problem, data, self.people)
+        if self.resample is not None:
+            return _of_pilot(path, problem, data, Path(self.resample), self.seed)
+        f = rehearsal_rewards(path, problem, data)
+        return Scenario("", problem, GPPeople(problem, f), f)
 
     def make_privacy(self) -> Privacy:
         """Make the chosen trust model, or the file's."""
-        if self.privacy is None:
-            return read_rehearsal(Path(self.study))[2]
-        return make_privacy(self.privacy, self.epsilon, self.delta)
+        if self.privacy is not None:
+            return make_privacy(self.privacy, self.epsilon, self.delta)
+        return NoPrivacy() if self.study is None else privacy_of(path := Path(self.study), read_study(path)[2])
 
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy; the file's own has the settings of the file."""
-        settings = scenario.settings if scenario.settings["name"] == self.policy else {"name": self.policy}
-        return make_policy(**settings)
+        return scenario.make_policy(self.policy or scenario.settings.get("name", DEFAULT), **dict(self.settings))
 
-    def run(self) -> Run:
+    def run(self, watch: Watch | None = None) -> Run:
         """Simulate the rehearsal."""
         scenario = self.scenario()
-        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy())
+        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
 
 
-def _with_horizon(problem: Problem, horizon: int) -> Problem:
-    """Return the problem with another horizon, and with the beta that belongs to it unless the file gives one."""
+def _of_people(problem: Problem, data: Mapping[str, Any], people: OwnPeople) -> Scenario:
+    """Let one's own people answer."""
+    _, decisions, population = people.gather(space_of(data), problem.decisions)
+    problem = problem if decisions is problem.decisions else _changed(problem, decisions=decisions)
+    return Scenario("", problem, population, population.mean)
+
+
+def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path, seed: int) -> Scenario:
+    """Let the pilot's people answer, drawn again, in the study and in a pilot before it."""
+    if any(group.epsilon is not None for group in problem.pilot):
+        raise InputError(
+            f"the people of the pilot were promised differential privacy, which a rehearsal on their own answers would "
+            f"break; leave out --resample {path}"
+        )
+    pilot, _ = read_pilot(path)
+    labels, space = pilot.decisions.labels or (), space_of(data)
+    with said_of(path):
+        tried = Decisions([space.scale(label) for label in labels], labels)
+    f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, _changed(problem, decisions=tried)))
+    population = ResampledPeople(problem, f, replace(pilot, decisions=tried), at_pilot)
+    if problem.pilot:
+        problem = replace(problem, pilot=population.pilot_again(stream(seed, "pilot")))
+    return Scenario("", problem, population, population.mean)
+
+
+def _changed(problem: Problem, **what: Any) -> Problem:
+    """Return the problem with something else in it, and the beta that belongs to it unless the file gives one."""
     anew: dict[str, Any] = {"beta": None}
     usual = replace(problem, **anew).beta == problem.beta
-    return replace(problem, horizon=horizon, **(anew if usual else {}))
+    return replace(problem, **what, **(anew if usual else {}))

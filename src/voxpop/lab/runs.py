@@ -15,12 +15,14 @@ from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
 from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
-from voxpop.drivers.simulate import simulate_phases
+from voxpop.drivers.simulate import FinitePopulation, simulate_phases
 from voxpop.lab.metrics import Metrics, measure
-from voxpop.lab.scenarios import Scenario
-from voxpop.policies import Policy
+from voxpop.lab.scenario import Scenario
+from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.runtime.threads import one_thread
+
+Watch = Callable[[ClosedPhase], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,12 @@ class Run:
         """What the model check found last, and what to do; empty if nothing is wrong."""
         return latest_warning(phase.info for phase in self.phases)
 
+    @property
+    def people_asked_again(self) -> bool:
+        """True if more people were asked than there are, so that some were asked more than once."""
+        people = self.scenario.population
+        return isinstance(people, FinitePopulation) and self.metrics.people > len(people)
+
     @cached_property
     def metrics(self) -> Metrics:
         """What the run cost."""
@@ -138,20 +146,21 @@ class Run:
 
 def simulate(
     scenario: Scenario,
-    policy: Policy,
+    policy: Policy | str = DEFAULT,
     seed: int = 0,
     privacy: Privacy | None = None,
-    watch: Callable[[ClosedPhase], None] | None = None,
+    watch: Watch | None = None,
 ) -> Run:
-    """Run a scenario to its end.
+    """Run a scenario to its end; a policy given by its name has the scenario's settings.
 
-    >>> from voxpop.policies import make_policy
-    >>> from voxpop.lab.scenarios import Options, make_scenario
-    >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), make_policy("dpbe"))
+    >>> from voxpop import make_scenario
+    >>> from voxpop.lab.scenarios import Options
+    >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), "dpbe")
     >>> run.as_dict()["optimum_kept"]
     True
     """
     start = perf_counter()
+    policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
     problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(

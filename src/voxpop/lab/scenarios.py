@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from voxpop.calibration.fit import Calibration, calibrate
-from voxpop.calibration.pilot import Pilot
 from voxpop.core.errors import Array, InputError, require_choice, require_integer
 from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions, Float, Space
-from voxpop.lab.populations import Population
+from voxpop.core.spaces import Float, Space
+from voxpop.lab.piloted import TRIED, piloted
 from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, rescale
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.populations.light import load_light
 from voxpop.lab.populations.pricing import Customers
+from voxpop.lab.scenario import Scenario as Scenario
 from voxpop.runtime.random_streams import stream
 
 LENGTH_SCALE = 0.2
 PAPER_HORIZON = 40_000
-
-
-@dataclass(frozen=True, eq=False)
-class Scenario:
-    """Everything a simulated study needs."""
-
-    name: str
-    problem: Problem
-    population: Population
-    f: Array  # (n,) the truth, for metrics only
-    settings: dict[str, Any] = field(default_factory=dict)  # the paper's for dpbe, or a study file's for its policy
-    calibration: Calibration | None = None
-    pilot_numbers: int = 0  # answers that the pilot took
-    reward: str = "reward"  # what the reward is called
 
 
 @dataclass(frozen=True)
@@ -101,9 +84,6 @@ def light(options: Options) -> Scenario:
     return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
 
 
-PILOT_PEOPLE, PILOT_PRICES, PILOT_ROUNDS = 40, 12, 20
-
-
 def pricing(options: Options) -> Scenario:
     """Make the study of a product's price, for customers with their own willingness to pay.
 
@@ -112,24 +92,20 @@ def pricing(options: Options) -> Scenario:
     if options.noise_std is not None or options.bias_std is not None or options.true_norm:
         raise InputError("the pricing study takes noise, bias and norm bound from its pilot; leave them out")
     size = 101 if options.size is None else options.size
-    require_integer("size of the pricing study", size, least=PILOT_PRICES)
+    require_integer("size of the pricing study", size, least=TRIED)
     space = Space(price=Float(2.0, 12.0))
     decisions = space.grid(size)
     customers = Customers(np.array([label["price"] for label in decisions]))
-    arms = np.linspace(0, size - 1, PILOT_PRICES).round().astype(np.intp)
-    plan = Plan(0, arms, np.full(len(arms), PILOT_ROUNDS), PILOT_PEOPLE)
-    answers = customers.observe(plan, PILOT_PEOPLE, stream(options.seed, "pilot"))
-    tried = Decisions(decisions.points[arms], [decisions[i] for i in arms])
-    calibration = calibrate(Pilot.of_matrix(tried, answers, PILOT_ROUNDS), space)
-    return Scenario(
+    return piloted(
         "pricing",
-        calibration.problem(decisions, options.rounds(20_000)),
+        space,
+        decisions,
         customers,
         customers.profit,
-        {"alpha": 0.7, "ratio": 1.6},
-        calibration,
-        plan.numbers,
+        options.rounds(20_000),
+        options.seed,
         reward="profit per customer",
+        settings={"alpha": 0.7, "ratio": 1.6},
     )
 
 

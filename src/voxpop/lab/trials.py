@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.lab.runs import Run, simulate
+from voxpop.lab.runs import Run, Watch, simulate
 from voxpop.lab.scenarios import Options, Scenario, make_scenario
-from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
+from voxpop.policies import DEFAULT, Policy
 from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import Privacy, make_privacy
 
-Watch = Callable[[ClosedPhase], None]
 # Fields of a trial that are settings of the policy, by the name that the policy gives them.
 SETTINGS = {
     "alpha": "alpha",
@@ -98,12 +96,10 @@ class Trial:
         `dpbe-fixed` asks as many people per phase as make it cost what `dpbe-paper` costs, which is run to find out.
         """
         chosen = policy_settings(self.as_dict())
-        own = {name: value for name, value in scenario.settings.items() if name in settings_of(self.policy)}
-        settings = {**own, **chosen}
         if self.policy == "dpbe-fixed":
-            reference = simulate(scenario, make_policy("dpbe-paper", **settings), self.seed)
-            settings["people"] = matching_people(reference.plans)
-        return make_policy(self.policy, **settings)
+            reference = simulate(scenario, scenario.make_policy("dpbe-paper", **chosen), self.seed)
+            chosen["people"] = matching_people(reference.plans)
+        return scenario.make_policy(self.policy, **chosen)
 
     def run(self, watch: Watch | None = None) -> Run:
         """Simulate the trial."""

@@ -1,18 +1,54 @@
-"""What every picture shares: its look, and how it becomes a file."""
+"""What every picture shares: its look, and how it becomes a file or a part of a page."""
 
 from __future__ import annotations
 
 import io
+import re
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from voxpop.core.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Blue and orange stay apart for people who cannot tell red from green.
 INK, MUTED, BLUE, SKY, ORANGE, GREEN = "#1f2933", "#9aa5b1", "#0b5fa5", "#b9d7f0", "#d9480f", "#2b8a3e"
 MIDDLE = "#7fb2dd"  # between BLUE and SKY
+QUIET, PAPER, PEACH, VEIL = "#616e7c", "#ffffff", "#f8c9ae", "#e6f0f9"
+
+# The colours of a page, by the name of its CSS variable: by day, and in the dark.
+LIGHT = {
+    "ink": INK,
+    "quiet": QUIET,
+    "muted": MUTED,
+    "paper": PAPER,
+    "blue": BLUE,
+    "middle": MIDDLE,
+    "sky": SKY,
+    "veil": VEIL,
+    "orange": ORANGE,
+    "peach": PEACH,
+    "line": "#e4e7eb",
+    "ground": "#f5f7fa",
+    "alert": "#fff4e6",
+}
+DARK = {
+    "ink": "#e6ebf0",
+    "quiet": "#a7b3c0",
+    "muted": "#75818e",
+    "paper": "#1b222b",
+    "blue": "#74b9f5",
+    "middle": "#3f7fb8",
+    "sky": "#2b5580",
+    "veil": "#20303f",
+    "orange": "#ff9a62",
+    "peach": "#6b4530",
+    "line": "#323c48",
+    "ground": "#11161c",
+    "alert": "#3a2a1c",
+}
 STYLE = {
     "font.size": 10,
     "text.color": INK,
@@ -28,14 +64,12 @@ STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "voxpop",
 }
+FONT = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif")
 
 
 def svg(made: Figure) -> str:
     """Render a figure as an SVG element, which is the same for the same run."""
-    text = io.StringIO()
-    with styled():
-        made.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    return _svg(made, {})
 
 
 def png(made: Figure) -> bytes:
@@ -43,6 +77,27 @@ def png(made: Figure) -> bytes:
     data = io.BytesIO()
     made.savefig(data, format="png", dpi=120, metadata={"Software": None})
     return data.getvalue()
+
+
+def inline(made: Figure, name: str, title: str, description: str) -> str:
+    """Render a figure as a part of a page: it has the page's colours and font, by day and in the dark.
+
+    Title and description are read to people who do not see the picture. Text stays text, so that it can be searched and
+    takes the page's font; all colours of `LIGHT` become variables of the page.
+    """
+    text = _svg(made, {"svg.fonttype": "none"}, transparent=True)
+    text = FONT.sub("system-ui, sans-serif", text)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every picture, and nothing refers to them
+    for variable, colour in LIGHT.items():
+        text = text.replace(colour, f"var(--{variable})")
+    inside = text[text.index(">") + 1 :]
+    box = re.search(r'viewBox="[^"]*"', text)
+    assert box is not None
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box[0]} role="img" '
+        f'aria-labelledby="{name}-title {name}-description"><title id="{name}-title">{escape(title)}</title>'
+        f'<desc id="{name}-description">{escape(description)}</desc>{inside}'
+    )
 
 
 def sheet(width: float, height: float) -> Figure:
@@ -54,8 +109,16 @@ def sheet(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def styled() -> AbstractContextManager[None]:
+def styled(**settings: Any) -> AbstractContextManager[None]:
     """Return a context in which pictures have voxpop's look."""
     from matplotlib import rc_context
 
-    return rc_context(STYLE)  # type: ignore[arg-type]
+    look: Any = {**STYLE, **settings}
+    return rc_context(look)
+
+
+def _svg(made: Figure, settings: dict[str, Any], **options: Any) -> str:
+    text = io.StringIO()
+    with styled(**settings):
+        made.savefig(text, format="svg", metadata={"Date": None}, **options)
+    return text.getvalue()[text.getvalue().index("<svg") :]

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from voxpop import __version__
 from voxpop.core.errors import Array, InputError
 from voxpop.drivers.course import Course
-from voxpop.report.drawing import svg
-from voxpop.report.figures import DRAWINGS, figure
-from voxpop.report.phases import phase_table, phase_word
-from voxpop.report.summary import confidence, describe, number, summarise
+from voxpop.report.drawing import DARK, LIGHT, inline
+from voxpop.report.figures import DRAWINGS, draw, pictures
+from voxpop.report.phases import phase_table
+from voxpop.report.summary import number, summarise
+from voxpop.report.view import View
+
+FIRST = ("decision", "stakes")  # on the first screen
+ASSUMED = (
+    ("how much one round of one person varies (σ)", "noise_std"),
+    ("how much a person differs from the population (v)", "bias_std"),
+    ("how strongly the reward can vary over the decisions (B)", "norm_bound"),
+    ("the reward to expect before any answer", "prior_mean"),
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture on the page."""
+
+    name: str
+    svg: str
+    caption: str
 
 
 def fill(template: str, **values: Any) -> str:
@@ -22,32 +42,38 @@ def fill(template: str, **values: Any) -> str:
 
     loader = jinja2.PackageLoader("voxpop", "report")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template(template).render(version=__version__, **values)
+    return environment.get_template(template).render(version=__version__, light=LIGHT, dark=DARK, **values)
 
 
 def render(course: Course, truth: Array | None = None) -> str:
     """Render the page about a study; `truth` is known of simulations only."""
-    problem, calibration = course.problem, course.calibration
-    constants = [
-        ("per-round noise of a person, σ", "noise_std"),
-        ("deviation of a person, v", "bias_std"),
-        ("norm bound, B", "norm_bound"),
-        ("prior mean", "prior_mean"),
-    ]
+    view, problem, calibration = View(course, truth), course.problem, course.calibration
+    head, *lines = summarise(course, truth)
+    names = pictures(view)
     return fill(
         "page.html.j2",
-        title=f"{course.name}: {describe(course.answer.decision)}",
-        lines=summarise(course, truth),
-        pictures=[svg(figure(course, name, truth)) for name in DRAWINGS if name != "regret" or truth is not None],
+        title=f"{course.name}: {view.choice}",
+        head=head,
+        tiles=[line for line in lines if line.first],
+        lines=[line for line in lines if not line.first],
+        first=_drawn(view, [name for name in names if name in FIRST]),
+        others=_drawn(view, [name for name in names if name not in FIRST]),
         table=phase_table(course),
-        word=phase_word(course),
-        sure=confidence(course.policy, problem, len(course.phases)),
+        view=view,
         course=course,
         simulated=truth is not None,
         problem=problem,
         number=number,
-        describe=describe,
         calibration=calibration,
-        constants=[(label, getattr(problem, name), getattr(calibration, name, None)) for label, name in constants],
+        constants=[(label, getattr(problem, name), getattr(calibration, name, None)) for label, name in ASSUMED],
         lengths=calibration.length_scales.items() if calibration else (),
     )
+
+
+def _drawn(view: View, names: Iterable[str]) -> list[Picture]:
+    """Draw pictures for the page."""
+    made = []
+    for name in names:
+        caption = DRAWINGS[name].explain(view)
+        made.append(Picture(name, inline(draw(view, name), name, DRAWINGS[name].title, caption), caption))
+    return made

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
-from voxpop.report.summary import number
+from voxpop.report.summary import number, phase_word
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,6 @@ def phase_table(course: Course) -> PhaseTable:
     }
     notes = [f"{what} after {word} {', '.join(map(str, when))}" for what, when in happened.items() if when]
     return PhaseTable((word, *columns), rows, notes)
-
-
-def phase_word(course: Course) -> str:
-    """Return what a phase of this study's policy is called."""
-    return "wave" if course.policy.name == "waves" else "phase"
 
 
 def _pilot(course: Course, columns: list[str]) -> tuple[str, ...]:

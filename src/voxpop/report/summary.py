@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Forecast
@@ -14,6 +16,10 @@ from voxpop.core.problem import Problem
 from voxpop.drivers.course import Course
 from voxpop.lab.metrics import measure
 from voxpop.policies import Policy
+from voxpop.report.decisions import Layout
+from voxpop.report.stakes import Stakes, stakes_of
+
+NOTHING = 1e-4  # of the differences between decisions
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class Line:
     name: str
     value: str
     note: str = ""
+    first: bool = False  # for whoever has ten seconds
 
 
 def describe(decision: Any) -> str:
@@ -36,6 +43,11 @@ def describe(decision: Any) -> str:
     if isinstance(decision, list):
         return "(" + ", ".join(map(_short, decision)) + ")"
     return str(decision)
+
+
+def phase_word(course: Course) -> str:
+    """Return what a phase of this study's policy is called."""
+    return "wave" if course.policy.name == "waves" else "phase"
 
 
 def certified(certificate: float, certain: bool) -> str:
@@ -79,42 +91,100 @@ def expectation(forecast: Forecast) -> str:
 
 
 def summarise(course: Course, truth: Array | None = None) -> list[Line]:
-    """Say what to do, how sure that is, what it cost, and why asking stopped; `truth` is known of simulations only."""
-    return [*_decision(course, truth), *_cost(course), *_loss(course, truth), *_promise(course), *_notes(course)]
+    """Say what to do, how sure that is, what it cost, and why asking stopped; `truth` is known of simulations only.
+
+    The lines that a manager reads first have `first` set.
+    """
+    return [
+        *_decision(course),
+        *_promised_reward(course, truth),
+        *_cost(course, stakes_of(course, truth)),
+        *_asked(course),
+        *_loss(course, truth),
+        *_promise(course),
+        *_notes(course),
+    ]
 
 
-def _decision(course: Course, truth: Array | None) -> Iterator[Line]:
+def _decision(course: Course) -> Iterator[Line]:
+    name = "Do this" if course.ended is not None else "Do this for now"
+    yield Line(name, Layout(course.problem).name(course.answer.index), _rests_on(course), first=True)
+
+
+def _rests_on(course: Course) -> str:
+    """Say what the decision rests on, as long as nobody has answered."""
+    if course.phases:
+        return ""
+    nobody = "nobody has answered yet" if course.ended is None else "nobody was asked"
+    if course.problem.pilot:
+        return f"{nobody}; this rests on the pilot of {course.pilot_people:,} people alone"
+    return f"{nobody}, and there was no pilot: this is a start, not a recommendation"
+
+
+def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
     answer, state, problem = course.answer, course.state, course.problem
-    over, left = course.ended is not None, len(state.active)
-    yield Line("Do this" if over else "Do this for now", describe(answer.decision))
-    if course.phases or course.problem.pilot:
-        expected = f"a {course.reward} of {number(answer.low)} to {number(answer.high)}"
-        yield Line("Expect", expected, "" if truth is None else f"the truth is {number(truth[answer.index])}")
+    if not course.phases and not problem.pilot:
+        return
+    sure = confidence(course.policy, problem, len(course.phases))
+    notes = [] if state.expected_loss is None else [f"estimate {number(float(state.centre[answer.index]))}"]
+    if truth is not None:
+        notes.append(f"simulated truth {number(truth[answer.index])}")
+    if course.phases:
+        said = f"{number(answer.low)} to {number(answer.high)}"
+        yield Line("Expect", said, "; ".join([course.reward, sure, *notes]), first=True)
+    else:  # bounds of values come from waves
+        yield Line("Expect", "nothing certain yet", "; ".join([course.reward, *notes]), first=True)
+    left = len(state.active)
     yield Line(
         "Certified",
         certified(answer.regret, answer.certain),
-        f"{confidence(course.policy, problem, len(course.phases))}, if the model holds; "
-        + ("one action is left" if left == 1 else f"{left} of {problem.size} actions could still be best"),
+        f"{sure}, if the model holds; "
+        + ("one decision is left" if left == 1 else f"{left:,} of {problem.size:,} decisions could still be best"),
+        first=True,
     )
     if answer.expected_loss is not None:
         yield Line(
             "Expected loss",
-            f"{number(answer.expected_loss)} per round",
-            "what the model expects this choice to lose against the best; asking stops when it no longer pays, long "
-            "before everything is certain",
+            _per_round(answer.expected_loss, state.centre),
+            "what the model expects this choice to lose against the best",
+            first=True,
         )
 
 
-def _cost(course: Course) -> Iterator[Line]:
-    waves = len(course.phases)
+def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
+    """Compare what asking costs with what not knowing would cost."""
+    if stakes is None:
+        return
+    if course.phases:
+        parts = [f"answers {number(stakes.answers)}"] if stakes.answers else []
+        parts.append(f"trying poorer decisions {number(stakes.trying)}")
+        yield Line("Asking cost", number(stakes.asking), f"{', '.join(parts)}; in {course.reward}", first=True)
+    source = "by the simulated truth" if stakes.measured else "as the model estimates it"
+    after = f"with what was learned {number(stakes.ahead)}; " if course.phases else ""
+    over = f"{after}over {course.problem.horizon:,} rounds, {source}"
+    if stakes.pilot is None:
+        yield Line("Guessing would cost", number(stakes.guessing), over, first=True)
+    else:
+        assert stakes.pilot_choice is not None
+        kept = Layout(course.problem).name(stakes.pilot_choice)
+        note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
+        yield Line("Not asking would cost", number(stakes.pilot), note, first=True)
+
+
+def _asked(course: Course) -> Iterator[Line]:
+    word, count = phase_word(course), len(course.phases)
     yield Line(
         "Asked",
-        f"{course.people:,} people, {course.numbers:,} numbers, in {waves:,} wave{'s' * (waves != 1)}",
+        f"{course.people:,} people, {course.numbers:,} numbers, in {count:,} {word}{'s' * (count != 1)}",
         f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
     if course.pending is not None:
         plan = course.pending
-        yield Line("Open", f"wave {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions")
+        yield Line(
+            "Open",
+            f"{word} {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions",
+            "" if plan.forecast is None else expectation(plan.forecast),
+        )
     if course.ended is not None:
         yield Line("Stopped because", course.ended)
 
@@ -127,7 +197,7 @@ def _loss(course: Course, truth: Array | None) -> Iterator[Line]:
     yield Line(
         "Lost while learning",
         f"{regret:,.0f} over {horizon:,} rounds",
-        "compared with knowing the best action from the start" + _share(regret, horizon * float(truth.max())),
+        "compared with knowing the best decision from the start" + _share(regret, horizon * float(truth.max())),
     )
 
 
@@ -162,6 +232,8 @@ def _notes(course: Course) -> Iterator[Line]:
         )
     if course.warning:
         yield Line("Model check", course.warning)
+    elif course.phases and phase_word(course) == "wave":  # other policies do not check
+        yield Line("Model check", "the answers fit the model", "it notices some of what can be wrong, not all")
 
 
 def number(value: float) -> str:
@@ -171,6 +243,11 @@ def number(value: float) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _per_round(loss: float, estimates: Array) -> str:
+    """Write an expected loss; what is far below the differences between decisions is nothing."""
+    return "practically nothing" if loss < NOTHING * np.ptp(estimates) else f"{number(loss)} per round"
 
 
 def _share(part: float, whole: float) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from voxpop.core.errors import require_integer
 
-ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5}
+ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5, "order": 6}
 WORD = 2**32
 BLOCK = 256  # phases whose words are computed together
 

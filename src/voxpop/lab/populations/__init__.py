@@ -1,5 +1,5 @@
 """Simulated populations that answer. The truth they carry is for `metrics` alone."""
 
-from voxpop.drivers.simulate import GaussianPopulation, Population
+from voxpop.drivers.simulate import FinitePopulation, GaussianPopulation, Population
 
-__all__ = ["GaussianPopulation", "Population"]
+__all__ = ["FinitePopulation", "GaussianPopulation", "Population"]

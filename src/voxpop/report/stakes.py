@@ -1,0 +1,68 @@
+"""What asking costs against what not knowing would cost, added up over all rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.drivers.course import Course
+from voxpop.drivers.phase import ClosedPhase
+from voxpop.lab.metrics import played
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """Losses against the best decision over the whole horizon, in units of reward.
+
+    They are measured if the truth is known, as in a simulation. Otherwise they are what the model expects after all
+    answers so far.
+    """
+
+    measured: bool
+    answers: float  # the price of the answers
+    trying: float  # lost in the rounds of the waves, in which poorer decisions were in force
+    ahead: float  # what the decision loses in the rounds that are left
+    pilot: float | None  # lost by using the pilot's choice in all rounds; None without a pilot
+    pilot_choice: int | None
+    guessing: float  # lost by a decision taken at random
+
+    @property
+    def asking(self) -> float:
+        """What asking has cost."""
+        return self.answers + self.trying
+
+    @property
+    def total(self) -> float:
+        """What the study costs in all."""
+        return self.asking + self.ahead
+
+
+def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
+    """Compute what was at stake; None if nobody has said anything yet from which that could be estimated."""
+    problem, state, best = course.problem, course.state, course.answer.index
+    if truth is None:
+        values, top = state.centre, float(state.centre[best]) + (state.expected_loss or 0.0)
+        if not (course.phases or problem.pilot) or np.ptp(values) == 0:
+            return None
+    else:
+        values, top = truth, float(truth.max())
+    loss = np.maximum(top - values, 0.0)
+    arms, pulls = played(course.plans, best, course.rounds)
+    pilot = course.policy.best(problem, course.policy.init(problem)) if problem.pilot else None
+    return Stakes(
+        measured=truth is not None,
+        answers=sum(map(_price, course.phases)),
+        trying=float(loss[arms] @ pulls) if len(arms) else 0.0,
+        ahead=float(loss[best]) * (problem.horizon - course.rounds),
+        pilot=None if pilot is None else float(loss[pilot]) * problem.horizon,
+        pilot_choice=pilot,
+        guessing=float(loss.mean()) * problem.horizon,
+    )
+
+
+def _price(phase: ClosedPhase) -> float:
+    """Return the price of the answers that came; 0 if the policy counts none."""
+    forecast = phase.plan.forecast
+    return 0.0 if forecast is None else forecast.answers * phase.people / phase.plan.people

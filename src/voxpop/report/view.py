@@ -1,0 +1,86 @@
+"""What the pictures of one study are drawn from: its course, the truth if it is known, and what follows from both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.core.state import State
+from voxpop.drivers.course import Course
+from voxpop.drivers.question import Answer
+from voxpop.report.decisions import Layout
+from voxpop.report.stakes import Stakes, stakes_of
+from voxpop.report.summary import confidence, phase_word
+
+MOST_REPLAYED = 60  # phases; policies with more learn in such small steps that no picture shows them
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A study as pictures see it."""
+
+    course: Course
+    truth: Array | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The decisions by name."""
+        return Layout(self.course.problem)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What to do now."""
+        return self.course.answer
+
+    @cached_property
+    def choice(self) -> str:
+        """The decision in words."""
+        return self.layout.name(self.answer.index)
+
+    @cached_property
+    def stakes(self) -> Stakes | None:
+        """What asking costs, and what not knowing would cost."""
+        return stakes_of(self.course, self.truth)
+
+    @cached_property
+    def word(self) -> str:
+        """What a phase is called."""
+        return phase_word(self.course)
+
+    @cached_property
+    def sure(self) -> str:
+        """How sure the certified bounds are."""
+        return confidence(self.course.policy, self.course.problem, len(self.course.phases))
+
+    @property
+    def informed(self) -> bool:
+        """True if anybody has answered, in the pilot or since."""
+        return bool(self.course.phases or self.course.problem.pilot)
+
+    @cached_property
+    def trail(self) -> tuple[State, ...]:
+        """The state before the first phase and after each; empty if there are too many phases to learn them again."""
+        course = self.course
+        if len(course.phases) > MOST_REPLAYED:
+            return ()
+        states = [course.policy.init(course.problem)]
+        for phase in course.phases:
+            states.append(course.policy.advance(course.problem, states[-1], phase.plan, phase.feedback)[0])
+        return tuple(states)
+
+    def estimate(self, state: State | None = None) -> Array:
+        """Return the estimate of every decision; nan where a policy has given a decision up and no longer tracks it."""
+        state = state or self.course.state
+        if state.expected_loss is not None:
+            return state.centre
+        known = np.full(len(state.centre), np.nan)
+        known[state.active] = state.centre[state.active]
+        return known
+
+    def likely(self, state: State | None = None) -> Array | None:
+        """Return twice the standard deviation of every estimate, if the policy knows it."""
+        state = state or self.course.state
+        return None if state.expected_loss is None else 2 * state.lead_width

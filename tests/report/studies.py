@@ -1,0 +1,30 @@
+"""Studies with people who answer as a formula says, up to some wave: nobody knows a truth of them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from voxpop import Problem, SquaredExponential, Study
+from voxpop.core.evidence import Evidence
+from voxpop.core.spaces import Decisions
+from voxpop.drivers.course import Course
+
+
+def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str = "margin in EUR") -> Course:
+    """Conduct `told` waves, and open the next if there is one."""
+    rng, points = np.random.default_rng(3), decisions.points
+    f = 2 * np.exp(-3 * np.square(points - 0.4).sum(axis=1)) + 0.3 * points[:, 0]
+    tried = rng.choice(len(points), min(8, len(points)), replace=False)
+    group = Evidence(points[tried], np.full(len(tried), 5), 30, f[tried] + rng.normal(0, 0.1, len(tried)))
+    problem = Problem(
+        decisions, SquaredExponential(0.4), 0.3, 0.4, 3.0, 5000, prior_mean=1.0, pilot=[group] if pilot else []
+    )
+    study = Study(problem)
+    for _ in range(told):
+        question = study.ask()
+        if question is None:
+            break
+        arms = [decisions.find(decision) for decision in question.decisions]
+        study.tell(question.phase, f[arms] + rng.normal(0, 0.35, (question.people, len(arms))))
+    study.ask()
+    return replace(study.course, name="own study", reward=reward)
