@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -88,7 +89,11 @@ def answer_the_open_wave(path: Path) -> None:
     path.write_text("\n".join(["person,price,reward", *rows]) + "\n", encoding="utf-8")
 
 
-PROPS: dict[str, Callable[[Path], object]] = {"pilot.csv": pilot_csv, "answers.csv": answer_the_open_wave}
+PROPS: dict[str, Callable[[Path], object]] = {
+    "pilot.csv": pilot_csv,
+    "people.csv": partial(pilot_csv, people=150),
+    "answers.csv": answer_the_open_wave,
+}
 
 
 def perform(page: str) -> Iterator[str]:

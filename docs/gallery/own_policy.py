@@ -4,13 +4,11 @@ from dataclasses import asdict, dataclass, replace
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 
-from voxpop import make_policy, make_scenario
+from voxpop import compare, make_scenario
 from voxpop.core.channel import OPEN
 from voxpop.core.phases import End, Info, Plan
 from voxpop.core.state import State
-from voxpop.lab.runs import simulate
 from voxpop.lab.scenarios import Options
 from voxpop.policies import POLICIES
 
@@ -51,21 +49,19 @@ class Zoom:
 
 POLICIES["zoom"] = Zoom  # its name for make_policy, saved studies and study files
 
-rows = []
-for seed in range(5):
-    customers = make_scenario("pricing", Options(seed=seed))
-    for name in ("waves", "zoom", "halving", "equal-split"):
-        run = simulate(customers, make_policy(name), seed)
-        cost = run.metrics
-        rows.append({"policy": name, "regret": cost.regret, "people": cost.people, "numbers": cost.numbers})
-runs = pd.DataFrame(rows)
-means = runs.groupby("policy", sort=False).mean()
-print(means.round().astype(int).to_string())
+
+def customers(seed):
+    """Make the pricing study, with a new pilot for each seed."""
+    return make_scenario("pricing", Options(seed=seed))
+
+
+found = compare(customers, ["waves", "zoom", "halving", "equal-split"], seeds=range(5))
+print(found)
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for name, group in runs.groupby("policy", sort=False):
-    (dots,) = ax.plot(group.numbers, group.regret, ".", alpha=0.5)
-    ax.plot(means.numbers[name], means.regret[name], "o", color=dots.get_color(), markersize=11, label=name)
+for name, cell in found.cells.items():
+    (dots,) = ax.plot(cell["numbers"], cell["regret"], ".", alpha=0.5)
+    ax.plot(cell.mean("numbers"), cell.mean(), "o", color=dots.get_color(), markersize=11, label=name)
 ax.set(xlim=(0, None), yscale="log", xlabel="numbers that people send", ylabel="profit lost over 20,000 rounds")
 ax.yaxis.set_major_formatter("{x:,.0f}")
 ax.xaxis.set_major_formatter("{x:,.0f}")
