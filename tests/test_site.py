@@ -18,7 +18,9 @@ from voxpop.core.kernels import Kernel
 from voxpop.privacy import Private
 
 PUBLIC = [getattr(voxpop, name) for name in voxpop.__all__]
-SOURCES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+SOURCES = sorted(
+    [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))]
+)
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
 LOADED = {"src", "srcset", "poster", "data"}  # attributes whose address a browser fetches by itself
 

@@ -17,7 +17,13 @@ from voxpop.privacy import NoPrivacy, Privacy
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What each policy lost and asked for; printed as a table."""
+    """What each policy lost and asked for; printed as a table.
+
+    >>> from voxpop import make_scenario
+    >>> from voxpop.lab.scenarios import Options
+    >>> compare(make_scenario("sphere", Options(size=15, horizon=1000)), ["waves"], seeds=[0]).frontier
+    ['waves']
+    """
 
     study: str
     cells: Cells  # by policy: `cells["waves"].mean("regret")`, and also numbers, people and waves
