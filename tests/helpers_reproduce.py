@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -59,9 +60,14 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text())))
 
 
+def besides_progress(text: str) -> str:
+    """Return the text on standard error without the lines that say how far the work is."""
+    return re.sub(r"^[\d,]+ of [\d,]+ (runs|figures)\n", "", text, flags=re.MULTILINE)
+
+
 def one_line(text: str) -> str:
-    """Return the text on standard error; it must be one sentence, without a traceback."""
-    lines = text.splitlines()
+    """Return the text on standard error; besides progress it must be one sentence, without a traceback."""
+    lines = besides_progress(text).splitlines()
     assert len(lines) == 1, text
     assert "Traceback" not in text
     return lines[0]

@@ -59,8 +59,10 @@ def test_blocks_are_found() -> None:
 def test_the_commands_exist(name: str, block: Block) -> None:
     commands = commands_of(block)
     assert commands
+    shown = {other.said for page, other in BLOCKS if page == name and other.kind == "file"}
     for command in commands:
-        check(command, (ROOT / name).parent)
+        if not (command[0] == "python" and command[1] in shown):
+            check(command, (ROOT / name).parent)
 
 
 def check(command: list[str], folder: Path) -> None:
@@ -109,11 +111,14 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(("name", "block"), [pair for pair in BLOCKS if pair[1].kind == "not run"])
-def test_what_is_not_run_has_a_reason_and_is_sound(name: str, block: Block) -> None:
+def test_what_is_not_run_has_a_reason(name: str, block: Block) -> None:
     assert len(block.said.split()) >= 3
     assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", block.said))
-    if block.language == "python":
-        ast.parse(block.text)
+
+
+@pytest.mark.parametrize(("name", "block"), [pair for pair in BLOCKS if pair[1].language == "python"])
+def test_every_block_of_python_is_python(name: str, block: Block) -> None:
+    ast.parse(block.text)
 
 
 @pytest.mark.parametrize("name", RUN)

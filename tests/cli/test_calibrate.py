@@ -1,6 +1,7 @@
 """`voxpop calibrate` on pilots as they come: how the file was read, what it leaves open, and a study that can begin."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import Outcome, main_of
+from tests.helpers_cli import ROOT, Outcome, main_of
 from voxpop.formats.studyfile import read_study
 
 Main = Callable[..., Outcome]
@@ -101,6 +102,21 @@ def test_ranges_are_written_to_the_study_file(main: Main, tmp_path: Path) -> Non
     assert main("calibrate", "pilot.csv", *options, "--integer", "price", "--high", 5000, "--force").code == 0
     problem, _, _ = read_study(tmp_path / "study.toml")
     assert [label["price"] for label in problem.decisions] == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_the_guide_s_calibrations_work_one_after_the_other(main: Main, tmp_path: Path) -> None:
+    """On a pilot whose prices reach from 2 to 12, and on a survey with columns that are no parameters."""
+    price = {row["price"]: 2 + (row["price"] - 1000) / 200 for row in rows()}
+    pilot = [f"{row['person']},{price[row['price']]},20,{row['reward']}" for row in rows()]
+    survey = [f"{line},{30 + place // 6},region {place // 12}" for place, line in enumerate(pilot)]
+    (tmp_path / "pilot.csv").write_text("person,price,rounds,reward\n" + "\n".join(pilot))
+    (tmp_path / "survey.csv").write_text("person,price,rounds,reward,age,region\n" + "\n".join(survey))
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^voxpop (calibrate .*)$", guide, re.MULTILINE)
+    assert len(commands) >= 5
+    for command in commands:
+        done = main(*command.split(), "--kernel", "matern-5/2")
+        assert done.code == 0, command + done.err
 
 
 REFUSED = {

@@ -60,10 +60,24 @@ def test_simulate_a_table_many_times(main: Main) -> None:
     assert runs[0]["settings"]["population"] == 30  # half of few people take part in the pilot
 
 
+def test_columns_are_named_as_for_a_pilot(main: Main, folder: Path) -> None:
+    rows = [f"{line},{30 + int(line.split(',')[0][1:])}" for line in Path("table.csv").read_text().splitlines()[1:]]
+    Path("aged.csv").write_text("person,price,reward,rounds,age\n" + "\n".join(rows))
+    command = ["simulate", "--population", "aged.csv", *QUICK, "--json"]
+    assert_refused(main, folder, command, ["aged.csv", "column age", "--ignore age"])
+    for option in (("--ignore", "age"), ("--parameter", "price")):
+        assert set(json.loads(main(*command, *option).out)["best"]["action"]) == {"price"}
+
+
 def test_simulate_says_who_there_was(main: Main) -> None:
     said = main("simulate", "--population", "table.csv", "--policy", "gp-ucb", "--horizon", 50).out
     assert "30 people could be asked, about 5 decisions; 30 others took part in the pilot" in said
-    assert "some were asked twice" in said
+    assert "some were asked twice\n" in said
+    private = ("--privacy", "central", "--epsilon", 5, "--policy", "dpbe", *QUICK)
+    assert (
+        "twice, and what they were promised does not hold"
+        in main("simulate", "tea.toml", "--population", "table.csv", *private).out
+    )
     said = main("simulate", "tea.toml", "--population", "table.csv").out
     assert "60 people could be asked, about 5 decisions\n" in said
 
@@ -117,6 +131,9 @@ REFUSED: dict[str, list[str]] = {
     "simulate pricing --formula wtp": ["--formula is about your own people", "--population people.csv"],
     "compare pricing --grid price=1:2:3": ["--grid is about your own people"],
     "run --noise 0": ["--noise is about your own people"],
+    "run --ignore age": ["--ignore is about your own people"],
+    "compare pricing --parameter price": ["--parameter is about your own people"],
+    "simulate pricing --choice plan": ["--choice is about your own people"],
     "run --pilot-people 30": ["--pilot-people is about your own people"],
     "simulate --population table.csv --size 5": ["--size", "built-in", "leave it out"],
     "simulate tea.toml --bias-std 5": ["--bias-std", "built-in"],

@@ -60,6 +60,15 @@ def test_compare_leaves_out_seeds_that_only_one_has() -> None:
     assert "(0.91 times)" in found.evidence
 
 
+@pytest.mark.parametrize(
+    ("factor", "said"), [(1.0, "(about the same)"), (1.01, "(about the same)"), (1.1, "(1.1 times)")]
+)
+def test_a_ratio_that_is_rounded_to_one_is_not_written(factor: float, said: str) -> None:
+    more = {0: 10.0, 1: 20.0, 2: 30.0}
+    found = compare("c", cell({seed: factor * value for seed, value in more.items()}), cell(more))
+    assert said in found.evidence
+
+
 def test_compare_without_a_common_seed_decides_nothing() -> None:
     """With two seeds, one run of each policy may have failed; nan is not evidence."""
     found = compare("c", cell({0: 10.0}), cell({1: 20.0}))

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers_cli import STUDY, study_file
 from voxpop.core.errors import InputError
 from voxpop.core.spaces import Choice, Float
+from voxpop.formats.roles import Roles
 from voxpop.lab import own_people
 from voxpop.lab.own_people import OwnPeople, _of_grid
 from voxpop.lab.populations.table import TablePeople
@@ -152,3 +153,22 @@ def test_too_many_rewards_are_refused(shoppers: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(own_people, "MOST_REWARDS", 1000)
     with pytest.raises(InputError, match=r"120 people.*9 decisions.*1,000 rewards; take a random sample"):
         OwnPeople(str(shoppers), PROFIT, ("price=2:8:9",)).gather()
+
+
+def test_people_s_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    lines = ["Person;Since;wtp;Remark", "1;2024-05-31;2,50 €;", "2;2024-06-01;3,75 €;250 ml", "3;;9,00 €;x"]
+    own = OwnPeople(str(write(tmp_path / "people.csv", lines)), "wtp - price", ("price=1,2",))
+    np.testing.assert_allclose(own.gather()[2].rewards, [[1.5, 0.5], [2.75, 1.75], [8.0, 7.0]])
+
+
+def test_columns_that_are_no_parameters(tmp_path: Path) -> None:
+    lines = ["person,age,price,reward"]
+    lines += [f"u{person},{20 + person},{price},{price + person}" for person in range(8) for price in (1.0, 2.0, 3.0)]
+    path = write(tmp_path / "people.csv", lines)
+    with pytest.raises(InputError, match="--ignore age"):
+        OwnPeople(str(path)).gather()
+    _, decisions, people = OwnPeople(str(path), roles=Roles(ignored=("age",))).gather()
+    assert decisions[0] == {"price": 1.0}
+    assert people.rewards.shape == (8, 3)
+    study = Rehearsal(str(study_file(tmp_path / "tea.toml")), people=OwnPeople(str(path))).scenario()
+    assert study.problem.size == 3  # the study file says what its parameters are

@@ -19,6 +19,7 @@ from tests.helpers_reproduce import (
     NAME,
     STEM,
     Main,
+    besides_progress,
     counted,
     entries,
     exhibit_of,
@@ -37,7 +38,7 @@ from voxpop.lab.experiments.journal import Journal
 def test_the_same_seeds_give_the_same_pictures(folder: Path, tmp_path: Path) -> None:
     """Fresh runs in another folder, there one after another, here side by side."""
     done = voxpop("reproduce", NAME, "--quick", "--seeds", 2, "--jobs", 2, "--out", "again", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, besides_progress(done.stderr)) == (0, "")
     assert {entry["key"] for entry in entries(tmp_path / "again")} == {entry["key"] for entry in entries(folder)}
     for ending in (".png", ".svg", "-curves.csv"):
         assert (tmp_path / "again" / f"{STEM}{ending}").read_bytes() == (folder / f"{STEM}{ending}").read_bytes()
@@ -57,7 +58,7 @@ def test_a_second_time_nothing_is_run(folder: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "again").glob("ablation*"):
         path.unlink()
     done = voxpop(*ARGUMENTS, "--seeds", 2, "--out", "again", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, besides_progress(done.stderr)) == (0, "")
     assert (tmp_path / "again/runs.jsonl").read_bytes() == before
     for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
@@ -139,7 +140,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
 
     performed = counted(monkeypatch)
     done = main(*command)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, besides_progress(done.err)) == (0, "")
     assert len(performed) == 5
     assert set(performed).isdisjoint(kept)
     assert (tmp_path / "out/runs.jsonl").read_bytes().startswith(before)

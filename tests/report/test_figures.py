@@ -192,8 +192,12 @@ def test_the_pilot_comes_before_wave_1(waves: Run) -> None:
     assert ax.get_xlim()[0] == pytest.approx(-0.6)
     ticks = ["pilot", *(str(plan.phase) for plan in waves.plans), "end"]
     assert [text.get_text() for text in ax.get_xticklabels()] == ticks
-    stages, _ = line(ax, "could be best")
-    assert np.count_nonzero(stages == len(waves.phases) + 1) == len(waves.state.active)
+    prices = np.linspace(2, 12, 25)
+    bars = segments(ax, "could be best")
+    for stage, active in enumerate([phase.active for phase in waves.phases], start=2):
+        ends = [bar[:, 1] for bar in bars if bar[0, 0] == stage]
+        covered = [any(low < price < high for low, high in ends) for price in prices]
+        assert np.flatnonzero(covered).tolist() == active.tolist()
 
 
 def test_decisions_without_an_order_are_counted(phases: Run) -> None:

@@ -124,7 +124,7 @@ def test_the_first_screen_has_the_words_of_the_study_and_no_symbols(pages: dict[
         words = " ".join(Elements(first).text)
         assert re.search(r"σ|sigma|\bv\b|\bB\b|norm|bias_std|kernel", words) is None
     assert "margin in EUR" in pages["two parameters"]
-    assert "how much one round of one person varies (σ)" in page
+    assert "noise σ: how much one round of one person varies" in page
 
 
 def test_the_page_shows_the_forecasts_both_figures_and_the_warning(waves: Run) -> None:

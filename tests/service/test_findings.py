@@ -1,6 +1,7 @@
 """What a status says of the best decision, in numbers that JSON can hold and in sentences."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +47,19 @@ def test_an_infinite_certificate_is_null() -> None:
     assert best_decision(unknown)["certified"] is None
     json.dumps(best_decision(unknown), allow_nan=False)
     assert "Certified: nothing yet." in sentences(status(unknown), 0)
+
+
+def test_without_answers_nothing_is_called_the_best() -> None:
+    snapshot, trying = begun(), {"index": 2, "decision": [0.4], "rounds": 2}
+    unanswered = snapshot.course.unanswered
+    assert unanswered == "nobody has answered yet, and this rests on the study's assumptions alone"
+    said = sentences(status(snapshot), 0, unanswered=unanswered)[0]
+    assert re.fullmatch(r"In force: \([\d.]+\); nobody has answered yet, and this .* alone\.", said)
+    said = sentences(status(snapshot, in_force=trying), 0, unanswered=unanswered)[0]
+    assert re.fullmatch(r"In force: \(0.4\), for 2 more rounds of phase 1, otherwise \(.*\); nobody .*", said)
+    answered = closed(snapshot, "")
+    assert answered.course.unanswered == ""
+    assert sentences(status(answered), 0, unanswered=answered.course.unanswered)[0].endswith("it is the best so far.")
 
 
 def test_the_certificate_and_the_expected_loss_are_named_apart() -> None:

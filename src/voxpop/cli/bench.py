@@ -12,7 +12,7 @@ from voxpop.cli.display import console, errors, progress
 
 
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Use smaller sizes, which take about 40 s.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use smaller sizes, which take about a minute.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for speed.json, speed.png and speed.svg.")] = Path(
         "voxpop-bench"
     ),

@@ -13,14 +13,11 @@ from rich.table import Table
 from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption, run_all
 from voxpop.cli.display import console
 from voxpop.cli.people import (
-    FormulaOption,
-    GridOption,
-    NoiseOption,
-    PilotPeopleOption,
+    PeopleIn,
     PopulationOption,
     ResampleOption,
     built_in,
-    own_people,
+    takes_people,
 )
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.core.errors import InputError, require_choice, require_integer
@@ -39,6 +36,7 @@ from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
 
 
+@takes_people
 def compare(
     study: Annotated[
         str | None, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file; none for your own people.")
@@ -59,10 +57,8 @@ def compare(
     jobs: JobsOption = None,
     resample: ResampleOption = None,
     population: PopulationOption = None,
-    formula: FormulaOption = None,
-    grid: GridOption = None,
-    noise: NoiseOption = None,
-    pilot_people: PilotPeopleOption = None,
+    *,
+    people_in: PeopleIn,
 ) -> None:
     """Compare policies on the same simulated people: what each loses, and what it asks of people.
 
@@ -72,7 +68,7 @@ def compare(
     require_integer("runs", runs, least=1)
     where = Backend(backend, address, jobs)
     model = privacy or (None if epsilon is None else "central")
-    people = own_people(population, formula, grid, noise, pilot_people)
+    people = people_in(population)
     first: Trial | Rehearsal
     if (named := built_in(study, people, resample)) is not None:
         first = Trial(named, "", seed, horizon, privacy=model or "none", epsilon=epsilon, delta=delta)

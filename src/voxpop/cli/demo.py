@@ -17,8 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from voxpop.cli.display import console
+from voxpop.cli.operators import need_service
 from voxpop.cli.privacy import PrivacyOption
-from voxpop.cli.service import need_service
 from voxpop.core.errors import require_integer, require_number
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -19,6 +20,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from voxpop.core.errors import Array
+from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
 from voxpop.drivers.simulate import FinitePopulation
 from voxpop.lab.rehearsals import Rehearsal
@@ -32,6 +35,8 @@ from voxpop.report.summary import summarise
 
 console = Console()
 errors = Console(stderr=True)
+UNLIMITED = 10_000  # columns
+LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
 @contextmanager
@@ -41,6 +46,27 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
     quiet = not errors.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=quiet) as bar:
         yield bar, bar.add_task("", total=total)
+
+
+@contextmanager
+def counted_progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show how much is done, as the function that is yielded counts it: a bar, or a line now and then."""
+    quiet, done = not errors.is_terminal, 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        if quiet and done * LINES // total > before * LINES // total:
+            say()
+        bar.advance(task, count)
+
+    def say() -> None:
+        errors.print(f"{done:,} of {total:,} {unit}", highlight=False, soft_wrap=True)
+
+    with progress(total, unit) as (bar, task):
+        if quiet and total > 1:
+            say()
+        yield advance
 
 
 def watched(trial: Trial | Rehearsal) -> Run:
@@ -67,29 +93,37 @@ def show_people(run: Run) -> None:
         pilot = sum(group.people for group in scenario.problem.pilot) if scenario.calibration else 0
         others = f"; {pilot:,} others took part in the pilot" if pilot else ""
         again = "; more were asked, so that some were asked twice" if run.people_asked_again else ""
+        if again and run.privacy.model != "none":
+            again += ", and what they were promised does not hold"
         said = f"{len(scenario.population):,} people could be asked, about {scenario.problem.size:,} decisions"
         console.print(f"{said}{others}{again}", highlight=False)
 
 
-def show_phases(run: Run) -> None:
-    """Print the run as a table of phases, or of waves."""
-    made = phase_table(run.course)
+def print_table(table: Table) -> None:
+    """Print a table; where no terminal limits it, as wide as its rows are."""
+    free = not console.is_terminal and "COLUMNS" not in os.environ
+    (Console(width=UNLIMITED) if free else console).print(table)
+
+
+def show_phases(course: Course) -> None:
+    """Print a study as a table of phases, or of waves."""
+    made = phase_table(course)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in made.headings:
         table.add_column(name, justify="right")
     for row in made.rows:
         table.add_row(*row)
-    console.print(table)
+    print_table(table)
     for note in made.notes:
         console.print(note, highlight=False)
 
 
-def show_summary(run: Run) -> None:
-    """Print the closing summary."""
+def show_summary(course: Course, truth: Array | None = None) -> None:
+    """Print what a study has found; `truth` is known of simulations only."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column()
-    for line in summarise(run.course, run.scenario.f):
+    for line in summarise(course, truth):
         note = f"\n[dim]{escape(line.note)}[/dim]" if line.note else ""
         table.add_row(line.name, f"[bold]{escape(line.value)}[/bold]{note}")
-    console.print(Panel(table, title=run.scenario.name, title_align="left", expand=False, padding=(1, 2)))
+    console.print(Panel(table, title=escape(course.name), title_align="left", expand=False, padding=(1, 2)))

@@ -3,58 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
 
-from voxpop.cli.stopping import WHO, Limits
+from voxpop.cli.stopping import WHO, Limits, taking
 from voxpop.core.errors import InputError, require_choice
+from voxpop.formats.roles import Roles
 from voxpop.lab.own_people import OwnPeople
 from voxpop.lab.piloted import PEOPLE
 from voxpop.lab.scenarios import SCENARIOS
 
 
-def _option(text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=text, rich_help_panel=WHO)
-    return option
+def _option(kind: Any, text: str, metavar: str | None = None) -> Any:
+    return Annotated[kind | None, typer.Option(help=text, metavar=metavar, rich_help_panel=WHO)]
 
 
-PopulationOption = Annotated[
-    str | None, _option("The file: one row for each person and decision; or, with --formula, one for each person.")
-]
-FormulaOption = Annotated[
-    str | None, _option("What a person gains, from columns and parameters: '(price - 1.5) * (wtp >= price)'.")
-]
-GridOption = Annotated[
-    list[str] | None, _option("The values of each parameter of the formula: price=2:12:101, or plan=basic,plus.")
-]
-NoiseOption = Annotated[
-    float | None, _option("How much one round of one person varies, in units of reward; 0 unless given.")
-]
-PilotPeopleOption = Annotated[
-    int | None, _option(f"The people who take part in the pilot; {PEOPLE}, or half of them if they are few.")
-]
+PopulationOption = _option(
+    str, "The file: a row for each person and decision or, with --formula, for each person. Nobody is asked twice."
+)
+OPTIONS: dict[str, Any] = {
+    "formula": _option(str, "What a person gains, from columns and parameters: '(price - 1.5) * (wtp >= price)'."),
+    "grid": _option(list[str], "The values of each parameter of the formula: price=2:12:101, or plan=basic,plus."),
+    "noise": _option(float, "How much one round of one person varies, in units of reward; 0 unless given."),
+    "pilot_people": _option(int, f"The people who take part in the pilot; {PEOPLE}, or half of them if they are few."),
+    "parameter": _option(list[str], "Only this column of the file is a parameter; may be repeated.", "NAME"),
+    "ignore": _option(list[str], "This column is not a parameter; may be repeated.", "NAME"),
+    "choice": _option(list[str], "This column holds names, even if they have digits.", "NAME"),
+}
 ResampleOption = Annotated[
     Path | None,
     typer.Option(help="The pilot (CSV) behind the study file: its own people, drawn again, answer in the rehearsal."),
 ]
 
 
-def own_people(
+class PeopleIn(Protocol):
+    """What was said about people, still without their file."""
+
+    def __call__(self, population: str | None) -> OwnPeople | None:
+        """Return the people of the file, or None without one."""
+
+
+def _own_people(
     population: str | None,
     formula: str | None,
     grid: Sequence[str] | None,
     noise: float | None,
     pilot_people: int | None,
+    **columns: Sequence[str] | None,
 ) -> OwnPeople | None:
     """Return the caller's own people, or None if there are none; refuse options that are about them."""
-    if population is not None:
-        return OwnPeople(population, formula, tuple(grid or ()), noise or 0.0, pilot_people)
-    for name, value in {"formula": formula, "grid": grid, "noise": noise, "pilot-people": pilot_people}.items():
-        if value is not None and value != []:
-            raise InputError(f"--{name} is about your own people; add --population people.csv, or leave it out")
-    return None
+    if population is None:
+        given = {"formula": formula, "grid": grid, "noise": noise, "pilot-people": pilot_people, **columns}
+        for name, value in given.items():
+            if value is not None and value != []:
+                raise InputError(f"--{name} is about your own people; add --population people.csv, or leave it out")
+        return None
+    names = {name: tuple(columns[name] or ()) for name in ("parameter", "ignore", "choice")}
+    roles = Roles(names["parameter"], names["ignore"], names["choice"])
+    return OwnPeople(population, formula, tuple(grid or ()), noise or 0.0, pilot_people, roles)
+
+
+def _people_in(**given: Any) -> PeopleIn:
+    return partial(_own_people, **given)
+
+
+takes_people = taking(OPTIONS, "people_in", _people_in)
 
 
 def split_population(limits: Limits) -> tuple[str | None, Limits]:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
-from voxpop.cli.display import console, progress
+from voxpop.cli.display import console, counted_progress, print_table
 from voxpop.core.errors import InputError, require_integer
 from voxpop.lab.experiments import choose
 from voxpop.lab.experiments.exhibits import FULL, QUICK, Exhibit, Scale
@@ -93,8 +93,8 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
         failures: dict[Trial, str] = {}
         left = [trial for trial in trials if trial not in records]
         random.Random(0).shuffle(left)  # short and long runs mixed, so that the remaining time can be estimated
-        with progress(len(trials), "runs") as (bar, task):
-            bar.advance(task, len(records))
+        with counted_progress(len(trials), "runs") as advance:
+            advance(len(records))
             try:
                 for done in sweep(perform, left, where) if left else ():
                     if done.result is None:
@@ -102,7 +102,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
                     else:
                         writer.append(done.item, done.result)
                         records[done.item] = done.result
-                    bar.advance(task)
+                    advance(1)
             except KeyboardInterrupt:
                 typer.echo(
                     f"stopped: {len(records)} of {len(trials)} runs are kept in {journal.path}; "
@@ -115,12 +115,12 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
 
 def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path) -> list[Part]:
     parts = []
-    with progress(len(chosen), "figures") as (bar, task):
+    with counted_progress(len(chosen), "figures") as advance:
         for exhibit in chosen:
             cells = cells_of(exhibit, records)
             if cells is not None:
                 parts.append(write_exhibit(exhibit, cells, out))
-            bar.advance(task)
+            advance(1)
     return parts
 
 
@@ -132,7 +132,7 @@ def _show(parts: list[Part]) -> None:
     for finding in findings:
         style = STYLES[COLOURS[finding.verdict]]
         table.add_row(finding.claim, f"[{style}]{finding.verdict}[/{style}]", finding.evidence)
-    console.print(table)
+    print_table(table)
     counts = Counter(finding.verdict for finding in findings)
     console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
 

@@ -9,22 +9,20 @@ import typer
 
 from voxpop.cli.display import console, show_people, show_phases, show_summary, watched_run
 from voxpop.cli.people import (
-    FormulaOption,
-    GridOption,
-    NoiseOption,
-    PilotPeopleOption,
+    PeopleIn,
     ResampleOption,
-    own_people,
     split_population,
+    takes_people,
 )
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.formats.files import file_stem, write_atomically
+from voxpop.formats.files import file_stem
 from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.trials import Trial, policy_settings
 
 
 @takes_limits
+@takes_people
 def run(
     study: Annotated[
         Path | None, typer.Argument(help="A study file (TOML); without one, your own people or the pricing study.")
@@ -38,12 +36,9 @@ def run(
     delta: DeltaOption = 1e-6,
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
     resample: ResampleOption = None,
-    formula: FormulaOption = None,
-    grid: GridOption = None,
-    noise: NoiseOption = None,
-    pilot_people: PilotPeopleOption = None,
     *,
     limits: Limits,
+    people_in: PeopleIn,
 ) -> None:
     """Find the best decision: ask samples of people in a few waves, and report what to do.
 
@@ -53,7 +48,7 @@ def run(
     """
     model = privacy or (None if epsilon is None else "central")
     file, limits = split_population(limits)
-    people = own_people(file, formula, grid, noise, pilot_people)
+    people = people_in(file)
     trial: Trial | Rehearsal
     if study is None and people is None and resample is None:
         trial = Trial("pricing", seed=seed, privacy=model or "none", epsilon=epsilon, delta=delta, **limits)
@@ -73,16 +68,10 @@ def run(
         scenario = trial.scenario()
     result = watched_run(scenario, trial.make_policy(scenario), seed, trust)
     show_people(result)
-    show_phases(result)
-    show_summary(result)
+    show_phases(result.course)
+    show_summary(result.course, scenario.f)
     if report:
-        from voxpop.report.drawing import png
-        from voxpop.report.figures import overview
-        from voxpop.report.page import render
+        from voxpop.report.files import write_report
 
-        stem = file_stem(scenario.name)
-        page, picture = out / f"{stem}.html", out / f"{stem}.png"
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(page, render(result.course, result.scenario.f))
-        write_atomically(picture, png(overview(result.course, result.scenario.f)))
+        page, picture = write_report(result.course, out, file_stem(scenario.name), scenario.f)
         console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)

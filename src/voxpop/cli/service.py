@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import time
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from voxpop.cli.display import console
+from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request
 from voxpop.core.errors import InputError, require_integer
 
 if TYPE_CHECKING:
@@ -29,23 +29,6 @@ Body = Annotated[int | None, typer.Option(help="The largest request body, in byt
 Level = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
 Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is trusted, separated by commas.")]
-NEEDED = (
-    "alembic",
-    "httptools",
-    "httpx",
-    "prometheus_client",
-    "pydantic_settings",
-    "starlette",
-    "structlog",
-    "uvicorn",
-)
-
-
-def need_service() -> None:
-    """Refuse to run where only the core is installed, and say what to install."""
-    for name in NEEDED:
-        if find_spec(name) is None:
-            raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 
 
 def _settings(given: dict[str, Any], port: int, database: str) -> Settings:
@@ -216,11 +199,6 @@ def operator_key(
             raise
 
 
-Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
-KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
-LOCAL = "http://127.0.0.1:8000"
-
-
 @study.command("create")
 def create(
     file: Annotated[Path, typer.Argument(help="The study file (TOML).")],
@@ -236,8 +214,11 @@ def create(
 
     name, definition = read_definition(file)
     body = {"definition": definition.as_dict(), "enrolment_code": enrolment_code}
-    _ask(url, key_file, "PUT", f"/v1/studies/{name}", body)
-    console.print(f"study: {name}; watch it with: voxpop study status {name}", highlight=False, soft_wrap=True)
+    request(url, key_file, "PUT", f"/v1/studies/{name}", body)
+    given = {"--url": None if url == LOCAL else url, "--key-file": None if key_file is None else str(key_file)}
+    options = [part for flag, value in given.items() if value is not None for part in (flag, value)]
+    watch = shlex.join(["voxpop", "status", name, *options])
+    console.print(f"study: {name}; watch it with: {watch}", highlight=False, markup=False, soft_wrap=True)
 
 
 @study.command("status")
@@ -252,8 +233,8 @@ def status(
     need_service()
     last = ""
     while True:
-        found = _ask(url, key_file, "GET", f"/v1/studies/{name}")
-        line = json.dumps(found) if as_json else _lines(found)
+        found = request(url, key_file, "GET", f"/v1/studies/{name}")
+        line = json.dumps(found) if as_json else progress_lines(found)
         if line != last:
             typer.echo(line)
         last = line
@@ -275,44 +256,7 @@ def played(
     from voxpop.service.keys import new_key
 
     if phase is None:
-        phase = _ask(url, key_file, "GET", f"/v1/studies/{name}/decision")["phase"]
+        phase = request(url, key_file, "GET", f"/v1/studies/{name}/decision")["phase"]
     body = {"phase": phase, "rounds": rounds}
-    found = _ask(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
+    found = request(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
     typer.echo(f"{found['counted']} rounds counted, {found['played']} played in phase {phase}")
-
-
-def _lines(found: dict[str, Any]) -> str:
-    """Write a status: how far the phase is, then what the coordinator says about it."""
-    first = (
-        f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
-        f"{found['answered']:,} of {found['people']:,} people answered; {found['active']} actions left"
-    )
-    return "\n  ".join([first, *found["says"]])
-
-
-def _ask(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
-    """Send one request as an operator."""
-    import httpx
-
-    from voxpop.service.keys import exposed, key_of_file, require_key
-    from voxpop.service.shuffler.signed_http import require_url
-
-    if key_file and (warning := exposed(key_file)) is not None:
-        typer.echo(f"warning: {warning}", err=True)
-    key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
-    key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)
-    address = require_url("url", url) + path
-    try:
-        answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
-    except httpx.HTTPError as error:
-        raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
-    if answer.status_code >= 400:
-        raise InputError(_sentence(answer))
-    return answer.json()
-
-
-def _sentence(answer: Any) -> str:
-    try:
-        return str(answer.json()["error"])
-    except (ValueError, LookupError, TypeError):
-        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"

@@ -13,14 +13,11 @@ from rich.table import Table
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
 from voxpop.cli.display import console, errors, show_people, show_phases, show_summary, watched
 from voxpop.cli.people import (
-    FormulaOption,
-    GridOption,
-    NoiseOption,
-    PilotPeopleOption,
+    PeopleIn,
     ResampleOption,
     built_in,
-    own_people,
     split_population,
+    takes_people,
 )
 from voxpop.cli.privacy import (
     CalibrationOption,
@@ -42,6 +39,7 @@ from voxpop.runtime.memory import statement
 
 
 @takes_limits
+@takes_people
 def simulate(
     study: Annotated[
         str | None, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file; none for your own people.")
@@ -70,18 +68,15 @@ def simulate(
     address: AddressOption = None,
     jobs: JobsOption = None,
     resample: ResampleOption = None,
-    formula: FormulaOption = None,
-    grid: GridOption = None,
-    noise: NoiseOption = None,
-    pilot_people: PilotPeopleOption = None,
     *,
     limits: Limits,
+    people_in: PeopleIn,
 ) -> None:
     """Simulate a study with the paper's settings, or with your own; with built-in people, a pilot's, or yours."""
     require_integer("runs", runs, least=1)
     where = Backend(backend, address, jobs)
     file, limits = split_population(limits)
-    people = own_people(file, formula, grid, noise, pilot_people)
+    people = people_in(file)
     named = built_in(study, people, resample)
     own: dict[str, Any] = {  # of the built-in studies
         "size": size,
@@ -126,8 +121,8 @@ def simulate(
         else:
             result = watched(first)
             show_people(result)
-            show_phases(result)
-            show_summary(result)
+            show_phases(result.course)
+            show_summary(result.course, result.scenario.f)
         return
     trials = [replace(first, seed=number) for number in range(seed, seed + runs)]
     found = run_all(_perform, trials, where)

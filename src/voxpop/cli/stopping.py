@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ import typer
 from voxpop.core.errors import require_number
 
 Limits = dict[str, Any]  # what was given, by the names of a trial's fields
+Command = Callable[..., None]
 
 
 WHEN = "When to stop asking; all may be left out"
@@ -39,20 +40,25 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take the options above; it gets those that were given as one argument, `limits`."""
+def taking(options: Mapping[str, Any], argument: str, gather: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Let commands share options; a command gets what `gather` makes of their values as one argument."""
 
-    @wraps(command)
-    def run(**values: Any) -> None:
-        limits = {name: values.pop(name) for name in OPTIONS}
-        command(**values, limits=_given(**limits))
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: values.pop(name) for name in options}
+            command(**values, **{argument: gather(**given)})
 
-    own = [each for each in signature(command, eval_str=True).parameters.values() if each.name != "limits"]
-    shared = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=made) for name, made in OPTIONS.items()]
-    made = signature(command).replace(parameters=[*own, *shared])
-    run.__signature__ = made  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
-    return run
+        own = [each for each in signature(command, eval_str=True).parameters.values() if each.name != argument]
+        shared = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=made) for name, made in options.items()
+        ]
+        made = signature(command).replace(parameters=[*own, *shared])
+        run.__signature__ = made  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+        return run
+
+    return decorate
 
 
 def _given(confidence: float | None, **limits: float | None) -> Limits:
@@ -60,3 +66,6 @@ def _given(confidence: float | None, **limits: float | None) -> Limits:
     if confidence is not None:
         limits["wave_delta"] = round(1 - require_number("confidence", confidence, above=0, below=1), 12)
     return {name: value for name, value in limits.items() if value is not None}
+
+
+takes_limits = taking(OPTIONS, "limits", _given)

@@ -69,3 +69,11 @@ class Course:
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
         return latest_warning(phase.info for phase in self.phases)
+
+    @property
+    def unanswered(self) -> str:
+        """What the answer rests on while nobody has answered; empty as soon as somebody has."""
+        if self.phases:
+            return ""
+        pilot = f"the pilot of {self.pilot_people:,} people" if self.pilot_people else "the study's assumptions alone"
+        return f"nobody has answered yet, and this rests on {pilot}"

@@ -110,11 +110,17 @@ def read_answers(path: Path, decisions: Decisions, private: bool = False, strata
     return records
 
 
-def read_people(path: Path, used: Collection[str]) -> dict[str, tuple[Any, ...]]:
-    """Read what is known of each person, a row of a table; columns that are not used are left as text."""
+def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[Any, ...]]]:
+    """Read what is known of people, a row for each: the names of all columns, and the wanted ones among them.
+
+    A wanted column holds numbers or words; `person` holds names, and is read if it is there. Others do not matter.
+    """
     table = read_table(path, SYNONYMS)
-    columns = read_columns(table, either=[name for name in table.names if name in used])
-    return {name: columns[name].values if name in columns else table[name].cells for name in table.names}
+    either = [name for name in table.names if name in wanted and name != "person"]
+    found: dict[str, tuple[Any, ...]] = {
+        name: column.values for name, column in read_columns(table, either=either).items()
+    }
+    return table.names, found | ({"person": _names(table["person"])} if "person" in table.names else {})
 
 
 def _names(column: Column) -> tuple[str, ...]:

@@ -21,8 +21,14 @@ class Comparison:
 
     >>> from voxpop import make_scenario
     >>> from voxpop.lab.scenarios import Options
-    >>> compare(make_scenario("sphere", Options(size=15, horizon=1000)), ["waves"], seeds=[0]).frontier
-    ['waves']
+    >>> found = compare(make_scenario("sphere", Options(size=15, horizon=500)), ["waves", "equal-split"], seeds=[0])
+    >>> print(found)  # doctest: +ELLIPSIS
+    policy       regret at T  numbers sent  people asked  waves  optimum kept  certificate true
+    waves        ...
+    equal-split  ...
+    No policy beats ... in both regret and numbers sent.
+    >>> found.cells["equal-split"].mean("people")
+    100.0
     """
 
     study: str

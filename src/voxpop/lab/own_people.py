@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_number, said_of
 from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
+from voxpop.formats.roles import Roles
 from voxpop.formats.tables import read_people, read_pilot_table
 from voxpop.lab.piloted import PEOPLE, piloted
 from voxpop.lab.populations.formula import Formula
@@ -35,7 +36,7 @@ class OwnPeople:
     >>> import tempfile
     >>> from voxpop import simulate
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
-    >>> _ = file.write_text("\n".join(["wtp", *(f"{wtp / 100}" for wtp in range(200, 900, 5))]))
+    >>> _ = file.write_text("\n".join(["person,wtp", *(f"u{wtp},{wtp / 100}" for wtp in range(200, 900, 5))]))
     >>> shoppers = OwnPeople(str(file), "(price - 1.5) * (wtp >= price)", ("price=2:9:29",))
     >>> simulate(shoppers.scenario(seed=0)).loss < 0.2
     True
@@ -46,6 +47,7 @@ class OwnPeople:
     grid: tuple[str, ...] = ()  # the values of each parameter of the formula, such as price=2:12:101
     noise_std: float = 0.0  # of one round
     pilot_people: int | None = None  # 40 unless given, or half of the people if there are few
+    roles: Roles = field(default_factory=Roles)  # of the columns of a table, as for a pilot
 
     def scenario(self, seed: int = 0, horizon: int | None = None) -> Scenario:
         """Make a study that knows nothing in advance and begins with a pilot among these people."""
@@ -67,7 +69,7 @@ class OwnPeople:
         if self.formula is None:
             if self.grid:
                 raise InputError("--grid says where a formula is computed; add --formula, or leave --grid out")
-            space, decisions, rewards = _of_table(Path(self.path), space)
+            space, decisions, rewards = _of_table(Path(self.path), space, self.roles)
         elif space is not None and decisions is not None:
             if self.grid:
                 raise InputError("the study file names the decisions; leave --grid out")
@@ -80,33 +82,47 @@ class OwnPeople:
         return space, decisions, TablePeople(rewards, self.noise_std)
 
 
-def _of_table(path: Path, space: Space | None) -> tuple[Space, Decisions, Array]:
+def _of_table(path: Path, space: Space | None, roles: Roles) -> tuple[Space, Decisions, Array]:
     """Read one row for each person and decision; return the rewards, of shape (people, decisions)."""
-    found = read_pilot_table(path)
-    pilot, own, decisions = found.pilot, found.space, found.pilot.decisions
-    rewards = np.full((len(found.people), len(decisions)), np.nan)
+    table = read_pilot_table(path, roles=roles if space is None else roles_in(space))
+    pilot, decisions = table.pilot, table.pilot.decisions
+    rewards = np.full((len(table.people), len(decisions)), np.nan)
     rewards[pilot.people, pilot.actions] = pilot.averages
     missing = np.argwhere(np.isnan(rewards))
     if len(missing):
         person, action = missing[0].tolist()
         raise InputError(
-            f"{path}: person {found.people[person]} has no reward for {decisions[action]}; add the row, "
-            "or leave out the person or the decision"
+            f"{path}: person {table.people[person]} has no reward for {decisions[action]}; add the row, or leave out "
+            "the person or the decision"
         )
-    if space is None:
-        return own, decisions, rewards
+    return (table.space, decisions, rewards) if space is None else (space, in_space(path, decisions, space), rewards)
+
+
+def roles_in(space: Space) -> Roles:
+    """Say which columns of a table are the parameters of a study, and which of them hold names."""
+    choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
+    return Roles(parameters=tuple(space.parameters), choices=tuple(choices))
+
+
+def in_space(path: Path, decisions: Decisions, space: Space) -> Decisions:
+    """Return the decisions of a table, scaled as the parameters of a study are."""
+    labels = decisions.labels or ()
     with said_of(path):
-        labels = decisions.labels or ()
-        return space, Decisions([space.scale(label) for label in labels], labels), rewards
+        return Decisions([space.scale(label) for label in labels], labels)
 
 
 def _of_formula(path: Path, text: str, decisions: Decisions) -> Array:
     """Compute the formula for every person and decision; return the rewards, of shape (people, decisions)."""
     formula = Formula(text)
-    columns = read_people(path, formula.names)
     labels: Sequence[Any] = decisions.labels or ()
-    names, people = list(labels[0]), len(next(iter(columns.values())))
-    twice = [name for name in names if name in columns]
+    names = list(labels[0])
+    known, columns = read_people(path, formula.names)
+    formula.require_names([*known, *names])
+    for kind, some in (("column of " + str(path), known), ("parameter", names)):
+        if not set(formula.names) & set(some):
+            raise InputError(f"{formula} names no {kind}; it can name {', '.join(some)}")
+    people = len(next(iter(columns.values())))
+    twice = [name for name in names if name in known]
     if twice:
         raise InputError(f"{path} has a column {twice[0]}, and {twice[0]} is a parameter too; rename one of them")
     if people * len(decisions) > MOST_REWARDS:
@@ -114,17 +130,13 @@ def _of_formula(path: Path, text: str, decisions: Decisions) -> Array:
             f"{path} has {people:,} people, and for {len(decisions):,} decisions that is more than "
             f"{MOST_REWARDS:,} rewards; take a random sample of the people, or fewer decisions"
         )
-    known = {name: np.array(cells)[:, None] for name, cells in columns.items()}
+    own = {name: np.array(cells)[:, None] for name, cells in columns.items()}
     tried = {name: _values([label[name] for label in labels])[None, :] for name in names}
-    found = formula({**known, **tried})
-    for kind, some in (("column of " + str(path), known), ("parameter", tried)):
-        if not set(formula.names) & set(some):
-            raise InputError(f"{formula} names no {kind}; it can name {', '.join(some)}")
-    rewards = np.broadcast_to(found, (people, len(decisions)))
+    rewards = np.broadcast_to(formula({**own, **tried}), (people, len(decisions)))
     odd = np.argwhere(~np.isfinite(rewards))
     if len(odd):
         row, action = odd[0].tolist()
-        who = {name: columns[name][row] for name in columns if name in (*formula.names, "person")}
+        who = {name: cells[row] for name, cells in columns.items()}
         raise InputError(
             f"{path}: {formula} gives {rewards[row, action]} for {labels[action]} and the person {who}; "
             "look for a division by zero, or a logarithm, root or power that does not exist"

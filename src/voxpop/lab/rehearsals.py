@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from voxpop.core.errors import InputError, said_of
+from voxpop.core.errors import InputError
 from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions
 from voxpop.formats.studyfile import privacy_of, read_study, rehearsal_rewards, space_of
 from voxpop.formats.tables import read_pilot
-from voxpop.lab.own_people import OwnPeople
+from voxpop.lab.own_people import OwnPeople, in_space, roles_in
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.populations.resampled import ResampledPeople
 from voxpop.lab.runs import Run, Watch, simulate
@@ -105,10 +104,9 @@ def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path
             f"the people of the pilot were promised differential privacy, which a rehearsal on their own answers would "
             f"break; leave out --resample {path}"
         )
-    pilot, _ = read_pilot(path)
-    labels, space = pilot.decisions.labels or (), space_of(data)
-    with said_of(path):
-        tried = Decisions([space.scale(label) for label in labels], labels)
+    space = space_of(data)
+    pilot, _ = read_pilot(path, roles=roles_in(space))
+    tried = in_space(path, pilot.decisions, space)
     f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, _changed(problem, decisions=tried)))
     population = ResampledPeople(problem, f, replace(pilot, decisions=tried), at_pilot)
     if problem.pilot:

@@ -17,10 +17,10 @@ from voxpop.report.view import View
 
 FIRST = ("decision", "stakes")  # on the first screen
 ASSUMED = (
-    ("how much one round of one person varies (σ)", "noise_std"),
-    ("how much a person differs from the population (v)", "bias_std"),
-    ("how strongly the reward can vary over the decisions (B)", "norm_bound"),
-    ("the reward to expect before any answer", "prior_mean"),
+    ("noise σ: how much one round of one person varies", "noise_std"),
+    ("deviation v: how much a person differs from the population", "bias_std"),
+    ("norm bound B: how strongly the reward can vary between decisions", "norm_bound"),
+    ("prior mean: the reward to expect before any answer", "prior_mean"),
 )
 
 
@@ -46,7 +46,13 @@ def fill(template: str, **values: Any) -> str:
 
 
 def render(course: Course, truth: Array | None = None) -> str:
-    """Render the page about a study; `truth` is known of simulations only."""
+    """Render the page about a study; `truth` is known of simulations only.
+
+    >>> from voxpop.lab.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000, answer_cost=1e9).run()
+    >>> "Nobody was asked" in render(run.course)
+    True
+    """
     view, problem, calibration = View(course, truth), course.problem, course.calibration
     head, *lines = summarise(course, truth)
     names = pictures(view)

@@ -40,7 +40,14 @@ class Stakes:
 
 
 def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
-    """Compute what was at stake; None if nobody has said anything yet from which that could be estimated."""
+    """Compute what was at stake; None if nobody has said anything yet from which that could be estimated.
+
+    >>> from voxpop.lab.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000).run()
+    >>> found = stakes_of(run.course, run.scenario.f)
+    >>> found.asking < found.guessing
+    True
+    """
     problem, state, best = course.problem, course.state, course.answer.index
     if truth is None:
         values, top = state.centre, float(state.centre[best]) + (state.expected_loss or 0.0)

@@ -94,6 +94,11 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     """Say what to do, how sure that is, what it cost, and why asking stopped; `truth` is known of simulations only.
 
     The lines that a manager reads first have `first` set.
+
+    >>> from voxpop.lab.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000).run()
+    >>> [line.name for line in summarise(run.course) if line.first][:3]
+    ['Do this', 'Expect', 'Certified']
     """
     return [
         *_decision(course),

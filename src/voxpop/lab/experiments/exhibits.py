@@ -144,8 +144,14 @@ def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: fl
     if not len(a):
         return Finding(claim, "undecided", "no seed was run by both")
     verdict = sign(a - factor * b)
-    share = f" ({a.mean() / b.mean():.2g} times)" if b.mean() else ""
+    share = _times(a.mean() / b.mean()) if b.mean() else ""
     return Finding(claim, verdict, f"{quantity(a.mean())} against {quantity(b.mean())}{share}, {len(a)} seeds")
+
+
+def _times(ratio: float) -> str:
+    """Write a ratio, unless nothing is left of it when it is rounded."""
+    rounded = f"{ratio:.2g}"
+    return " (about the same)" if rounded == "1" else f" ({rounded} times)"
 
 
 def sign(differences: Array) -> Verdict:

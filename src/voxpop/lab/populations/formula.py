@@ -8,7 +8,7 @@ comparison is 1 if it holds and 0 if not.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -109,11 +109,15 @@ class Formula:
         """The names whose values it needs, in alphabetical order."""
         return tuple(sorted({node.id for node in self._nodes if isinstance(node, ast.Name)}))
 
+    def require_names(self, known: Iterable[str]) -> None:
+        """Refuse a name without a value."""
+        with said_of(self):
+            for name in self.names:
+                require_choice("name", name, known)
+
     def __call__(self, values: Mapping[str, Values]) -> Values:
         """Compute the formula for arrays that broadcast; what is not a number (1 / 0, log(-1)) is inf or NaN."""
-        for name in self.names:
-            with said_of(self):
-                require_choice("name", name, values)
+        self.require_names(values)
         try:
             with np.errstate(all="ignore"):
                 result = self._value(self._tree, values)

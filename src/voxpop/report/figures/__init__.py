@@ -115,7 +115,13 @@ def draw(view: View, name: str) -> Figure:
 
 
 def overview(course: Course, truth: Array | None = None) -> Figure:
-    """Draw what a manager reads in ten seconds on one sheet: the decision, how sure, and what it cost."""
+    """Draw what a manager reads in ten seconds on one sheet: the decision, how sure, and what it cost.
+
+    >>> from voxpop.lab.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000).run()
+    >>> len(overview(run.course).axes)
+    2
+    """
     view = View(course, truth)
     names = [name for name in ("decision", "stakes") if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)

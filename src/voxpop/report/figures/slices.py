@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 6  # parameters that are drawn
+MANY = 1000  # dots, beyond which they are one image
 SHORT = 3  # a slice has at least this many decisions
 
 
@@ -97,5 +98,6 @@ def _draw_slice(ax: Axes, view: View, column: Column, along: Indices) -> None:
 def _draw_all(ax: Axes, view: View, column: Column) -> None:
     state, estimate = view.course.state, view.estimate()
     left = np.isin(np.arange(len(estimate)), state.active)
-    ax.plot(column.places[~left], estimate[~left], ".", color=MUTED, markersize=4, label="cannot be best")
-    ax.plot(column.places[left], estimate[left], ".", color=BLUE, markersize=5, label="could be best")
+    for which, colour, label in ((~left, MUTED, "cannot be best"), (left, BLUE, "could be best")):
+        many = bool(which.sum() > MANY)
+        ax.plot(column.places[which], estimate[which], ".", color=colour, markersize=4, label=label, rasterized=many)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Indices
 from voxpop.core.state import State
+from voxpop.report.decisions import Column
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
     CERTIFIED,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 PANELS = {2: 8, 3: 9}  # at most, by how many stand side by side
 PIXELS = 48  # of a small map, along each side
-BAR: dict[str, Any] = {"markersize": 11, "markeredgewidth": 3, "linestyle": "none"}
 OPEN = "to be asked"
 
 
@@ -227,9 +227,8 @@ def _draw_left_values(canvas: Canvas, view: View) -> None:
     for group in course.problem.pilot:
         places = view.layout.places_of(group.points, column)
         ax.plot(np.zeros(len(places)), places, label="asked in the pilot", **PILOT)
-    actives = _actives(view)
-    stages = np.repeat(np.arange(1, len(actives) + 1), [len(active) for active in actives])
-    ax.plot(stages, column.places[np.concatenate(actives)], "_", color=SKY, label="could be best", **BAR)
+    runs = [(stage, *run) for stage, active in enumerate(_actives(view), start=1) for run in runs_of(column, active)]
+    ax.vlines(*np.transpose(runs), color=SKY, linewidth=9, label="could be best")
     for label, plans, style in (("asked", course.plans, WAVE), (OPEN, pending_of(view), PILOT)):
         if plans:
             at = np.repeat([plan.phase for plan in plans], [len(plan.arms) for plan in plans])
@@ -245,6 +244,19 @@ def _draw_left_values(canvas: Canvas, view: View) -> None:
     ax.autoscale_view(scalex=False)
     set_title(canvas, f"What was asked, and what is left, {view.word} by {view.word}")
     legend_below(canvas, ax)
+
+
+def runs_of(column: Column, active: Indices) -> list[tuple[float, float]]:
+    """Join neighbouring values of a parameter: return the ends of each run, half a step further out.
+
+    >>> runs_of(Column("price", (1.0, 2.0, 3.0, 4.0, 5.0)), np.array([0, 1, 4]))
+    [(0.5, 2.5), (4.5, 5.5)]
+    """
+    order = np.argsort(column.places)
+    ranks = np.sort(np.argsort(order)[active])
+    values, half = column.places[order], np.ptp(column.places) / (len(order) - 1) / 2
+    parts = np.split(ranks, np.flatnonzero(np.diff(ranks) > 1) + 1)
+    return [(float(values[part[0]] - half), float(values[part[-1]] + half)) for part in parts]
 
 
 def _draw_left_count(canvas: Canvas, view: View) -> None:

@@ -136,7 +136,8 @@ class Coordinator:
             **findings.outlook(snapshot),
         }
         behind = steps.clock_behind(snapshot, row, now)
-        return {**found, "says": [*findings.sentences(found, free, behind), *findings.restored(lost)]}
+        says = findings.sentences(found, free, behind, snapshot.course.unanswered)
+        return {**found, "says": [*says, *findings.restored(lost)]}
 
     # -- the application
 

@@ -44,12 +44,13 @@ def _confidence(snapshot: Snapshot) -> float | None:
     return 1 - chance if chance < 1 else None
 
 
-def sentences(status: Status, askable: int | None, behind: float = 0.0) -> list[str]:
+def sentences(status: Status, askable: int | None, behind: float = 0.0, unanswered: str = "") -> list[str]:
     """Say in sentences what a status says in numbers.
 
     `askable` people can be asked, if the phase waits for more of them, and the clock is `behind` by this many seconds.
+    `unanswered` says what the best decision rests on, if nobody has answered yet.
     """
-    said = [_in_force(status), _certified(status), _expected_loss(status)]
+    said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
     if status["stage"] == "finished":
         said.append(f"Finished: {status['reason'] or 'no further phase is planned'}.")
     said += [_forecast(status), _waiting(status, askable), _clock(status, behind)]
@@ -65,14 +66,18 @@ def restored(lost: str) -> list[str]:
     return [f"Stopped: {lost} was released before, and the database does not know it; restore the newer database."]
 
 
-def _in_force(status: Status) -> str:
+def _in_force(status: Status, unanswered: str) -> str:
     now, best = status["in_force"], status["best"]
     sentence = f"In force: {describe(now['decision'])}"
     if now["rounds"]:
         sentence += f", for {counted(now['rounds'], 'more round')} of phase {status['phase']}"
-    if now["index"] != best["index"]:
-        return f"{sentence}; best so far: {describe(best['decision'])}."
-    return f"{sentence}; it is the best so far."
+    another = now["index"] != best["index"]
+    if unanswered:
+        chosen = f", otherwise {describe(best['decision'])}" if another else ""
+        return f"{sentence}{chosen}; {unanswered}."
+    return (
+        f"{sentence}; best so far: {describe(best['decision'])}." if another else f"{sentence}; it is the best so far."
+    )
 
 
 def _certified(status: Status) -> str:

@@ -1,0 +1,71 @@
+"""What an operator sends to a running coordinator, and how its replies are shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from voxpop.core.errors import InputError
+
+Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
+KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
+LOCAL = "http://127.0.0.1:8000"
+NEEDED = (
+    "alembic",
+    "httptools",
+    "httpx",
+    "prometheus_client",
+    "pydantic_settings",
+    "starlette",
+    "structlog",
+    "uvicorn",
+)
+
+
+def need_service() -> None:
+    """Refuse to run where only the core is installed, and say what to install."""
+    for name in NEEDED:
+        if find_spec(name) is None:
+            raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
+
+
+def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) -> str:
+    """Write a status: how far the phase is, then what the coordinator says about it, or about some topics only."""
+    first = (
+        f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
+        f"{found['answered']:,} of {found['people']:,} people answered; {found['active']} actions left"
+    )
+    return "\n  ".join([first, *(sentence for sentence in found["says"] if sentence.startswith(topics))])
+
+
+def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
+    """Send one request as an operator."""
+    import httpx
+
+    from voxpop.service.keys import exposed, key_of_file, require_key
+    from voxpop.service.shuffler.signed_http import require_url
+
+    if key_file and (warning := exposed(key_file)) is not None:
+        typer.echo(f"warning: {warning}", err=True)
+    key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
+    key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)
+    address = require_url("url", url) + path
+    try:
+        answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
+    except httpx.HTTPError as error:
+        raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
+    if answer.status_code >= 400:
+        raise InputError(_sentence(answer))
+    return answer.json()
+
+
+def _sentence(answer: Any) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, LookupError, TypeError):
+        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"

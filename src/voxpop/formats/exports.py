@@ -1,0 +1,72 @@
+"""Tables as CSV, JSON or Parquet, for spreadsheets and for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from voxpop.core.errors import InputError
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet may take text that begins like this for a formula
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def as_csv(columns: Sequence[str], rows: Rows) -> bytes:
+    r"""Write a table as CSV. Text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    >>> as_csv(["tea", "reward"], [{"tea": "green", "reward": -0.5}, {"tea": "=1+1", "reward": None}])
+    b"tea,reward\ngreen,-0.5\n'=1+1,\n"
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_harmless, columns))
+    writer.writerows([_harmless(row[column]) for column in columns] for row in rows)
+    return text.getvalue().encode()
+
+
+def as_json(content: Any) -> bytes:
+    r"""Write plain data as JSON; numbers that JSON does not have, such as infinity, are null.
+
+    >>> as_json({"certified": float("inf")})
+    b'{\n "certified": null\n}\n'
+    """
+    return (json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def as_parquet(columns: Sequence[str], rows: Rows) -> bytes:
+    """Write a table as Parquet, if pyarrow is installed."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError(
+            "a Parquet file needs pyarrow; install it with: pip install 'voxpop[tables]', or write a .csv file"
+        ) from None
+
+    made = io.BytesIO()
+    pq.write_table(pa.table({column: _alike([row[column] for row in rows]) for column in columns}), made)
+    return made.getvalue()
+
+
+def finite(content: Any) -> Any:
+    """Return plain data with None in place of numbers that JSON does not have."""
+    if isinstance(content, Mapping):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Return the values of a column as text if they have several types, which no column of Parquet can hold."""
+    kinds = {float if type(value) is int else type(value) for value in values if value is not None}
+    return values if len(kinds) < 2 else [None if value is None else str(value) for value in values]
