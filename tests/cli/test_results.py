@@ -190,6 +190,25 @@ def test_only_asking_begins_a_study(main: Main, command: tuple[str, ...]) -> Non
     assert not Path("tea.json").exists()
 
 
+def test_a_changed_horizon_is_noted_and_left_to_the_next_question(main: Main) -> None:
+    ask(main, "tea.toml")
+    study_file(Path("tea.toml"), WAVES.replace("horizon = 500", "horizon = 700"))
+    shown(main, "status", "tea.toml")
+    assert (
+        main("status", "tea.toml").err == "note: tea.toml now has 700 rounds instead of 500; the next ask takes that\n"
+    )
+    assert "the study now has 700 rounds instead of 500" in main("ask", "tea.toml").err
+    assert main("status", "tea.toml").err == ""
+
+
+def test_the_strata_of_an_open_question_are_shown(main: Main) -> None:
+    study_file(Path("tea.toml"), WAVES + "\n[strata]\nyoung = 0.4\nold = 0.6\n")
+    question = ask(main, "tea.toml")
+    assert json.loads(shown(main, "status", "tea.toml", "--json"))["question"] == question
+    assert set(question["strata"]) == {"young", "old"}
+    assert f"{question['strata']['young']} of young" in shown(main, "status", "tea.toml")
+
+
 def test_exports_hold_the_tables(main: Main) -> None:
     tell(main, "tea.toml")
     course = Study.load("tea.json").course

@@ -55,6 +55,12 @@ def test_only_answers_that_came_are_paid_for(waves: Run) -> None:
     assert half.answers == pytest.approx(whole - share * first.plan.forecast.answers)
 
 
+def test_people_simulated_around_the_pilot_do_not_speak_against_asking(waves: Run) -> None:
+    around = believe(waves.scenario.problem).mean
+    assert "simulated around the pilot" in known(waves.course, around).caveat
+    assert known(waves.course, -around).caveat == known(waves.course).caveat == ""
+
+
 def test_without_a_pilot_there_is_no_choice_of_the_pilot(phases: Run) -> None:
     found = known(phases.course)
     assert (found.pilot, found.pilot_choice, found.answers) == (None, None, 0.0)

@@ -48,7 +48,7 @@ def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) 
         assert value == number(found.pilot)
         kept = describe(waves.scenario.problem.decisions[found.pilot_choice])
         assert note.startswith(f"with the pilot's choice, {kept}; at random {number(found.guessing)};")
-        assert note.endswith(f"over 5,000 rounds, {source}")
+        assert f"over 5,000 rounds, {source}" in note
 
 
 def test_a_loss_far_below_all_differences_is_nothing(waves: Run) -> None:

@@ -38,6 +38,13 @@ class Stakes:
         """What the study costs in all."""
         return self.asking + self.ahead
 
+    @property
+    def caveat(self) -> str:
+        """Why a pilot's choice that costs nothing proves nothing; empty if it costs something."""
+        if not self.measured or self.pilot != 0:
+            return ""
+        return "the pilot's choice is best by the simulated truth, as it is if people are simulated around the pilot"
+
 
 def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     """Compute what was at stake; None if nobody has said anything yet from which that could be estimated.

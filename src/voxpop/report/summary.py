@@ -173,7 +173,8 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
         assert stakes.pilot_choice is not None
         kept = Layout(course.problem).name(stakes.pilot_choice)
         note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
-        yield Line("Not asking would cost", number(stakes.pilot), note, first=True)
+        caveat = f" ({stakes.caveat})" if stakes.caveat else ""
+        yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
 
 
 def _asked(course: Course) -> Iterator[Line]:

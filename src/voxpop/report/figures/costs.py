@@ -68,9 +68,9 @@ def explain_stakes(view: View) -> str:
     source = (
         "measured against the simulated truth" if view.stakes.measured else "the model's estimate, from all answers"
     )
-    return (
-        f"Losses against the best decision, added up over {view.course.problem.horizon:,} rounds: {source}. The choice "
-        "loses little in each round, and there are many of them."
+    caveat = view.stakes.caveat
+    return f"Losses against the best decision, added up over {view.course.problem.horizon:,} rounds: {source}." + (
+        f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
     )
 
 
