@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
 
-.PHONY: run test pytest lint format mutants bench baseline reproduce soak dist clean
+.PHONY: run test pytest lint format docs gallery mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -28,6 +28,15 @@ lint: $(SETUP)
 format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The documentation as a site that needs no network to read. Warnings are errors.
+docs: $(SETUP)
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
+	@echo "open build/docs/index.html"
+
+# Runs the examples of the gallery and writes what they print and draw into their pages.
+gallery: $(SETUP)
+	$(BIN)/python -m tests.pages docs/gallery/*.md
 
 # Plants each known fault in a copy of the source and shows which test catches it; `make mutants ARGS=clipping` takes
 # those with that word in their name.

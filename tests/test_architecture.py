@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 
 def described() -> dict[str, set[str]]:
     """The modules of each package, as the page lists them."""
-    block = re.search(r"## The rooms.*?```\n(.*?)```", PAGE, re.DOTALL)
+    block = re.search(r"## The rooms.*?```text\n(.*?)```", PAGE, re.DOTALL)
     assert block is not None
     found: dict[str, set[str]] = {}
     package = ""

@@ -27,7 +27,7 @@ def block(kind: str, first: str = "") -> str:
 
 
 def commands(first: str) -> list[str]:
-    return block("", first).splitlines()
+    return block("(?:sh|text)", first).splitlines()
 
 
 class Folder:

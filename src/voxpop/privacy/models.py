@@ -41,6 +41,9 @@ class Private:
     `floor` is the least number of people per phase: a number, 0 for the policy's own schedule, or None for a
     number computed from public constants so that privacy does not dominate the error. `honest` is the share of the
     people whose devices are counted on to add noise; it matters where everyone's noise protects everyone.
+
+    >>> Private("central", epsilon=5.0).budget
+    Budget(epsilon=5.0, delta=1e-06, participations=1)
     """
 
     model: str
