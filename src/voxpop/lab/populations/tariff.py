@@ -78,6 +78,6 @@ TARIFF = Survey(
     space=Space(price=Float(6.0, 10.0), contract=Integer(0, 5)),
     points={"price": 21, "contract": 6},
     people=people,
-    reward="cents per kWh",
+    reward="margin in cents per kWh",
     pilot_rounds=20,
 )

@@ -62,6 +62,6 @@ TRAIN = Survey(
     space=Space(fare=Float(0.5, 1.5)),
     points={"fare": 101},
     people=people,
-    reward="francs per trip",
+    reward="revenue in francs per trip",
     pilot_rounds=20,
 )
