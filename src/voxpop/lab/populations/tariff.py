@@ -53,7 +53,7 @@ class Customers:
         """Compute how likely each person takes each offer, (people, offers).
 
         >>> customers().chance(np.array([7.0, 9.0]), np.array([1.0, 1.0])).mean(axis=0).round(2)
-        array([0.59, 0.16])
+        array([0.53, 0.21])
         """
         rivals = [RIVAL_PRICE * self.price + self.local, self.time_of_day + self.known, self.seasonal]
         lead = self.known - logsumexp(rivals, axis=0)
