@@ -85,6 +85,9 @@ STUDIES: dict[str, list[Any]] = {
     "michalewicz": ["--horizon", 500],
     "light": ["--horizon", 2000],
     "pricing": ["--horizon", 500, "--size", 21],
+    "train": ["--horizon", 500, "--size", 21],
+    "tariff": ["--horizon", 500, "--size", 21],
+    "voters": ["--horizon", 500, "--size", 21],
 }
 
 

@@ -24,7 +24,7 @@ from voxpop.runtime.random_streams import ROLES, stream
 
 def run_of(study: str, seed: int = 0, policy: str = "dpbe", **options: Any) -> Run:
     scenario = make_scenario(study, Options(seed=seed, **options))
-    return simulate(scenario, make_policy(policy, **scenario.settings), seed)
+    return simulate(scenario, scenario.make_policy(policy), seed)
 
 
 def without_time(run: Run) -> dict[str, Any]:
@@ -38,6 +38,9 @@ STUDIES: dict[str, dict[str, Any]] = {
     "michalewicz": {"horizon": 1000},
     "light": {"horizon": 3000},
     "pricing": {"horizon": 1000, "size": 21},
+    "train": {"horizon": 1000, "size": 21},
+    "tariff": {"horizon": 1000, "size": 21},
+    "voters": {"horizon": 1000, "size": 21},
 }
 
 

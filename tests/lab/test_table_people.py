@@ -88,6 +88,17 @@ def test_stakes_are_paid_or_not() -> None:
     assert answers[:, 0].var() == pytest.approx(4 * 0.25 * 0.75 / 4, rel=0.05)
 
 
+def test_people_may_have_stakes_of_their_own() -> None:
+    stakes = np.array([[1.0, 2.0], [10.0, 20.0], [0.0, 0.0]])
+    people = TablePeople(stakes, stakes=stakes)  # everyone pays for certain
+    answers = people.observe(plan_of([1, 0], [3, 1]), 3, np.random.default_rng(0))
+    assert sorted(answers.tolist()) == [[0.0, 0.0], [2.0, 1.0], [20.0, 10.0]]
+    each = people.observe_each(plan_of([0, 1], [3, 3]), np.random.default_rng(0))
+    np.testing.assert_allclose(each, stakes.mean(axis=0))
+    for part in people.split(1, np.random.default_rng(0)):
+        np.testing.assert_array_equal(part.stakes, part.rewards)
+
+
 BAD: dict[str, tuple[Any, dict[str, Any]]] = {
     "no people": (np.zeros((0, 3)), {}),
     "one row": (np.zeros(3), {}),
@@ -96,6 +107,8 @@ BAD: dict[str, tuple[Any, dict[str, Any]]] = {
     "noise and stakes": ([[1.0]], {"noise_std": 1.0, "stakes": [2.0]}),
     "stakes of another size": ([[1.0]], {"stakes": [2.0, 3.0]}),
     "more than the stake": ([[1.0, 3.0]], {"stakes": [2.0, 2.0]}),
+    "stakes of other people": ([[1.0]], {"stakes": [[2.0], [2.0]]}),
+    "more than one's own stake": ([[1.0], [1.0]], {"stakes": [[2.0], [0.5]]}),
     "the wrong sign": ([[1.0]], {"stakes": [-2.0]}),
 }
 

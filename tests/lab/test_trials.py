@@ -31,6 +31,9 @@ STUDIES: dict[str, dict[str, Any]] = {
     "michalewicz": SMALL,
     "light": {"horizon": 300},
     "pricing": {"size": 15, "horizon": 300},
+    "train": {"size": 15, "horizon": 300},
+    "tariff": {"size": 15, "horizon": 300},
+    "voters": {"size": 15, "horizon": 300},
 }
 CONSTANTS = ("noise_std", "bias_std", "norm_bound", "horizon", "beta", "ridge")
 

@@ -18,6 +18,10 @@ from voxpop.lab.populations.functions import FUNCTIONS, random_rkhs_function, re
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.lab.populations.light import load_light
 from voxpop.lab.populations.pricing import Customers
+from voxpop.lab.populations.survey import Survey
+from voxpop.lab.populations.tariff import TARIFF
+from voxpop.lab.populations.train import TRAIN
+from voxpop.lab.populations.voters import VOTERS
 from voxpop.lab.scenario import Scenario as Scenario
 from voxpop.runtime.random_streams import stream
 
@@ -89,10 +93,8 @@ def pricing(options: Options) -> Scenario:
 
     Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
     """
-    if options.noise_std is not None or options.bias_std is not None or options.true_norm:
-        raise InputError("the pricing study takes noise, bias and norm bound from its pilot; leave them out")
+    _require_pilot("pricing", options)
     size = 101 if options.size is None else options.size
-    require_integer("size of the pricing study", size, least=TRIED)
     space = Space(price=Float(2.0, 12.0))
     decisions = space.grid(size)
     customers = Customers(np.array([label["price"] for label in decisions]))
@@ -109,6 +111,30 @@ def pricing(options: Options) -> Scenario:
     )
 
 
+def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
+    """Make studies of real people, 40 of whom answer a pilot about a dozen decisions."""
+
+    def make(options: Options) -> Scenario:
+        _require_pilot(survey.name, options)
+        decisions = survey.decisions(options.size)
+        people = survey.people(decisions)
+        return piloted(
+            survey.name,
+            survey.space,
+            decisions,
+            people,
+            people.mean,
+            options.rounds(survey.horizon),
+            options.seed,
+            rounds=survey.pilot_rounds,
+            reward=survey.reward,
+            settings={"alpha": 0.7, "ratio": 1.6},
+        )
+
+    return make
+
+
+SURVEYS = {survey.name: survey for survey in (TRAIN, TARIFF, VOTERS)}
 SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
     "synthetic": synthetic,
     "sphere": benchmark("sphere", 0.01, 0.7),
@@ -116,6 +142,7 @@ SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
     "michalewicz": benchmark("michalewicz", 0.1, 0.6),
     "light": light,
     "pricing": pricing,
+    **{name: surveyed(survey) for name, survey in SURVEYS.items()},
 }
 
 
@@ -129,6 +156,14 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
     if options.size is not None:
         require_integer("size", options.size, least=1, most=10**6)
     return SCENARIOS[require_choice("study", name, SCENARIOS)](options)
+
+
+def _require_pilot(study: str, options: Options) -> None:
+    """Refuse what the study takes from its pilot, and fewer decisions than the pilot tries."""
+    if options.noise_std is not None or options.bias_std is not None or options.true_norm:
+        raise InputError(f"the {study} study takes noise, bias and norm bound from its pilot; leave them out")
+    if options.size is not None:
+        require_integer(f"size of the {study} study", options.size, least=TRIED)
 
 
 def _points(options: Options, dimension: int) -> Array:

@@ -17,6 +17,7 @@ class TablePeople:
 
     A round adds Gaussian noise of standard deviation `noise_std`; or, with `stakes`, it pays the action's stake or
     nothing, and the mean reward is the stake times the chance of it, such as a margin times the chance of a purchase.
+    Stakes are those of the actions, the same for all people, or each person has their own.
 
     >>> people = TablePeople([[1.0, 0.0], [3.0, 1.0], [2.0, 5.0]])
     >>> people.mean
@@ -28,7 +29,7 @@ class TablePeople:
 
     rewards: Array  # (people, actions)
     noise_std: float = 0.0
-    stakes: Array | None = None  # (actions,)
+    stakes: Array | None = None  # (actions,) as they are given, or (people, actions)
 
     def __post_init__(self) -> None:
         rewards = require_array("the people's rewards", self.rewards)
@@ -41,16 +42,21 @@ class TablePeople:
 
     def _checked_stakes(self) -> Array:
         stakes = require_array("stakes", self.stakes)
-        if stakes.shape != self.rewards.shape[1:]:
-            raise InputError(f"stakes must be one number per action, {self.rewards.shape[1]}, got shape {stakes.shape}")
+        people, actions = self.rewards.shape
+        if stakes.shape not in ((actions,), (people, actions)):
+            raise InputError(
+                f"stakes must be one number per action, {actions}, or one per person and action, "
+                f"({people}, {actions}), got shape {stakes.shape}"
+            )
         if self.noise_std:
             raise InputError(f"give stakes or a noise_std, not both; got a noise_std of {self.noise_std:g}")
+        stakes = np.broadcast_to(stakes, self.rewards.shape)
         outside = (self.rewards * np.sign(stakes) < 0) | (np.abs(self.rewards) > np.abs(stakes) * (1 + 1e-9))
         if outside.any():
             person, action = np.argwhere(outside)[0].tolist()
             raise InputError(
                 f"a mean reward must lie between 0 and the action's stake, got {self.rewards[person, action]:g} for "
-                f"a stake of {stakes[action]:g} (person {person}, action {action})"
+                f"a stake of {stakes[person, action]:g} (person {person}, action {action})"
             )
         return stakes
 
@@ -66,8 +72,11 @@ class TablePeople:
         """Draw some people at random; return them, and the others."""
         require_integer("people to draw", people, least=1, most=len(self) - 1)
         order = rng.permutation(len(self))
-        chosen, others = order[:people], order[people:]
-        return replace(self, rewards=self.rewards[chosen]), replace(self, rewards=self.rewards[others])
+        return self._only(order[:people]), self._only(order[people:])
+
+    def _only(self, rows: Indices) -> TablePeople:
+        stakes = None if self.stakes is None else self.stakes[rows]
+        return replace(self, rewards=self.rewards[rows], stakes=stakes)
 
     def in_line(self, rng: np.random.Generator) -> Line:
         """Let the people stand in line, in random order, for one run."""
@@ -81,11 +90,12 @@ class TablePeople:
         """Draw the averages over rounds that are each answered by another person, of shape (arms,)."""
         return self.in_line(rng).observe_each(plan, rng)
 
-    def averages(self, rewards: Array, arms: Indices, pulls: Indices | int, rng: np.random.Generator) -> Array:
-        """Draw averages over `pulls` rounds, given the mean rewards at the arms; all broadcast to one shape."""
+    def averages(self, rows: Indices, arms: Indices, pulls: Indices | int, rng: np.random.Generator) -> Array:
+        """Draw averages over `pulls` rounds of people in these rows at these arms, all broadcast to one shape."""
+        rewards = self.rewards[rows, arms]
         if self.stakes is None:
             return np.asarray(rewards + self.noise_std / np.sqrt(pulls) * rng.standard_normal(rewards.shape))
-        stakes = self.stakes[arms]
+        stakes = self.stakes[rows, arms]
         chances = np.divide(rewards, stakes, out=np.zeros_like(rewards), where=stakes != 0)
         return np.asarray(stakes * rng.binomial(pulls, np.clip(chances, 0.0, 1.0)) / pulls)
 
@@ -101,15 +111,13 @@ class Line:
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw the averages of the next people, of shape (people, arms)."""
-        rewards = self._people.rewards[np.ix_(self._take(people), plan.arms)]
-        return self._people.averages(rewards, plan.arms, plan.pulls, rng)
+        return self._people.averages(self._take(people)[:, None], plan.arms, plan.pulls, rng)
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
         """Draw the averages over rounds that are each answered by the next person, of shape (arms,)."""
         means = []
         for arm, rounds in zip(plan.arms, plan.pulls.tolist(), strict=True):
-            rewards = self._people.rewards[self._take(rounds), arm]
-            means.append(self._people.averages(rewards, arm, 1, rng).mean())
+            means.append(self._people.averages(self._take(rounds), arm, 1, rng).mean())
         return np.array(means)
 
     def _take(self, count: int) -> Indices:
