@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers_cli import ROOT, python
+from tests.helpers_cli import ROOT, pilot_csv, python
 from tests.helpers_experiments import LABELS, PAPER
 from voxpop.cli.commands import MODULES
 from voxpop.cli.stopping import OPTIONS
@@ -88,3 +88,13 @@ def test_the_commands_of_the_guide_are_there() -> None:
     commands = re.findall(r"^voxpop (\w+)", guide, re.MULTILINE)
     assert len(commands) >= 6
     assert set(commands) <= set(MODULES)
+
+
+def test_the_python_of_the_guide_runs_from_a_pilot_on(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", guide[guide.index("## From Python") :], re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 6
+    pilot_csv(tmp_path / "pilot.csv")
+    done = python("\n".join(blocks), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} >= {"espresso.json", "wave1.csv", "study.png", "study.html"}

@@ -26,7 +26,9 @@ STANDARD = {
     "contextlib",
     "dataclasses",
     "difflib",
+    "enum",
     "functools",
+    "html",
     "inspect",
     "itertools",
     "json",
@@ -34,8 +36,12 @@ STANDARD = {
     "numbers",
     "typing",
 }
-# Noise for real people comes from the operating system.
-EXCEPTIONS = {("voxpop.privacy.sources", "os")}
+# Noise for real people comes from the operating system; people's tables are those of other libraries.
+EXCEPTIONS = {
+    ("voxpop.privacy.sources", "os"),
+    ("voxpop.core.frames", "narwhals"),
+    ("voxpop.core.frames", "pandas"),
+}
 
 
 def package_of(module: str) -> str:

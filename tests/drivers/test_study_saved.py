@@ -13,7 +13,8 @@ from tests.helpers_cli import refusal
 from voxpop.core.errors import InputError
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
-from voxpop.drivers.study import KIND, Study
+from voxpop.drivers.conducted import KIND
+from voxpop.drivers.study import Study
 from voxpop.formats import wire
 from voxpop.formats.files import write_atomically
 
@@ -220,3 +221,14 @@ def test_writing_replaces_the_whole_content(tmp_path: Path) -> None:
     write_atomically(path, b"short")
     assert path.read_bytes() == b"short"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_study_saved_without_names_and_a_direction_maximises(saved: Path) -> None:
+    """So were studies saved before there were any."""
+    document = json.loads(saved.read_text())["content"]
+    for key in ("name", "reward", "direction"):
+        del document[key]
+    saved.write_text(wire.pack(KIND, document))
+    study = Study.load(saved)
+    assert (study.name, study.reward, study.direction) == ("study", "reward", "maximize")
+    assert study.ask() == small_study().ask()

@@ -155,9 +155,9 @@ FAULTS = [
     Fault(
         "study with a seed",
         "An ask/tell study draws its noise from a generator with a fixed seed.",
-        "drivers/study.py",
-        "self.ledger, Secure(), told.names)",
-        'self.ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
+        "drivers/releasing.py",
+        "ledger, Secure(), told.names)",
+        'ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
         (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
     ),
     Fault(

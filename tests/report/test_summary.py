@@ -51,6 +51,15 @@ def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) 
         assert f"over 5,000 rounds, {source}" in note
 
 
+def test_answers_that_confirm_the_pilot_are_said_to(waves: Run) -> None:
+    found = stakes_of(waves.course)
+    assert found is not None
+    confirmed = replace(waves, state=replace(waves.state, decision=found.pilot_choice))
+    said = "with the pilot's choice, which the answers confirm; at random"
+    assert said in lines(confirmed)["Not asking would cost"]
+    assert said not in lines(waves)["Not asking would cost"]
+
+
 def test_a_loss_far_below_all_differences_is_nothing(waves: Run) -> None:
     sure = replace(waves, state=replace(waves.state, expected_loss=1e-9))
     assert lines(sure)["Expected loss"].startswith("practically nothing")

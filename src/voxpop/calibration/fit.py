@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -19,11 +19,13 @@ from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
 from voxpop.calibration.search import KERNELS, Fit
 from voxpop.calibration.tails import skewness
+from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_choice, require_number
 from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import Kernel
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions, Space
+from voxpop.core.words import html_table, number
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.threads import one_thread
 
@@ -47,16 +49,16 @@ class Estimate:
         return f"{self.low:.3g} to {self.high:.3g}" if self.determined else "not determined"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """What a pilot says about the model, and how sure it is.
 
-    >>> tried, people = Decisions([0.0, 0.5, 1.0]), [[0.1, 0.5, 0.2], [0.3, 0.9, 0.1], [0.2, 0.4, 0.3]]
-    >>> found = calibrate(Pilot.of_matrix(tried, people, counts=5))
-    >>> found.kernel_name, found.people
-    ('matern-1/2', 3)
-    >>> found.problem(Decisions(np.linspace(0, 1, 11)), horizon=1000).size
-    11
+    >>> rows = [{"person": who, "price": p, "reward": who % 3 - (p - 2) ** 2} for who in range(9) for p in (1, 2, 4)]
+    >>> calibration = calibrate(rows)
+    >>> calibration  # doctest: +ELLIPSIS
+    <Calibration from 9 people and 3 actions: ...>
+    >>> list(calibration.constants)[:2]
+    ['length-scale of price (share of its range)', 'personal deviation v']
     """
 
     kernel_name: str
@@ -75,6 +77,8 @@ class Calibration:
     groups: tuple[Group, ...]  # the pilot's answers: means and scatter
     skewness: float | None  # the largest of single answers, over the pilot's actions; None if they are protected
     protection: Protection | None = None
+    space: Space | None = None  # the parameters, if the pilot or its owner named them
+    direction: Direction = Direction.MAXIMIZE  # whether rewards and prior mean are rewards or costs
 
     @property
     def ridge(self) -> float:
@@ -108,8 +112,40 @@ class Calibration:
         noise = sum(len(group.mean) * group.noise_std**2 for group in self.groups)
         return math.sqrt(1 + noise / own)
 
+    @property
+    def constants(self) -> dict[str, Estimate]:
+        """What a study will assume, by name."""
+        return {
+            **{f"length-scale of {name} (share of its range)": value for name, value in self.length_scales.items()},
+            "personal deviation v": self.bias_std,
+            "share of v that is the same for every action": self.offset,
+            "per-round noise sigma": self.noise_std,
+            "prior mean": self.prior_mean,
+            f"norm bound B (margin {self.margin:g} included)": self.norm_bound,
+        }
+
+    def __repr__(self) -> str:
+        """Say in one line where the constants come from."""
+        said = ", ".join(
+            f"{name} {number(value.value)}"
+            for name, value in (("v", self.bias_std), ("sigma", self.noise_std), ("B", self.norm_bound))
+        )
+        return f"<Calibration from {self.people} people and {len(self.pilot)} actions: {self.kernel_name}, {said}>"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook the constants with their intervals."""
+        rows = [(name, number(value.value), value.range) for name, value in self.constants.items()]
+        caption = f"{self.kernel_name} kernel, from {self.people} people and {len(self.pilot)} actions"
+        return html_table(rows, ("constant", "estimate", "95 % interval"), caption)
+
+    def require_space(self) -> Space:
+        """Return the space of the parameters, or refuse a calibration that does not know it."""
+        if self.space is None:
+            raise InputError("the calibration does not know its parameters; calibrate with a space")
+        return self.space
+
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
-        """Make the study's problem; the norm bound includes the margin."""
+        """Make the study's problem, in the pilot's units; the norm bound includes the margin."""
         return Problem(
             decisions,
             self.kernel,
@@ -125,15 +161,23 @@ class Calibration:
 
 
 def calibrate(
-    pilot: Pilot,
+    pilot: Pilot | object,
     space: Space | None = None,
     kernel: str = "auto",
     margin: float = 1.5,
     protection: Protection | None = None,
     source: Source | None = None,
     released: Sequence[Group] | None = None,
+    direction: str = Direction.MAXIMIZE,
 ) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
+
+    The pilot is a `Pilot`, or a table that `Pilot.from_table` makes one of, with this space and direction.
+
+    >>> rows = [{"person": who, "price": p, "reward": who % 3 - (p - 2) ** 2} for who in range(9) for p in (1, 2, 4)]
+    >>> found = calibrate(rows)
+    >>> found.people, list(found.length_scales)
+    (9, ['price'])
 
     `kernel` is a name from `KERNELS`, or "auto" for the roughest Matern kernel about as likely as the likeliest: its
     RKHS contains the others'. With a space, each parameter has one length-scale (a choice too, though it takes several
@@ -141,12 +185,11 @@ def calibrate(
     margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
     unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
     further cost, hand over the `groups` of the first calibration as `released`.
-
-    >>> pilot = Pilot.of_matrix(Decisions([0.0, 1.0]), [[0.1, 0.5], [0.3, 0.9], [0.2, 0.4]], counts=5)
-    >>> calibrate(pilot, kernel="matern-5/2").people
-    3
     """
     names = require_settings(kernel, margin)
+    if not isinstance(pilot, Pilot):
+        pilot = Pilot.from_table(pilot, space=space, direction=direction, protected=protection is not None)
+    space = space or pilot.space
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])
     if released is not None:
@@ -157,7 +200,7 @@ def calibrate(
         fits = [Fit.search(name, points, axes, groups) for name in names]
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
-        return _calibration(close[-1], pilot, margin, protection)
+        return replace(_calibration(close[-1], pilot, margin, protection), space=space, direction=pilot.direction)
 
 
 def require_settings(kernel: str, margin: float) -> tuple[str, ...]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, require_array
+from voxpop.core.frames import Columns, columns_of, is_frame
 from voxpop.core.problem import Indices
-from voxpop.core.spaces import Decisions
+from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
 
 MOST_NUMBERS = 3000  # the most group means that are solved for together
+PEOPLE = ("person", "user")
+AVERAGES = ("reward", "average")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +51,10 @@ class Group:
 class Pilot:
     """The records of a pilot: who, which action, the average and the rounds behind it.
 
-    >>> pilot = Pilot.of_matrix(Decisions([0.0, 1.0]), [[0.1, 0.5], [0.3, 0.9], [0.2, 0.4]], counts=5)
-    >>> pilot.person_count, len(pilot.averages)
-    (3, 6)
+    >>> rows = [{"person": "ann", "price": 2.0, "reward": 0.4}, {"person": "bob", "price": 3.0, "reward": 0.9}]
+    >>> pilot = Pilot.from_table(rows)
+    >>> pilot.person_count, list(pilot.decisions)
+    (2, [{'price': 2.0}, {'price': 3.0}])
     """
 
     decisions: Decisions  # the pilot's distinct actions
@@ -55,6 +63,8 @@ class Pilot:
     averages: Array  # (records,)
     counts: Array  # (records,)
     protected: bool = False  # then nothing is refused for the value of an answer
+    space: Space | None = None  # the parameters of the decisions, if they are known
+    direction: Direction = Direction.MAXIMIZE  # whether the averages are rewards or costs
 
     def __post_init__(self) -> None:
         averages = _answers("the pilot's averages", self.averages, self.protected)
@@ -69,6 +79,7 @@ class Pilot:
                 f"the pilot's actions must be numbers from 0 to {len(self.decisions) - 1}, "
                 f"got {np.min(self.actions)} to {np.max(self.actions)}"
             )
+        object.__setattr__(self, "direction", Direction.of(self.direction))
         object.__setattr__(self, "averages", averages)
         object.__setattr__(self, "counts", counts)
         if counts.size and counts.min() <= 0:
@@ -92,7 +103,14 @@ class Pilot:
         return len(np.unique(self.people))
 
     @classmethod
-    def of_matrix(cls, decisions: Decisions, averages: object, counts: object, protected: bool = False) -> Pilot:
+    def of_matrix(
+        cls,
+        decisions: Decisions,
+        averages: object,
+        counts: object,
+        protected: bool = False,
+        direction: Direction = Direction.MAXIMIZE,
+    ) -> Pilot:
         """Make a pilot in which everyone tried every action: averages (people, actions), counts alike or one number."""
         matrix = _answers("averages", averages, protected)
         if matrix.ndim != 2 or matrix.shape[1] != len(decisions):
@@ -102,7 +120,49 @@ class Pilot:
             raise InputError(f"counts must be one number, one per action or one per average, got {weights.shape}")
         weights = np.broadcast_to(weights, matrix.shape)
         people, actions = np.indices(matrix.shape)
-        return cls(decisions, people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel(), protected)
+        columns = people.ravel(), actions.ravel(), matrix.ravel(), weights.ravel()
+        return cls(decisions, *columns, protected, direction=direction)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: object,
+        parameters: Collection[str] | None = None,
+        *,
+        space: Space | None = None,
+        direction: str = Direction.MAXIMIZE,
+        protected: bool = False,
+    ) -> Pilot:
+        """Make a pilot of a DataFrame, of records or of a dictionary of columns: a row for each person and decision.
+
+        The columns are person (or user), reward (or average, or cost if less is better), rounds, if the rewards are
+        averages of more than one, and one for each parameter. Columns of numbers become numeric parameters over their
+        range and others choices, unless a space says otherwise. All other columns count as parameters unless
+        `parameters` or the space names them.
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"person": [1, 1, 2, 2], "delay": [1, 9, 1, 9], "cost": [3.0, 2.0, 2.5, 2.2]})
+        >>> Pilot.from_table(table, direction="minimize").space.parameters
+        {'delay': Float(low=1, high=9, log=False)}
+        """
+        towards = Direction.of(direction)
+        columns = _columns(table)
+        names = {str(name).strip().lower(): name for name in columns}
+        people = _cells(columns, names, PEOPLE)
+        averages = _cells(columns, names, (*AVERAGES, towards.measure))
+        counts = columns[names["rounds"]] if "rounds" in names else [1.0] * len(people)
+        taken = {*PEOPLE, *AVERAGES, towards.measure, "rounds"}
+        others = [name for key, name in names.items() if key not in taken]
+        if space is not None:
+            parameters = space.parameters
+        chosen = {name: columns[name] for name in others} if parameters is None else _named(columns, parameters)
+        _require_parameters(chosen, people, given=parameters is not None)
+        space = space or Space({str(name): _parameter(str(name), cells) for name, cells in chosen.items()})
+        decisions, actions = _decisions(space, chosen)
+        order = {person: index for index, person in enumerate(dict.fromkeys(people))}
+        numbers = np.array([order[person] for person in people])
+        answers = [math.nan if value is None else value for value in averages]
+        return cls(decisions, numbers, actions, np.array(answers), np.array(counts), protected, space, towards)
 
     def groups(self) -> list[Group]:
         """Group the people by what they tried."""
@@ -142,3 +202,76 @@ def _answers(name: str, values: object, protected: bool) -> Array:
         return np.array(values, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
+
+
+def _columns(table: object) -> Columns:
+    """Return a table as columns; None stands for what is missing."""
+    if is_frame(table):
+        return columns_of(table)
+    if isinstance(table, Mapping) and table:
+        return {name: list(cells) for name, cells in table.items()}
+    if isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
+        names = dict.fromkeys(name for row in table for name in row)
+        return {name: [row.get(name) for row in table] for name in names}
+    raise InputError(
+        "a pilot is a DataFrame or a list of records, with a row for each person and decision, got "
+        f"{type(table).__name__}"
+    )
+
+
+def _cells(columns: Columns, names: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
+    found = next((names[name] for name in wanted if name in names), None)
+    if found is None:
+        said = " or ".join(dict.fromkeys(wanted))
+        raise InputError(f"the pilot's table has no column {said}; it names {', '.join(map(str, columns))}")
+    return columns[found]
+
+
+def _named(columns: Columns, parameters: Collection[str]) -> Columns:
+    lacking = [name for name in parameters if name not in columns]
+    if lacking:
+        raise InputError(f"the pilot's table has no column {lacking[0]!r}; it names {', '.join(map(str, columns))}")
+    return {name: columns[name] for name in parameters}
+
+
+def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None:
+    """Refuse people without names, a table without parameters, and columns that are hardly parameters."""
+    if None in people:
+        raise InputError(f"row {people.index(None)} of the pilot has no person; fill it in or leave the row out")
+    if not chosen:
+        raise InputError("the pilot's table has no column for a parameter; add one, such as price")
+    several = len(people) > len(set(people)) + 1
+    for name, cells in chosen.items():
+        if None in cells:
+            raise InputError(f"row {cells.index(None)} of the pilot has no {name}; fill it in or leave the row out")
+        if len(set(cells)) < 2:
+            raise InputError(f"the pilot's column {name} is always {cells[0]!r}; vary it in the pilot or drop it")
+        if not given and several and len(set(zip(people, cells, strict=True))) == len(set(people)):
+            raise InputError(
+                f"the pilot's column {name} is the same in all rows of each person, so it describes people and is "
+                "hardly a parameter; drop it, or name the parameters: Pilot.from_table(table, parameters=[...])"
+            )
+
+
+def _parameter(name: str, cells: list[Any]) -> Parameter:
+    """Return numbers as a range, and anything else as a choice; refuse a mixture."""
+    numeric = [isinstance(cell, Real) and not isinstance(cell, bool) for cell in cells]
+    if all(numeric):
+        return Float(min(cells), max(cells))
+    if any(numeric):
+        odd = cells[numeric.index(False)]
+        raise InputError(
+            f"the pilot's column {name} holds numbers and {odd!r}; make all its cells numbers, or all words"
+        )
+    try:
+        return Choice(tuple(sorted(set(cells))))
+    except TypeError:
+        raise InputError(f"the pilot's column {name} holds {cells[0]!r}; a parameter is a number or a word") from None
+
+
+def _decisions(space: Space, chosen: Columns) -> tuple[Decisions, Indices]:
+    """Return the distinct decisions of a pilot in order, and the number of each row's."""
+    keys = list(zip(*chosen.values(), strict=True))
+    order = {key: index for index, key in enumerate(sorted(set(keys)))}
+    labels = [dict(zip(chosen, key, strict=True)) for key in order]
+    return Decisions([space.scale(label) for label in labels], labels), np.array([order[key] for key in keys])

@@ -33,7 +33,11 @@ NARROWEST, WIDEST = 1e-60, 1e60  # half the width of a range: its fourth power, 
 
 @dataclass(frozen=True)
 class Protection:
-    """What a pilot's people are promised, and the range of rewards that is known without looking at their answers."""
+    """What a pilot's people are promised, and the range of rewards that is known without looking at their answers.
+
+    >>> Protection(-2, 6, epsilon=5.0).middle
+    2.0
+    """
 
     low: float
     high: float

@@ -61,7 +61,8 @@ def tell(
     This closes the wave; until the next question is asked, voxpop undo takes it back.
     """
     opened = conduct(study)
-    told = read_answers(answers, opened.problem.decisions, opened.private, opened.strata is not None)
+    decisions, measure = opened.problem.decisions, opened.direction.measure
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure)
     opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -102,9 +103,9 @@ def show_question(question: Question, study: Path | None) -> None:
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
-    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], "reward"]
+    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], question.measure]
     ask = f"then ask {question.people:,} people, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
-    ask += "reward of each"
+    ask += f"{question.measure} of each"
     if study is not None:
         ask += (
             f"; put the answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
@@ -123,7 +124,7 @@ def _show_best(opened: Study) -> None:
     sure = confidence(opened.policy, opened.problem, len(opened.log))
     decision = f"[bold]{escape(describe(best.decision))}[/bold]"
     if opened.log or opened.problem.pilot:
-        decision += f", with a reward of {number(best.low)} to {number(best.high)}"
+        decision += f", with a {opened.reward} of {number(best.low)} to {number(best.high)}"
     facts = {
         "use" if unanswered else "best" if over else "best so far": decision,
         "note": unanswered,

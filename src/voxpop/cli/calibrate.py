@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,13 @@ import typer
 from rich.table import Table
 
 from voxpop.calibration.doubts import LEVEL, doubts
-from voxpop.calibration.fit import Calibration, Estimate, require_settings
+from voxpop.calibration.fit import Calibration, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.search import KERNELS
 from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console
+from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
 from voxpop.formats.ranges import Ranges, limits_of
@@ -53,6 +55,9 @@ def calibrate(
     integer: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This parameter is a whole number.")] = None,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
+    minimize: Annotated[
+        bool, typer.Option("--minimize", help="People answer with costs (the column cost), and the least is best.")
+    ] = False,
     epsilon: Annotated[
         float | None, typer.Option(help="Protect the pilot's people: everything is computed from private sums.")
     ] = None,
@@ -79,10 +84,11 @@ def calibrate(
     protection = _protection(low_reward, high_reward, epsilon, delta)
     if protection is None:
         kept.require_none()
+    towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
     roles = Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()))
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
-    table = read_pilot_table(pilot, protection is not None, roles, ranges)
-    records, space = table.pilot, table.space
+    table = read_pilot_table(pilot, protection is not None, roles, ranges, towards.measure)
+    records, space = replace(table.pilot, direction=towards), table.space
     released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
         found = estimate_constants(records, space, kernel, margin, protection, released=released)
@@ -140,15 +146,7 @@ def _constants(found: Calibration) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("constant", "estimate", "95 % interval"):
         table.add_column(name, justify="left" if name == "constant" else "right")
-    rows: dict[str, Estimate] = {
-        **{f"length-scale of {name} (share of its range)": value for name, value in found.length_scales.items()},
-        "personal deviation v": found.bias_std,
-        "share of v that is the same for every action": found.offset,
-        "per-round noise sigma": found.noise_std,
-        "prior mean": found.prior_mean,
-        f"norm bound B (margin {found.margin:g} included)": found.norm_bound,
-    }
-    for name, value in rows.items():
+    for name, value in found.constants.items():
         table.add_row(name, number(value.value), value.range)
     return table
 

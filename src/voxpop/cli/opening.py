@@ -12,12 +12,11 @@ import typer
 
 from voxpop import __version__
 from voxpop.cli.operators import LOCAL, need_service, request
-from voxpop.core.errors import InputError, said_of
+from voxpop.core.errors import InputError
 from voxpop.drivers.course import Course
 from voxpop.drivers.question import Question
 from voxpop.drivers.study import Study
 from voxpop.formats.record import ENDING
-from voxpop.formats.studyfile import privacy_of, read_study, strata_of
 from voxpop.service.study.definition import NAME
 
 SAVED = ".json"  # the ending of a saved study
@@ -44,7 +43,7 @@ class Seen:
 
 def conduct(file: Path, newest: bool = False, begin: bool = False) -> Study:
     """Open the study of a study file; with `begin`, its own file is made if it does not exist yet."""
-    return _open(file, newest, begin)[0]
+    return _open(file, newest, begin)
 
 
 def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
@@ -58,30 +57,19 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
         study = Study.load(path)
         _note_recovered(study)
         return Seen(study.course, _files(path), question=_question(study))
-    study, data = _open(path, looking=True)
-    course = replace(study.course, name=str(data.get("name", path.stem)), reward=str(data.get("reward", "reward")))
-    return Seen(course, (path, *_files(_memory(path))), path, _question(study))
+    study = _open(path, looking=True)
+    return Seen(study.course, (path, *_files(path.with_suffix(SAVED))), path, _question(study))
 
 
-def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> tuple[Study, dict[str, Any]]:
-    """Open the study of a study file, and return the file's content as well; `looking` at it changes nothing."""
-    memory = _memory(file)
-    problem, policy, data = read_study(file)
-    privacy, strata = privacy_of(file, data), strata_of(file, data)
-    if not memory.exists():
-        return Study(problem, policy, path=memory if begin else None, privacy=privacy, strata=strata), data
-    study = Study.load(memory, newest)
-    begun = study.problem
-    beta = problem.beta if "beta" in data["model"] else begun.beta  # unless given, it is that of the first horizon
-    if not study.is_of(replace(problem, horizon=begun.horizon, beta=beta), policy, privacy, strata):
-        raise InputError(
-            f"{file} was changed after its study began, and only its horizon may be; undo the other changes, or move "
-            f"{memory} away to begin a new study"
-        )
-    if problem.horizon != begun.horizon:
-        _change_horizon(study, file, problem.horizon, looking)
+def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> Study:
+    """Open the study of a study file; `looking` at it changes nothing."""
+    study = Study.from_file(file, newest, begin=begin, looking=looking)
+    if study.horizon_change is not None:
+        before, now = study.horizon_change
+        whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
+        typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
     _note_recovered(study)
-    return study, data
+    return study
 
 
 def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
@@ -108,32 +96,16 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
     return Seen(replace(course, name=name), question=question, progress=progress)
 
 
-def _change_horizon(study: Study, file: Path, horizon: int, looking: bool) -> None:
-    """Take over a horizon that was changed in the study file, unless one only looks."""
-    before = study.problem.horizon
-    if looking:
-        typer.echo(f"note: {file} now has {horizon:,} rounds instead of {before:,}; the next ask takes that", err=True)
-        return
-    with said_of(file):
-        study.change_horizon(horizon)
-    typer.echo(f"note: the study now has {horizon:,} rounds instead of {before:,}", err=True)
-
-
 def _question(study: Study) -> Question | None:
     """Return the question that is open, without asking the next one."""
     pending = study.course.pending
-    return None if pending is None else Question.of(study.problem, pending, study.strata)
+    return None if pending is None else Question.of(study.problem, pending, study.strata, study.direction)
 
 
 def _note_recovered(study: Study) -> None:
     if study.recovered and study.path is not None:
         phases, record = ", ".join(map(str, study.recovered)), study.path.with_suffix(ENDING)
         typer.echo(f"note: {study.path} is older than {record}, from which phase {phases} is taken", err=True)
-
-
-def _memory(file: Path) -> Path:
-    """Return where the study of a study file is kept."""
-    return file.with_suffix(SAVED)
 
 
 def _files(memory: Path) -> tuple[Path, ...]:

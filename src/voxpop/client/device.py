@@ -43,7 +43,12 @@ class StudyOverError(InputError):
 
 
 class Device:
-    """One participant of one study."""
+    """One participant of one study: rewards are recorded here, and leave only as the promise allows.
+
+    >>> from voxpop import Promise
+    >>> device = Device("https://study.example", "espresso", Promise("shuffle", epsilon=5.0))
+    >>> device.record(phase=1, arm=3, reward=2.4)  # stays here until `check_in` finds an invitation
+    """
 
     def __init__(
         self,

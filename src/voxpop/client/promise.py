@@ -22,6 +22,9 @@ class Promise:
     `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle
     model, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of the only
     shuffler that may see a report; without it, a device believes the coordinator about who that is.
+
+    >>> Promise("shuffle", epsilon=5.0).participations
+    1
     """
 
     model: str = "none"

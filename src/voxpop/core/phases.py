@@ -80,7 +80,11 @@ class Weighting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """The average over the people who answered, their number, and what privacy did to the average, if anything."""
+    """The average over the people who answered, their number, and what privacy did to the average, if anything.
+
+    >>> Feedback([0.4, 0.6], 120).count
+    120
+    """
 
     mean: Array  # (arms,)
     count: int

@@ -1,4 +1,4 @@
-"""What people answered, as `Study.tell` takes it: a matrix, records or an aggregate.
+"""What people answered, as `Study.tell` takes it: a matrix, records, a table, a dictionary or an aggregate.
 
 Where people are promised privacy, nothing is refused for its value: a refusal would reveal something about it. NaN and
 answers that are missing count as the centre of the ball that answers are clipped to, and infinities are clipped like
@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, all_finite
-from voxpop.core.phases import Feedback, Plan
+from voxpop.core.frozen import changed
+from voxpop.core.phases import Feedback, Plan, check_scale
 from voxpop.core.problem import Problem
 from voxpop.core.strata import Sample
+from voxpop.drivers.tabular import untabled
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +44,15 @@ class Answers:
         return self.count if self.sample is None else self.sample.effective
 
 
-def read(problem: Problem, plan: Plan, told: object, private: bool) -> Answers | Feedback:
+def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str = "reward") -> Answers | Feedback:
     """Return what was told as answers, or as an average that was computed elsewhere."""
+    told = untabled(problem, plan, told, measure)
     if isinstance(told, Feedback | Mapping):
         if private:  # before anything is said of its values
             raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
         feedback = told if isinstance(told, Feedback) else _aggregate(told)
         feedback.check(plan)
+        check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
         return feedback
     names: tuple[str, ...] = ()
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
@@ -63,6 +68,13 @@ def read(problem: Problem, plan: Plan, told: object, private: bool) -> Answers |
             f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
         )
     return Answers(matrix, names)
+
+
+def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback:
+    """Turn what people told, rewards or costs, into what the study maximises."""
+    if isinstance(told, Feedback):
+        return direction.feedback(told)
+    return changed(told, matrix=direction.turn(told.matrix))
 
 
 def _aggregate(told: Mapping[Any, Any]) -> Feedback:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from voxpop.calibration.fit import Calibration
+from voxpop.core.direction import Direction
+from voxpop.core.errors import Array
 from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
@@ -16,7 +18,17 @@ from voxpop.privacy import Ledger, Privacy
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The course of a study up to now. It knows no truth: that is the simulator's alone."""
+    """The course of a study up to now. It knows no truth: that is the simulator's alone.
+
+    Whatever shows a reward to people turns it by `direction`: `estimates`, `bounds` and `answer` are what people read,
+    and `direction.turn` does the same for averages and for the truth.
+
+    >>> from voxpop import Problem, SquaredExponential, Study
+    >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.course.people, study.course.numbers, study.course.answer.decision
+    (20, 60, [0.5])
+    """
 
     name: str
     problem: Problem
@@ -29,6 +41,7 @@ class Course:
     pending: Plan | None = None  # the phase that is open
     reward: str = "reward"  # what the reward is called
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known
+    direction: Direction = Direction.MAXIMIZE  # the problem, the state and the feedback maximise in any case
 
     @property
     def plans(self) -> list[Plan]:
@@ -38,7 +51,17 @@ class Course:
     @property
     def answer(self) -> Answer:
         """What to do now, and how sure that is."""
-        return Answer.of(self.problem, self.policy, self.state)
+        return Answer.of(self.problem, self.policy, self.state, self.direction)
+
+    @property
+    def estimates(self) -> Array:
+        """The estimated reward or cost of every decision."""
+        return self.direction.turn(self.state.centre)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Between which values the reward or cost of every decision is certified to lie."""
+        return self.direction.bounds(self.state.lower, self.state.upper)
 
     @property
     def people(self) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from voxpop.core.errors import InputError
+from voxpop.drivers.progress import Progress
 from voxpop.formats.files import locked, read_text, write_atomically
-from voxpop.formats.record import Event, Record
+from voxpop.formats.record import Event, Record, Released
 
 
 class Kept:
@@ -64,6 +66,35 @@ class Kept:
                     self.record.cut(size)
             raise
         self._seen = (text, self.record.digest())
+
+    def recover(
+        self, progress: Progress, events: Sequence[Event], newest: bool = False
+    ) -> tuple[Progress, tuple[int, ...]]:
+        """Take in what the record knows and the file does not; return it with the phases that this is about.
+
+        Refuse files that contradict each other, and a record that lacks steps, unless the file is surely the newest.
+        """
+        file, record = self.path, self.record.path
+        if len(events) < progress.events and not newest:
+            raise InputError(
+                f"{record} knows {len(events)} of the {progress.events} steps that {file} has recorded there; restore "
+                f"{record}, or open {file} with --newest (newest=True) if it is surely the newest copy"
+            )
+        ledger = iter(progress.charged)
+        known = (event.entry for event in events[: progress.events] if isinstance(event, Released))
+        fits = all(entry in ledger for entry in known)  # each after the one before
+        recovered: list[int] = []
+        for event in events[progress.events :]:
+            phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
+            fits = fits and phase == len(progress.closed) + 1 - done
+            if fits:
+                progress = progress.after(event)
+                recovered.append(phase)
+        if not fits:
+            raise InputError(
+                f"{file} and {record} are of different studies or copies; restore both from the newest copy"
+            )
+        return replace(progress, events=len(events)), tuple(recovered)
 
     def _found(self) -> tuple[str, str]:
         return read_text(self.path), self.record.digest()

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from voxpop.core.errors import InputError, require_integer
-from voxpop.core.phases import Answered, End, Feedback, Plan, check_scale, latest_warning
+from voxpop.core.direction import Direction
+from voxpop.core.errors import InputError, require_integer, said_of
+from voxpop.core.frames import is_frame
+from voxpop.core.phases import End
 from voxpop.core.problem import Problem
-from voxpop.core.state import State
 from voxpop.core.strata import Strata
 from voxpop.drivers import answers, weighting
-from voxpop.drivers.course import Course
+from voxpop.drivers.conducted import KIND, Conducted
 from voxpop.drivers.earlier import evidence_of
 from voxpop.drivers.kept import Kept
-from voxpop.drivers.phase import ClosedPhase, Phase, entry_of, error_ratio, next_phase, release_phase
-from voxpop.drivers.question import Answer, Question
+from voxpop.drivers.phase import error_ratio
+from voxpop.drivers.progress import Progress
+from voxpop.drivers.question import Question
+from voxpop.drivers.releasing import released
+from voxpop.drivers.tabular import long_records
 from voxpop.formats import wire
-from voxpop.formats.files import write_atomically
-from voxpop.formats.record import Event, Released, TakenBack
+from voxpop.formats.record import TakenBack
 from voxpop.policies import DEFAULT, Policy, make_policy
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Secure
+from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
-KIND = "voxpop study"
+if TYPE_CHECKING:
+    from voxpop.calibration.fit import Calibration
+    from voxpop.calibration.protected import Protection
 
 
-class Study:
+class Study(Conducted):
     """A study that remembers its plans and feedback, and nothing else.
 
     >>> from voxpop.core.kernels import SquaredExponential
@@ -49,8 +51,10 @@ class Study:
     `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before
     another changed it is refused.
 
-    With `strata`, the shares of the parts of the population, people may come unevenly from them; see `tell`. After each
-    wave that was closed and saved, `on_wave` is called with the study.
+    With `direction="minimize"` people answer with costs, delays or distances, and the least is best. Everything that is
+    handed in or read is then a cost: the problem's prior mean and pilot, the answers, and the bounds of `best`.
+
+    `name` and `reward` are what the study and its reward are called in reports.
     """
 
     def __init__(
@@ -61,90 +65,196 @@ class Study:
         privacy: Privacy | None = None,
         strata: Strata | Mapping[str, float] | None = None,
         on_wave: Callable[[Study], object] | None = None,
+        *,
+        direction: str = Direction.MAXIMIZE,
+        name: str | None = None,
+        reward: str | None = None,
         **settings: Any,
     ) -> None:
-        self.problem = problem
-        self.privacy = privacy or NoPrivacy()
-        if self.privacy.release_type.noise_on_device:
+        privacy = privacy or NoPrivacy()
+        if privacy.release_type.noise_on_device:
             raise InputError(
-                f"in the {self.privacy.model} model people's devices randomise, and a study only sees their sum; "
+                f"in the {privacy.model} model people's devices randomise, and a study only sees their sum; "
                 "use the central model here"
             )
-        self.ledger = Ledger(self.privacy.budget)
-        self.policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
-        if not self.policy.aggregates:
+        policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
+        if not policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
+                f"policy {policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
             )
-        self.strata = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
+        towards = Direction.of(direction)
+        begun = Progress.begin(towards.problem(problem), policy, privacy)
+        parts = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
+        super().__init__(begun, parts, towards, name or ("study" if path is None else Path(path).stem), reward)
         self.on_wave = on_wave  # called with the study after a wave was closed and saved
-        self.closed: list[ClosedPhase] = []
-        self.state: State = self.policy.init(problem)
-        self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
-        self._pending: Phase | None = None
-        self._next: Phase | End | None = None  # what to ask once nothing is pending, if it was planned already
-        self._events = 0  # of the record that the study has taken in
-        self._kept = None if path is None else Kept(Path(path))
-        if self._kept is not None:
+        if path is not None:
+            self._kept = Kept(Path(path))
             with self._kept.new():
                 self._kept.write(self._packed())
 
-    @property
-    def log(self) -> list[Answered]:
-        """The plans and the feedback of all phases that are over, from which everything else follows."""
-        return [Answered(phase.plan, phase.feedback) for phase in self.closed]
+    @classmethod
+    def from_file(
+        cls, path: str | PathLike[str], newest: bool = False, *, begin: bool = True, looking: bool = False
+    ) -> Study:
+        """Begin the study of a study file, or go on with it, as `voxpop ask` does.
 
-    @property
-    def course(self) -> Course:
-        """How the study has gone so far, for tables, pictures and reports."""
-        name, pending = "study" if self.path is None else self.path.stem, self._pending
-        return Course(
-            name,
-            self.problem,
-            self.policy,
-            self.privacy,
-            self.ledger,
-            tuple(self.closed),
-            self.state,
-            self.ended,
-            None if pending is None else pending.plan,
-        )
+        The study is saved beside the file, with the ending .json, unless it has not begun and `begin` is False. If the
+        horizon of the file was changed, so is that of the study, unless one is only `looking`. `newest` is that of
+        `load`.
 
-    @property
-    def path(self) -> Path | None:
-        """The file that every change is saved to, if any."""
-        return None if self._kept is None else self._kept.path
+        >>> from tempfile import mkdtemp
+        >>> file = Path(mkdtemp()) / "tea.toml"
+        >>> _ = file.write_text('''
+        ... name = "tea"
+        ... horizon = 50
+        ... parameters.price = {type = "float", low = 1.0, high = 3.0, points = 3}
+        ... kernel = {type = "squared-exponential", length_scale = 0.3}
+        ... model = {noise_std = 0.01, bias_std = 0.1, norm_bound = 1.0}
+        ... ''')
+        >>> question = Study.from_file(file).ask()
+        >>> Study.from_file(file).ask() == question
+        True
+        """
+        from voxpop.formats.studyfile import read_study_file
 
-    @property
-    def private(self) -> bool:
-        """True if people are promised privacy; then nothing is refused for its value."""
-        return self.privacy.model != NoPrivacy.model
+        path = Path(path)
+        memory, found = path.with_suffix(".json"), read_study_file(path)
+        if not memory.exists():
+            names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
+            kept = memory if begin and not looking else None
+            return cls(found.problem, found.policy, kept, found.privacy, found.strata, **names)
+        study = cls.load(memory, newest)
+        before = study.problem.horizon
+        beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
+        problem = replace(found.problem, horizon=before, beta=beta)
+        if not study.is_of(problem, found.policy, found.privacy, found.strata, found.direction):
+            raise InputError(
+                f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
+                f"move {memory} away to begin a new study"
+            )
+        if found.problem.horizon != before:
+            study.horizon_change = (before, found.problem.horizon)
+            if not looking:
+                with said_of(path):
+                    study.change_horizon(found.problem.horizon)
+        study.name, study.reward = found.name, found.reward or study.reward
+        return study
 
-    @property
-    def ended(self) -> str | None:
-        """Why nothing is left to ask; None if there is something."""
-        following = self._following()
-        return following.reason if isinstance(following, End) else None
+    @classmethod
+    def from_pilot(
+        cls,
+        pilot: object,
+        horizon: int = 20_000,
+        points: int = 51,
+        path: str | PathLike[str] | None = None,
+        *,
+        direction: str = Direction.MAXIMIZE,
+        kernel: str = "auto",
+        margin: float = 1.5,
+        protection: Protection | None = None,
+        **named: Any,
+    ) -> Study:
+        """Begin a study with the constants that a pilot says, and learn from its answers.
+
+        The pilot is a DataFrame or records, as `Pilot.from_table` takes them, the path of such a CSV file, or a
+        `Pilot`. The other arguments are those of `calibrate` and of `from_calibration`. With a protection each call
+        draws new noise; that of a CSV file is drawn once and kept beside it.
+
+        >>> import numpy as np, pandas as pd
+        >>> rng, prices = np.random.default_rng(0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        >>> rows = [(who, p, 3 - (p - 4 - t) ** 2 / 4) for who in range(40) for t in [rng.normal()] for p in prices]
+        >>> pilot = pd.DataFrame(rows, columns=["person", "price", "reward"])
+        >>> study = Study.from_pilot(pilot, horizon=2_000, reward="profit")
+        >>> question = study.ask()
+        >>> table = question.table()
+        >>> table["reward"] = 3 - (table["price"] - 4) ** 2 / 4
+        >>> study.tell(question.phase, table)
+        >>> study.best.decision
+        {'price': 4.0}
+        """
+        from voxpop.formats.pilots import calibration_of
+
+        if path is not None:
+            with Kept(Path(path)).new():
+                pass  # refused before anything is released of the pilot
+        found = calibration_of(pilot, direction, kernel, margin, protection)
+        return cls.from_calibration(found, horizon, points, path, **named)
+
+    @classmethod
+    def from_calibration(
+        cls,
+        calibration: Calibration,
+        horizon: int = 20_000,
+        points: int = 51,
+        path: str | PathLike[str] | None = None,
+        **named: Any,
+    ) -> Study:
+        """Begin a study with calibrated constants: `points` values of each numeric parameter are its decisions.
+
+        The other arguments are those of `Study`: policy, privacy, name, reward, and when to stop asking.
+
+        >>> from voxpop import Pilot, calibrate
+        >>> rows = [{"person": who, "price": p, "reward": who % 3 - p} for who in range(9) for p in (1, 2, 4)]
+        >>> Study.from_calibration(calibrate(Pilot.from_table(rows)), horizon=500, points=4).problem.size
+        4
+        """
+        problem = calibration.problem(calibration.require_space().grid(points), horizon)
+        study = cls(problem, path=path, direction=calibration.direction, **named)
+        study.calibration = calibration
+        return study
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], newest: bool = False) -> Study:
+        """Read a saved study; later changes are saved to the same file.
+
+        Releases that the record of a private study knows and the file does not are taken from the record, and
+        `recovered` lists their phases. A record that lacks releases is refused, unless `newest` says that the file is
+        surely the newest copy.
+        """
+        kept = Kept(Path(path))
+
+        def decode(content: dict[str, Any]) -> Study:
+            policy, privacy = wire.policy_from_dict(content["policy"]), privacy_from_settings(content["privacy"])
+            direction = Direction.of(content.get("direction", Direction.MAXIMIZE))
+            problem = direction.problem(wire.problem_from_dict(content["problem"]))
+            names = {"name": content.get("name", kept.path.stem), "reward": content.get("reward")}
+            study = cls(problem, policy, None, privacy, content.get("strata"), direction=direction, **names)
+            study._progress = study._progress.replayed(content)
+            return study
+
+        text, events = kept.read()
+        study = wire.unpack(KIND, text, str(kept.path), decode)
+        study._kept = kept
+        if study.private:
+            study._progress, study.recovered = kept.recover(study._progress, events, newest)
+        if newest:
+            study.save(kept.path)
+        return study
 
     def ask(self) -> Question | None:
         """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
-        following = self._following()
+        following = self._progress.following
         if isinstance(following, End):
             return None
         if self._pending is None:
             with self._changing():
-                self._pending = following
-        return Question.of(self.problem, following.plan, self.strata)
+                self._progress = self._progress.asked()
+        return Question.of(self.problem, following.plan, self.strata, self.direction)
 
     def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
-        """Take the feedback of the phase that was asked, in one of three forms.
+        """Take the feedback of the phase that was asked, in one of these forms.
 
         * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
+        * a long DataFrame: one row per person and decision, with the columns person, one for each parameter, and reward
+          (or average, or cost if the study minimises), as `Question.table` makes it;
+        * a wide DataFrame: one row per person, with a column person (or an index of that name) if people are named, and
+          one column per decision, called as `Question.labels` says;
+        * a dictionary: {person: {decision: average}}, or {decision: averages of all people}, with the same labels;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
 
-        In a study with strata, records have the key "stratum" as well, or there is one of these for each stratum:
-        {"young": ..., "old": ...}. Each stratum then counts with its share, however many answered.
+        In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
+        one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
 
         This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
@@ -161,13 +271,14 @@ class Study:
             raise InputError(
                 f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
             )
-        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata)
+        measure = self.direction.measure
+        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio))
         with self._changing() as events:
-            event = self._release(pending, told)
-            self._apply(event)
+            event = released(pending, answers.turned(told, self.direction), self.ledger, self.private)
+            self._progress = self._progress.after(event)
             events.append(event)
         if self.on_wave is not None:
             self.on_wave(self)
@@ -176,6 +287,7 @@ class Study:
         """Take answers that people gave before the study; only until the first `ask`.
 
         * records: {"person": ..., "decision": ..., "average": ..., "rounds": 20}, the rounds 1 if left out;
+        * a long DataFrame, with the columns person, one for each parameter, reward and, if not 1, rounds;
         * an aggregate: {"decisions": [...], "mean": [...], "count": ..., "rounds": 20};
         * `Evidence` of one group of people, or a list of groups.
 
@@ -191,11 +303,14 @@ class Study:
         """
         if self._pending is not None or self.closed:
             raise InputError("earlier answers must be attached before the first question; begin a new study with them")
-        pilot = (*self.problem.pilot, *evidence_of(self.problem, earlier, self.strata))
-        problem = replace(self.problem, pilot=pilot)
-        state = self.policy.init(problem)
+        if is_frame(earlier):
+            others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
+            earlier = long_records(self.problem, earlier, self.direction.measure, others)
+        groups = map(self.direction.evidence, evidence_of(self.problem, earlier, self.strata))
+        problem = replace(self.problem, pilot=(*self.problem.pilot, *groups))
+        begun = Progress.begin(problem, self.policy, self.privacy)
         with self._changing():
-            self.problem, self.state, self._next = problem, state, None
+            self._progress = begun
 
     def take_back(self) -> None:
         """Open the last phase again, as it was asked; only until the next `ask`.
@@ -214,7 +329,7 @@ class Study:
             )
         with self._changing() as events:
             event = TakenBack(phase)
-            self._apply(event)
+            self._progress = self._progress.after(event)
             events.append(event)
 
     def change_horizon(self, horizon: int) -> None:
@@ -224,174 +339,6 @@ class Study:
         stays what it was, so that nothing certified depends on the change.
         """
         played = self.state.rounds + (0 if self._pending is None else self._pending.plan.length)
-        before, horizon = self.problem, require_integer("horizon", horizon, least=max(played, 1))
-        try:
-            with self._changing():
-                self.problem = replace(before, horizon=horizon)
-                self._next = None
-        except BaseException:
-            self.problem = before
-            raise
-
-    @property
-    def best(self) -> Answer:
-        """The best decision as far as the study knows now."""
-        return Answer.of(self.problem, self.policy, self.state)
-
-    @property
-    def warning(self) -> str:
-        """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(phase.info for phase in self.closed)
-
-    def is_of(self, problem: Problem, policy: Policy, privacy: Privacy, strata: Strata | None = None) -> bool:
-        """Return True if this study has that problem, policy and trust model, and those strata."""
-        return (
-            wire.problem_to_dict(self.problem) == wire.problem_to_dict(problem)
-            and wire.policy_to_dict(self.policy) == wire.policy_to_dict(policy)
-            and self.privacy.settings() == privacy.settings()
-            and self.strata == strata
-        )
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the study to a file in one step. Elsewhere than at its own path, that is a copy without a record."""
-        if self._kept is not None and Path(path).resolve() == self._kept.path.resolve():
-            with self._changing():
-                return
-        write_atomically(Path(path), self._packed(copy=True))
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], newest: bool = False) -> Study:
-        """Read a saved study; later changes are saved to the same file.
-
-        Releases that the record of a private study knows and the file does not are taken from the record, and
-        `recovered` lists their phases. A record that lacks releases is refused, unless `newest` says that the file is
-        surely the newest copy.
-        """
-        kept = Kept(Path(path))
-
-        def decode(content: dict[str, Any]) -> Study:
-            problem, policy = wire.problem_from_dict(content["problem"]), wire.policy_from_dict(content["policy"])
-            privacy, strata = privacy_from_settings(content["privacy"]), content.get("strata")
-            study = cls(problem, policy, privacy=privacy, strata=strata)
-            study.ledger = wire.ledger_from_list(study.privacy.budget, content["ledger"])
-            for plan, feedback in content["log"]:
-                study._advance(study._open(wire.plan_from_dict(plan)), wire.feedback_from_dict(feedback))
-            if content["pending"] is not None:
-                study._pending = study._open(wire.plan_from_dict(content["pending"]))
-            study._events = content.get("events", 0)
-            return study
-
-        text, events = kept.read()
-        study = wire.unpack(KIND, text, str(kept.path), decode)
-        study._kept = kept
-        if study.private:
-            study._catch_up(events, newest)
-        if newest:
-            study.save(kept.path)
-        return study
-
-    def _packed(self, copy: bool = False) -> str:
-        return wire.pack(
-            KIND,
-            {
-                "problem": wire.problem_to_dict(self.problem),
-                "policy": wire.policy_to_dict(self.policy),
-                "privacy": self.privacy.settings(),
-                "ledger": wire.ledger_to_list(self.ledger),
-                "log": [[wire.plan_to_dict(plan), wire.feedback_to_dict(feedback)] for plan, feedback in self.log],
-                "pending": None if self._pending is None else wire.plan_to_dict(self._pending.plan),
-                "events": 0 if copy else self._events,
-                **({} if self.strata is None else {"strata": dict(self.strata.shares)}),
-            },
-        )
-
-    def _following(self) -> Phase | End:
-        """Return the phase that is open, or else the one to ask next."""
-        if self._pending is not None:
-            return self._pending
-        if self._next is None:
-            self._next = next_phase(self.problem, self.policy, self.privacy, self.state)
-        return self._next
-
-    def _open(self, plan: Plan) -> Phase:
-        return Phase(plan, self.privacy.calibrate(self.problem, self.state, plan))
-
-    def _advance(self, phase: Phase, feedback: Feedback) -> None:
-        self.state, info = self.policy.advance(self.problem, self.state, phase.plan, feedback)
-        self.closed.append(ClosedPhase(phase.plan, phase.release, feedback, info, self.state.active))
-
-    def _apply(self, event: Event) -> None:
-        """Do what an event says; the same whether it happens now or is read from the record."""
-        self._next = None
-        if isinstance(event, Released):
-            (plan, feedback), pending = event.answered, self._pending
-            self.ledger.record(event.entry)
-            self._advance(pending if pending and pending.plan is plan else self._open(plan), feedback)
-            self._pending = None
-        else:
-            *kept, last = self.closed
-            self.state, self.closed = self.policy.init(self.problem), []
-            for phase in kept:
-                self._advance(Phase(phase.plan, phase.release), phase.feedback)
-            self._pending = Phase(last.plan, last.release)
-
-    def _catch_up(self, events: list[Event], newest: bool) -> None:
-        """Take in what the record knows and the file does not; refuse files that contradict each other."""
-        assert self._kept is not None
-        file, record = self._kept.path, self._kept.record.path
-        if len(events) < self._events and not newest:
-            raise InputError(
-                f"{record} knows {len(events)} of the {self._events} steps that {file} has recorded there; restore "
-                f"{record}, or open {file} with --newest (newest=True) if it is surely the newest copy"
-            )
-        ledger = iter(self.ledger.entries)
-        known = (event.entry for event in events[: self._events] if isinstance(event, Released))
-        fits = all(entry in ledger for entry in known)  # each after the one before
-        for event in events[self._events :]:
-            phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
-            fits = fits and phase == len(self.closed) + 1 - done
-            if fits:
-                self._apply(event)
-                self.recovered = (*self.recovered, phase)
-        if not fits:
-            raise InputError(
-                f"{file} and {record} are of different studies or copies; restore both from the newest copy"
-            )
-        self._events = len(events)
-
-    @contextmanager
-    def _changing(self) -> Iterator[list[Event]]:
-        """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""
-        before = (self.problem, self.state, self._pending, self._next, list(self.closed), self._events)
-        charged, events = list(self.ledger.entries), list[Event]()
-        try:
-            with nullcontext() if self._kept is None else self._kept.changing():
-                yield events
-                if self._kept is not None:
-                    recorded = events if self.private else []
-                    self._events += len(recorded)
-                    self._kept.write(self._packed(), recorded)
-        except BaseException:
-            self.problem, self.state, self._pending, self._next, self.closed, self._events = before
-            self.ledger = Ledger(self.privacy.budget, charged)
-            raise
-
-    def _release(self, phase: Phase, told: answers.Answers | Feedback) -> Released:
-        """Release answers, or take an average that was computed elsewhere, if the ledger allows it."""
-        if isinstance(told, answers.Answers):
-            again = any(entry.phase == phase.plan.phase for entry in self.ledger.entries)
-            if self.private and again and not told.names:
-                raise InputError(
-                    f"phase {phase.plan.phase} was released before and taken back; tell records with names, so that "
-                    "nobody is counted twice"
-                )
-            if told.sample is None:
-                tally = phase.release.tally(told.matrix)
-                feedback, entry = release_phase(phase, tally, self.ledger, Secure(), told.names)
-            else:
-                feedback, entry = weighting.release(phase, told, self.ledger, Secure())
-            return Released(Answered(phase.plan, feedback), entry)
-        check_scale(float(np.abs(told.mean).max()), self.problem.grid_step)
-        entry = entry_of(phase, told.count)
-        self.ledger.check(entry)
-        return Released(Answered(phase.plan, told), entry)
+        rounds = require_integer("horizon", horizon, least=max(played, 1))
+        with self._changing():
+            self._progress = replace(self._progress, problem=replace(self.problem, horizon=rounds))

@@ -58,6 +58,7 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
     [(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
     """
     problem, state, best = course.problem, course.state, course.answer.index
+    estimates, (low, high) = course.estimates, course.bounds
     waves, people = Counter[int](), Counter[int]()
     for phase in course.phases:
         for arm in phase.plan.arms.tolist():
@@ -67,10 +68,10 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
     return [
         {
             **_parameters(problem.decisions[index], DECISION_COLUMNS),
-            "estimate": float(state.centre[index]),
+            "estimate": float(estimates[index]),
             "error": float(state.lead_width[index]) if pooled else None,
-            "low": float(state.lower[index]),
-            "high": float(state.upper[index]),
+            "low": float(low[index]),
+            "high": float(high[index]),
             "open": index in still_open,
             "best": index == best,
             "waves": waves[index],
@@ -81,7 +82,7 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
 
 
 def best_rows(course: Course, count: int) -> list[Row]:
-    """List the decisions that could still be best, at most `count` of them, the largest estimate first."""
+    """List the decisions that could still be best, at most `count` of them, the best estimate first."""
     active = course.state.active
     leading = active[np.argsort(-course.state.centre[active], kind="stable")][:count]
     return decision_rows(course, leading.tolist())
@@ -139,7 +140,8 @@ def answer_rows(course: Course) -> list[Row]:
     for phase in course.phases:
         plan, feedback = phase.plan, phase.feedback
         errors = np.sqrt(total_noise(course.problem, plan, feedback).diagonal())
-        every = zip(plan.arms.tolist(), plan.pulls.tolist(), feedback.mean.tolist(), errors.tolist(), strict=True)
+        averages = course.direction.turn(feedback.mean)
+        every = zip(plan.arms.tolist(), plan.pulls.tolist(), averages.tolist(), errors.tolist(), strict=True)
         rows += [
             {
                 "wave": plan.phase,

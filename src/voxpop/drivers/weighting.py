@@ -1,7 +1,8 @@
 """Answers of people who were sampled unevenly, as `Study.tell` takes them if the study knows its strata.
 
-Two forms say who is of which stratum: records with the key `stratum`, and one part for each stratum, such as
-{"young": matrix, "old": matrix}, in which a part is anything that a study without strata takes.
+Three forms say who is of which stratum: records with the key `stratum`, a table with a column of that name, and one
+part for each stratum, such as {"young": matrix, "old": matrix}, in which a part is anything that a study without strata
+takes.
 """
 
 from __future__ import annotations
@@ -12,22 +13,29 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import InputError, said_of
+from voxpop.core.frames import is_frame
 from voxpop.core.phases import Feedback, Plan
 from voxpop.core.problem import Problem
 from voxpop.core.strata import Strata
 from voxpop.drivers import answers
 from voxpop.drivers.answers import Answers
 from voxpop.drivers.phase import Phase, entry_of
+from voxpop.drivers.tabular import untabled
 from voxpop.privacy import Entry, Ledger, Source
 
 
-def read(problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None) -> Answers | Feedback:
+def read(
+    problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None, measure: str = "reward"
+) -> Answers | Feedback:
     """Return what was told, with the sample that its people are if there are strata."""
     if strata is None:
-        return answers.read(problem, plan, told, private)
+        return answers.read(problem, plan, told, private, measure)
+    if is_frame(told):
+        told = untabled(problem, plan, told, measure, ["stratum"])
     if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = {strata.find(name): part for name, part in told.items()}
-        return _joined(strata, {name: _part(problem, plan, name, part, private) for name, part in parts.items()})
+        averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
+        return _joined(strata, averages)
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
         rest, belongs = split(told, strata)
         found = answers.read(problem, plan, rest, private)
@@ -66,9 +74,9 @@ def release(phase: Phase, told: Answers, ledger: Ledger, source: Source) -> tupl
     return phase.release.weighted(told.matrix, told.sample, source), entry
 
 
-def _part(problem: Problem, plan: Plan, name: str, told: object, private: bool) -> Answers | Feedback:
+def _part(problem: Problem, plan: Plan, name: str, told: object, private: bool, measure: str) -> Answers | Feedback:
     with said_of(f"stratum {name!r}"):
-        return answers.read(problem, plan, told, private)
+        return answers.read(problem, plan, told, private, measure)
 
 
 def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:

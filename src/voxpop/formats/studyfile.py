@@ -2,6 +2,7 @@
 
 name = "espresso"
 horizon = 20000
+direction = "maximize"        # optional: "minimize" if people answer with costs, of which the least is best
 
 [parameters.price]            # float, integer or choice
 type = "float"
@@ -58,7 +59,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, require_array, require_choice, require_integer, said_of
 from voxpop.core.evidence import PROTECTED, Evidence
 from voxpop.core.problem import Problem
@@ -81,6 +83,7 @@ from voxpop.privacy.models import privacy_from_settings
 SECTIONS = (
     "name",
     "reward",
+    "direction",
     "horizon",
     "parameters",
     "decisions",
@@ -114,6 +117,36 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
         raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
     with said_of(path):
         return _problem(data), _policy(data), data
+
+
+@dataclass(frozen=True, eq=False)
+class StudyFile:
+    """What a study file defines. The problem is in the file's own units: costs, if the direction is to minimize."""
+
+    problem: Problem
+    policy: Policy
+    privacy: Privacy
+    strata: Strata | None
+    direction: Direction
+    name: str
+    reward: str
+    gives_beta: bool = False  # instead of leaving it to the horizon
+
+
+def read_study_file(path: Path) -> StudyFile:
+    """Read a study file."""
+    problem, policy, data = read_study(path)
+    direction = direction_of(path, data)
+    name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
+    return StudyFile(
+        problem, policy, privacy_of(path, data), strata_of(path, data), direction, name, reward, "beta" in data["model"]
+    )
+
+
+def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:
+    """Return whether a study file maximises rewards or minimises costs."""
+    with said_of(path):
+        return Direction.of(data.get("direction", Direction.MAXIMIZE))
 
 
 def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
@@ -254,6 +287,8 @@ def write_study(
         )
     )
     document.update(name=name, horizon=horizon)
+    if calibration.direction is not Direction.MAXIMIZE:
+        document.add("direction", str(calibration.direction))
     parameters = toml.table(is_super_table=True)
     for key, parameter in space.parameters.items():
         kind = next(kind for kind, made in PARAMETERS.items() if isinstance(parameter, made))

@@ -35,23 +35,32 @@ class PilotTable:
 
 
 def read_pilot(
-    path: Path, protected: bool = False, roles: Roles | None = None, ranges: Ranges | None = None
+    path: Path,
+    protected: bool = False,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
+    measure: str = "reward",
 ) -> tuple[Pilot, Space]:
     """Read a pilot, and the space of its parameters: `read_pilot_table` without the rest."""
-    found = read_pilot_table(path, protected, roles, ranges)
+    found = read_pilot_table(path, protected, roles, ranges, measure)
     return found.pilot, found.space
 
 
 def read_pilot_table(
-    path: Path, protected: bool = False, roles: Roles | None = None, ranges: Ranges | None = None
+    path: Path,
+    protected: bool = False,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
+    measure: str = "reward",
 ) -> PilotTable:
     """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
-    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value.
+    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value. The column reward may
+    also be called as the measure is: cost.
     """
     roles = roles or Roles()
-    table = read_table(path, SYNONYMS)
+    table = read_table(path, {**SYNONYMS, measure: "reward"})
     table.require("person", "reward")
     people = _names(table["person"])
     names = roles.select(table)
@@ -81,7 +90,9 @@ def read_pilot_table(
     return PilotTable(pilot, space, (*said, *table.notes), tuple(dict.fromkeys(people)), table["person"].lines)
 
 
-def read_answers(path: Path, decisions: Decisions, private: bool = False, strata: bool = False) -> list[dict[str, Any]]:
+def read_answers(
+    path: Path, decisions: Decisions, private: bool = False, strata: bool = False, measure: str = "reward"
+) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
     In a study with strata there is a column stratum as well. Other columns do not matter. Which parameters are numbers,
@@ -90,7 +101,7 @@ def read_answers(path: Path, decisions: Decisions, private: bool = False, strata
     """
     example: Mapping[str, Any] = decisions[0]
     unique = {name.lower(): name for name in (*example, *([STRATUM] if strata else []))}
-    table = read_table(path, {**unique, **SYNONYMS})
+    table = read_table(path, {**unique, **SYNONYMS, measure: "reward"})
     table.require("person", "reward", *unique.values())
     people = _names(table["person"])
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError
 from voxpop.core.problem import Problem
-from voxpop.formats.studyfile import privacy_of, read_study, rehearsal_rewards, space_of
+from voxpop.formats.studyfile import direction_of, privacy_of, read_study, rehearsal_rewards, space_of
 from voxpop.formats.tables import read_pilot
 from voxpop.lab.own_people import OwnPeople, in_space, roles_in
 from voxpop.lab.populations.gp import GPPeople
@@ -61,17 +62,24 @@ class Rehearsal:
         problem, policy, data = read_study(path)
         if self.horizon is not None:
             problem = _changed(problem, horizon=self.horizon)
-        scenario = self._answered(path, problem, data)
-        name, reward = str(data.get("name", path.stem)), str(data.get("reward", "reward"))
-        return replace(scenario, name=name, reward=reward, settings=policy.settings())
+        scenario, direction = self._answered(path, problem, data), direction_of(path, data)
+        name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
+        return replace(scenario, name=name, reward=reward, settings=policy.settings(), direction=direction)
 
     def _answered(self, path: Path, problem: Problem, data: Mapping[str, Any]) -> Scenario:
         """Choose who answers, and with that what is true."""
+        others = self.people is not None or self.resample is not None
+        if others and direction_of(path, data) is Direction.MINIMIZE:
+            raise InputError(
+                f"{path} minimises, and people of one's own answer with rewards; rehearse it without --population and "
+                "--resample, or turn the signs of its answers and leave out direction"
+            )
         if self.people is not None:
             return _of_people(problem, data, self.people)
         if self.resample is not None:
             return _of_pilot(path, problem, data, Path(self.resample), self.seed)
-        f = rehearsal_rewards(path, problem, data)
+        direction = direction_of(path, data)
+        f, problem = direction.turn(rehearsal_rewards(path, problem, data)), direction.problem(problem)
         return Scenario("", problem, GPPeople(problem, f), f)
 
     def make_privacy(self) -> Privacy:

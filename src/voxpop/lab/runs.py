@@ -9,12 +9,13 @@ from functools import cached_property
 from time import perf_counter
 from typing import Any
 
-from voxpop.core.errors import InputError
+from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Plan, latest_warning
 from voxpop.core.problem import GRAM_LIMIT
 from voxpop.core.state import State
 from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase
+from voxpop.drivers.shown import Shown
 from voxpop.drivers.simulate import FinitePopulation, simulate_phases
 from voxpop.lab.metrics import Metrics, measure
 from voxpop.lab.scenario import Scenario
@@ -25,9 +26,17 @@ from voxpop.runtime.threads import one_thread
 Watch = Callable[[ClosedPhase], None]
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A finished simulation of a scenario."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Shown):
+    """A finished simulation of a scenario.
+
+    >>> from voxpop import make_policy, make_scenario
+    >>> run = simulate(make_scenario("sphere"), make_policy())
+    >>> run  # doctest: +ELLIPSIS
+    <Run 'sphere': ...; over: ...>
+    >>> run.waves["wave"].tolist()
+    [1, 2, 3, 4, 5]
+    """
 
     scenario: Scenario
     policy: Policy
@@ -54,7 +63,13 @@ class Run:
             self.ended,
             reward=scenario.reward,
             calibration=scenario.calibration,
+            direction=scenario.direction,
         )
+
+    @property
+    def truth(self) -> Array:
+        """The true reward of every action."""
+        return self.scenario.f
 
     @property
     def plans(self) -> list[Plan]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from voxpop.calibration.fit import Calibration
+from voxpop.core.direction import Direction
 from voxpop.core.errors import Array
 from voxpop.core.problem import Problem
 from voxpop.lab.populations import FinitePopulation, Population
@@ -33,6 +34,7 @@ class Scenario:
     calibration: Calibration | None = None
     pilot_numbers: int = 0  # answers that the pilot took
     reward: str = "reward"  # what the reward is called
+    direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
 
     def make_policy(self, name: str = DEFAULT, **chosen: Any) -> Policy:
         """Make a policy with the study's settings for it, except for those chosen here.

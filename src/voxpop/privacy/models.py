@@ -182,13 +182,17 @@ def _mean_width_of(problem: Problem, state: State, plan: Plan, noise: Array) -> 
 
 def make_privacy(
     model: str,
-    epsilon: float | None,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float = 1e-6,
     calibration: str = "exact",
     floor: int | None = None,
     honest: float | None = None,
 ) -> Privacy:
-    """Make the trust model that the command line's options describe."""
+    """Make the trust model that the command line's options describe.
+
+    >>> make_privacy("central", epsilon=5.0).budget
+    Budget(epsilon=5.0, delta=1e-06, participations=1)
+    """
     require_choice("privacy model", model, (NoPrivacy.model, *RELEASES))
     if model == NoPrivacy.model:
         if epsilon is not None:

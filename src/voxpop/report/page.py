@@ -54,6 +54,7 @@ def render(course: Course, truth: Array | None = None) -> str:
     True
     """
     view, problem, calibration = View(course, truth), course.problem, course.calibration
+    told = course.direction.problem(problem)  # in the units of its owner
     head, *lines = summarise(course, truth)
     names = pictures(view)
     return fill(
@@ -71,7 +72,7 @@ def render(course: Course, truth: Array | None = None) -> str:
         problem=problem,
         number=number,
         calibration=calibration,
-        constants=[(label, getattr(problem, name), getattr(calibration, name, None)) for label, name in ASSUMED],
+        constants=[(label, getattr(told, name), getattr(calibration, name, None)) for label, name in ASSUMED],
         lengths=calibration.length_scales.items() if calibration else (),
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,9 @@ from voxpop.core.errors import Array
 from voxpop.core.evidence import Evidence
 from voxpop.core.phases import Forecast
 from voxpop.core.problem import Problem
+from voxpop.core.words import certified as certified
+from voxpop.core.words import describe as describe
+from voxpop.core.words import number as number
 from voxpop.drivers.course import Course
 from voxpop.lab.metrics import measure
 from voxpop.policies import Policy
@@ -32,35 +33,9 @@ class Line:
     first: bool = False  # for whoever has ten seconds
 
 
-def describe(decision: Any) -> str:
-    """Write a decision as people would.
-
-    >>> describe({"price": 4.7, "colour": "red"})
-    'price = 4.7, colour = red'
-    """
-    if isinstance(decision, Mapping):
-        return ", ".join(f"{name} = {_short(value)}" for name, value in decision.items())
-    if isinstance(decision, list):
-        return "(" + ", ".join(map(_short, decision)) + ")"
-    return str(decision)
-
-
 def phase_word(course: Course) -> str:
     """Return what a phase of this study's policy is called."""
     return "wave" if course.policy.name == "waves" else "phase"
-
-
-def certified(certificate: float, certain: bool) -> str:
-    """Say what is proved about the decision.
-
-    >>> certified(0.0213, certain=False)
-    'nothing is better by more than 0.0213'
-    """
-    if certain:
-        return "nothing else can be best"
-    if math.isinf(certificate):
-        return "nothing yet"
-    return f"nothing is better by more than {number(certificate)}"
 
 
 def failure_chance(policy: Policy, problem: Problem, phases: int) -> float:
@@ -131,9 +106,9 @@ def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
     if not course.phases and not problem.pilot:
         return
     sure = confidence(course.policy, problem, len(course.phases))
-    notes = [] if state.expected_loss is None else [f"estimate {number(float(state.centre[answer.index]))}"]
+    notes = [] if state.expected_loss is None else [f"estimate {number(float(course.estimates[answer.index]))}"]
     if truth is not None:
-        notes.append(f"simulated truth {number(truth[answer.index])}")
+        notes.append(f"simulated truth {number(course.direction.turn(truth)[answer.index])}")
     if course.phases:
         said = f"{number(answer.low)} to {number(answer.high)}"
         yield Line("Expect", said, "; ".join([course.reward, sure, *notes]), first=True)
@@ -172,6 +147,8 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
     else:
         assert stakes.pilot_choice is not None
         kept = Layout(course.problem).name(stakes.pilot_choice)
+        if course.phases and stakes.pilot_choice == course.answer.index:
+            kept = "which the answers confirm"
         note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
         caveat = f" ({stakes.caveat})" if stakes.caveat else ""
         yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
@@ -240,15 +217,6 @@ def _notes(course: Course) -> Iterator[Line]:
         yield Line("Model check", course.warning)
     elif course.phases and phase_word(course) == "wave":  # other policies do not check
         yield Line("Model check", "the answers fit the model", "it notices some of what can be wrong, not all")
-
-
-def number(value: float) -> str:
-    """Write a reward with a sensible number of digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _per_round(loss: float, estimates: Array) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from importlib.util import resolve_name
@@ -52,11 +52,12 @@ def imported_modules(module: Module, modules: Mapping[str, Module]) -> set[str]:
     return {name for name in found if name is not None}
 
 
-def dependencies(start: str, modules: Mapping[str, Module]) -> set[str]:
-    """Find the modules that a module depends on, including itself."""
+def dependencies(start: str, modules: Mapping[str, Module], leaves: Collection[str] = ()) -> set[str]:
+    """Find the modules that a module depends on, including itself; what the leaves import does not count."""
     found, waiting = {start}, [start]
     while waiting:
-        new = imported_modules(modules[waiting.pop()], modules) - found
+        name = waiting.pop()
+        new = set() if name in leaves else imported_modules(modules[name], modules) - found
         found |= new
         waiting += new
     return found

@@ -13,9 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from voxpop.core.errors import InputError
+from voxpop.drivers.shown import Shown
 from voxpop.lab.experiments.dependencies import dependencies, modules_of
 from voxpop.lab.experiments.summaries import RunSummary, perform
 from voxpop.lab.trials import Trial
+
+SHOWING = (Shown.__module__,)
 
 
 class Journal:
@@ -108,11 +111,12 @@ def _content(folder: str) -> str:
 def fingerprint() -> str:
     """Compute a digest of the source code that a run and its summary depend on, and of nothing else.
 
-    It covers the module that runs a trial and summarises it, and every module that this one needs.
+    It covers the module that runs a trial and summarises it, and every module that this one needs. How a run is shown
+    does not change it.
     """
     modules = modules_of("voxpop", files("voxpop"))
     digest = hashlib.sha256()
-    for name in sorted(dependencies(perform.__module__, modules)):
+    for name in sorted(dependencies(perform.__module__, modules, SHOWING)):
         source, figures = modules[name].source, modules[name].figures
         digest.update(f"{name} {len(source)} {len(figures)}\n".encode() + source + figures)
     return digest.hexdigest()

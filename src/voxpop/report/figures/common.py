@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -106,11 +106,21 @@ def window(values: Sequence[Array], share: float = 0.12) -> tuple[float, float]:
 
 
 def reward_axis(ax: Axes, view: View, side: str = "y") -> None:
-    """Name an axis after the reward."""
+    """Name an axis after the reward. Better is up or right, so if less is better, the axis runs downwards."""
     axis = getattr(ax, f"{side}axis")
     axis.set_label_text(view.course.reward)
-    axis.set_major_formatter(lambda value, _: number(value) if abs(value) >= 1000 else f"{value:g}")
+    axis.set_major_formatter(reward_ticks(view))
     ax.locator_params(axis=side, nbins=6)  # type: ignore[arg-type]
+
+
+def reward_ticks(view: View) -> Callable[[float, float], str]:
+    """Return how the ticks of a reward's axis are written: as people read rewards, or costs."""
+
+    def written(value: float, _: float) -> str:
+        shown = view.course.direction.turn(float(value))
+        return number(shown) if abs(shown) >= 1000 else f"{shown:g}"
+
+    return written
 
 
 def answers_of(view: View) -> dict[str, tuple[Indices, Array]]:

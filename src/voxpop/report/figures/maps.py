@@ -11,7 +11,17 @@ from voxpop.core.problem import Indices
 from voxpop.core.state import State
 from voxpop.report.decisions import Column
 from voxpop.report.drawing import INK, PAPER
-from voxpop.report.figures.common import CHOSEN, FROM_PILOT, STAR, Canvas, answers_of, legend_below, set_axis, set_title
+from voxpop.report.figures.common import (
+    CHOSEN,
+    FROM_PILOT,
+    STAR,
+    Canvas,
+    answers_of,
+    legend_below,
+    reward_ticks,
+    set_axis,
+    set_title,
+)
 from voxpop.report.view import View
 
 if TYPE_CHECKING:
@@ -35,6 +45,7 @@ def draw_map(canvas: Canvas, view: View) -> None:
     mark_choice(ax, view, view.course.state)
     bar = canvas.colorbar(painted, ax=ax, pad=0.02, aspect=30)
     bar.set_label(view.course.reward)
+    bar.ax.yaxis.set_major_formatter(reward_ticks(view))
     bar.outline.set_visible(False)
     set_title(canvas, "Estimate of every decision" if view.informed else "Nobody has answered yet")
     legend_below(canvas, ax)

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_choice, require_integer, require_number, said_of
 from voxpop.core.problem import Problem
 from voxpop.formats import wire
-from voxpop.formats.studyfile import privacy_of, read_study
+from voxpop.formats.studyfile import direction_of, privacy_of, read_study
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Privacy
 from voxpop.privacy.models import privacy_from_settings
@@ -108,6 +109,11 @@ def rules_of(data: Mapping[str, Any]) -> Rules:
 def read_definition(path: Path) -> tuple[str, Definition]:
     """Read the name and the definition of a study from a study file."""
     problem, policy, data = read_study(path)
+    if direction_of(path, data) is Direction.MINIMIZE:
+        raise InputError(
+            f"{path} minimises, and devices of the service send rewards; let devices record minus the cost as their "
+            "reward, turn the signs of the file's averages, rewards and prior_mean, and leave out direction"
+        )
     with said_of(path):
         if "strata" in data:
             raise InputError(

@@ -1,0 +1,88 @@
+"""DataFrames in and out. No library of tables is imported before a table is met.
+
+Tables of pandas, Polars, PyArrow and the like are read through narwhals; tables that voxpop returns are of pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from voxpop.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
+INSTALL = "install it with: pip install 'voxpop[tables]'"
+
+Columns = dict[Any, list[Any]]
+
+
+def is_frame(value: object) -> bool:
+    """Return True if a value belongs to a library of tables; nothing is imported to find out.
+
+    >>> is_frame([{"person": "ann", "reward": 1.0}])
+    False
+    """
+    return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(value).__mro__)
+
+
+def columns_of(frame: Any) -> Columns:
+    """Return the columns of a DataFrame as lists, in which None stands for what is missing.
+
+    The named levels of a pandas index are columns, too: a table that was pivoted by person has its people there.
+
+    >>> import pandas as pd
+    >>> columns_of(pd.DataFrame({"person": ["ann", "bob"], 4.7: [0.5, None]}).set_index("person"))
+    {'person': ['ann', 'bob'], 4.7: [0.5, None]}
+    """
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise InputError(f"a table of {type(frame).__module__.partition('.')[0]} needs narwhals; {INSTALL}") from None
+    try:
+        table = nw.from_native(frame, eager_only=True)
+        columns = list(table.iter_columns())
+    except TypeError:
+        kind = type(frame).__name__
+        raise InputError(
+            f"a {kind} is not a table with columns; give a DataFrame (collect a LazyFrame first)"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise InputError("the table has two columns of the same name; rename one of them") from None
+    found: Columns = {}
+    index: Any = nw.maybe_get_index(table)
+    for level, name in enumerate(() if index is None else index.names):
+        if name is not None:
+            found[name] = index.get_level_values(level).tolist()
+    for column in columns:
+        cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
+        found[_plain(column.name)] = [None if missing else _plain(value) for value, missing in cells]
+    return found
+
+
+def rows_of(columns: Mapping[Any, list[Any]]) -> list[dict[Any, Any]]:
+    """Return columns as rows."""
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def data_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """Return rows as a pandas DataFrame.
+
+    >>> data_frame([{"price": 4.7, "best": True}])
+       price  best
+    0    4.7  True
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError(f"tables need pandas; {INSTALL}") from None
+    return pd.DataFrame(list(rows))
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's scalars, and those in the tuples of a pandas heading, as Python's own."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value

@@ -1,0 +1,61 @@
+"""Decisions, numbers and certificates as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+
+def describe(decision: Any) -> str:
+    """Write a decision as people would.
+
+    >>> describe({"price": 4.7, "colour": "red"})
+    'price = 4.7, colour = red'
+    """
+    if isinstance(decision, Mapping):
+        return ", ".join(f"{name} = {_short(value)}" for name, value in decision.items())
+    if isinstance(decision, list):
+        return "(" + ", ".join(map(_short, decision)) + ")"
+    return str(decision)
+
+
+def number(value: float) -> str:
+    """Write a reward with a sensible number of digits.
+
+    >>> number(0.123456), number(12345.6)
+    ('0.123', '12,346')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def certified(certificate: float, certain: bool) -> str:
+    """Say what is proved about the decision.
+
+    >>> certified(0.0213, certain=False)
+    'nothing is better by more than 0.0213'
+    """
+    if certain:
+        return "nothing else can be best"
+    if math.isinf(certificate):
+        return "nothing yet"
+    return f"nothing is better by more than {number(certificate)}"
+
+
+def html_table(rows: Iterable[Sequence[str]], headings: Sequence[str] = (), caption: str = "") -> str:
+    """Write rows of text as an HTML table; the first cell of a row names it.
+
+    >>> html_table([("price", "4.7 < 5")])
+    '<table><tr><th>price</th><td>4.7 &lt; 5</td></tr></table>'
+    """
+    lines = [f"<caption>{escape(caption)}</caption>"] if caption else []
+    if headings:
+        lines.append(f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in headings)}</tr>")
+    for first, *rest in rows:
+        lines.append(f"<tr><th>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

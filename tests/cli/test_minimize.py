@@ -1,0 +1,73 @@
+"""Costs from the command line: a pilot of costs, its study file, and what is asked and said."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.test_opening import TABLE
+from tests.helpers_cli import Outcome, main_of
+from voxpop.core.errors import InputError
+from voxpop.service.study.definition import read_definition
+
+Main = Callable[..., Outcome]
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
+    monkeypatch.chdir(tmp_path)
+    call = main_of(monkeypatch)
+    TABLE.assign(cost=10 - TABLE["reward"]).drop(columns="reward").to_csv(tmp_path / "pilot.csv", index=False)
+    done = call("calibrate", "pilot.csv", "--minimize")
+    assert done.code == 0, done.err
+    return call
+
+
+def test_a_study_of_costs_from_pilot_to_decision(main: Main) -> None:
+    assert 'direction = "minimize"' in Path("study.toml").read_text()
+    asked = main("ask", "study.toml")
+    assert "for their average cost of each" in asked.out
+    assert "the columns person, price, cost" in asked.out
+    question = json.loads(main("ask", "study.toml", "--json").out)
+    with Path("answers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["person", "price", "cost"])
+        for person in range(question["people"]):
+            for decision in question["decisions"]:
+                writer.writerow([person, decision["price"], 8 + (decision["price"] - 4.2) ** 2 / 8])
+    told = main("tell", "study.toml", "answers.csv")
+    assert told.code == 0, told.err
+    assert "with a cost of" in told.out
+    again = main("undo", "study.toml")
+    assert again.code == 0, again.err
+    best = json.loads(main("tell", "study.toml", "answers.csv", "--json").out)
+    assert 3.5 < best["decision"]["price"] < 5
+    assert 7 < best["low"] < best["high"] < 9
+
+
+def test_a_rehearsal_of_costs_speaks_of_costs(main: Main) -> None:
+    done = main("run", "study.toml", "--no-report")
+    assert done.code == 0, done.err
+    assert "cost; " in done.out
+    assert "simulated truth 8." in done.out
+
+
+def test_the_service_refuses_costs_and_says_what_to_do(main: Main) -> None:
+    with pytest.raises(InputError, match="minimises, and devices of the service send rewards; let devices"):
+        read_definition(Path("study.toml"))
+
+
+def test_an_unknown_direction_names_the_file(main: Main) -> None:
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace('"minimize"', '"less"'))
+    done = main("ask", "study.toml")
+    assert done.code == 2
+    assert "study.toml: unknown direction 'less'" in done.err
+
+
+def test_a_pilot_of_costs_without_minimize_is_refused(main: Main) -> None:
+    done = main("calibrate", "pilot.csv", "--out", "other.toml")
+    assert done.code == 2
+    assert "no column 'reward'" in done.err
