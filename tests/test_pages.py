@@ -52,7 +52,7 @@ def test_blocks_are_found() -> None:
     assert counts["python"] >= 4
     assert len(GALLERY) == 5
     assert {"docs/guide.md", "docs/index.md", "docs/extending.md", *GALLERY} <= set(RUN)
-    assert sum(block.kind == "not run" for _, block in BLOCKS) <= 15, "run what can be run"
+    assert sum(block.kind == "not run" for _, block in BLOCKS) <= 18, "run what can be run"
 
 
 @pytest.mark.parametrize(("name", "block"), [pair for pair in BLOCKS if pair[1].language == "sh"])

@@ -25,6 +25,6 @@ if sys.argv[1:] == ["pilot"]:
     found = visit(np.linspace(1.5, 6, 10), rounds=20, people=40, seed=0)
     found.assign(rounds=20).to_csv("pilot.csv", index=False)
 else:
-    question = Study.load("prices.json").ask()
+    question = Study.from_file("prices.toml").ask()
     asked = [decision["price"] for decision in question.decisions]
     visit(asked, question.rounds, question.people, seed=question.phase).to_csv("answers.csv", index=False)

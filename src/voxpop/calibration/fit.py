@@ -185,10 +185,6 @@ def calibrate(
     margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
     unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
     further cost, hand over the `groups` of the first calibration as `released`.
-
-    >>> pilot = Pilot.of_matrix(Decisions([0.0, 1.0]), [[0.1, 0.5], [0.3, 0.9], [0.2, 0.4]], counts=5)
-    >>> calibrate(pilot, kernel="matern-5/2").people
-    3
     """
     names = require_settings(kernel, margin)
     if not isinstance(pilot, Pilot):
