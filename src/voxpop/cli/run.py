@@ -20,6 +20,8 @@ from voxpop.formats.files import file_stem
 from voxpop.lab.rehearsals import Rehearsal
 from voxpop.lab.trials import Trial, policy_settings
 
+TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
+
 
 @takes_limits
 @takes_people
@@ -27,7 +29,7 @@ def run(
     study: Annotated[
         Path | None, typer.Argument(help="A study file (TOML); without one, your own people or the pricing study.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of the simulated people.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the simulated people.")] = TYPICAL,
     out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report"),
     privacy: Annotated[
         str | None, typer.Option(help=f"Whom people trust: {MODELS}; central if only --epsilon is given.")
