@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from voxpop.core.errors import Array, InputError, require_choice
 from voxpop.drivers.course import Course
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-WORDS = 2.3  # inches of the overview
+WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
+FITTING = 6
 
 
 def _always(view: View) -> bool:
@@ -125,29 +126,52 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     view = View(course, truth)
     names = [name for name in ("decision", "stakes") if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
-    made = sheet(11, WORDS + height)
+    head, *others = (line for line in summarise(course, truth) if line.first)
+    columns = _columns(others)
+    tall = WORDS + LINE * max(0, max((column.lines for column in columns), default=0) - FITTING)
+    made = sheet(11, tall + height)
     with styled():
-        parts: Any = made.subfigures(2, 1, height_ratios=[WORDS, height])
+        parts: Any = made.subfigures(2, 1, height_ratios=[tall, height])
         words, below = parts
-        _write(words, view, [line for line in summarise(course, truth) if line.first])
+        _write(words, view, head, columns, WORDS / tall)
         panels = below.subfigures(1, 2, width_ratios=[1.15, 1])
         for name, panel in zip(names, panels, strict=False):
             DRAWINGS[name].draw(panel, view)
     return made
 
 
-def _write(words: SubFigure, view: View, lines: list[Line]) -> None:
-    """Write the decision large, and beside each other what else comes first."""
-    head, *others = lines
+class _Column(NamedTuple):
+    """A line of the summary as it is written below the decision, wrapped."""
+
+    name: str
+    value: str
+    note: str
+
+    @property
+    def lines(self) -> int:
+        """The lines of value and note."""
+        return self.value.count("\n") + self.note.count("\n") + 2
+
+
+def _columns(lines: list[Line]) -> list[_Column]:
+    width = int(116 / max(4, len(lines)))
+    wrapped = ((textwrap.fill(line.value, width), textwrap.fill(line.note, int(1.28 * width))) for line in lines)
+    return [_Column(line.name, *texts) for line, texts in zip(lines, wrapped, strict=True)]
+
+
+def _write(words: SubFigure, view: View, head: Line, columns: list[_Column], unit: float) -> None:
+    """Write the decision large, and below it what else comes first; `unit` is WORDS as a share of the height."""
+
+    def write(x: float, down: float, text: str, **named: Any) -> None:
+        words.text(x, 1 - down * unit, text, va="top", **named)
+
     about = view.course.name if view.truth is None else f"{view.course.name}, with simulated people"
-    words.text(0.012, 0.97, f"{head.name}  ({about})", va="top", color=QUIET)
-    words.text(0.012, 0.84, head.value, va="top", color=BLUE, fontsize=22, weight="bold")
+    write(0.012, 0.03, f"{head.name}  ({about})", color=QUIET)
+    write(0.012, 0.16, head.value, color=BLUE, fontsize=22, weight="bold")
     if head.note:
-        words.text(0.988, 0.97, head.note, va="top", ha="right", color=QUIET)
-    for place, line in enumerate(others):
-        x, width = 0.012 + place / max(4, len(others)), int(116 / max(4, len(others)))
-        value = textwrap.fill(line.value, width)
-        words.text(x, 0.6, line.name, va="top", color=QUIET, fontsize=9)
-        words.text(x, 0.51, value, va="top", weight="bold", fontsize=10.5)
-        note = textwrap.fill(line.note, int(1.28 * width))
-        words.text(x, 0.49 - 0.09 * (value.count("\n") + 1), note, va="top", color=QUIET, fontsize=8)
+        write(0.988, 0.03, head.note, ha="right", color=QUIET)
+    for place, column in enumerate(columns):
+        x = 0.012 + place / max(4, len(columns))
+        write(x, 0.4, column.name, color=QUIET, fontsize=9)
+        write(x, 0.49, column.value, weight="bold", fontsize=10.5)
+        write(x, 0.51 + 0.09 * (column.value.count("\n") + 1), column.note, color=QUIET, fontsize=8)
