@@ -20,7 +20,7 @@ import numpy as np
 from voxpop.calibration import calibrate
 from voxpop.core.phases import Plan
 from voxpop.core.spaces import Float, Space
-from voxpop.formats.studyfile import write_study
+from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import read_pilot
 from voxpop.lab.piloted import PEOPLE, ROUNDS, TRIED
 from voxpop.lab.populations.pricing import Customers, Segment

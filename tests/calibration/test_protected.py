@@ -22,7 +22,8 @@ from voxpop.core.errors import Array, InputError
 from voxpop.core.evidence import Evidence
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.spaces import Decisions, Float, Space
-from voxpop.formats.studyfile import read_study, write_study
+from voxpop.formats.study_writing import write_study
+from voxpop.formats.studyfile import read_study
 from voxpop.formats.wire import problem_from_dict, problem_to_dict
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.sources import Integers, Simulated

@@ -12,7 +12,7 @@ from tests.helpers_cli import refusal
 from voxpop import Calibration, Pilot, Protection, Study, calibrate
 from voxpop.core.errors import InputError
 from voxpop.core.spaces import Choice, Float, Integer, Space
-from voxpop.formats.studyfile import write_study
+from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import read_pilot
 
 PRICES = [2.0, 3.0, 4.0, 5.0, 6.0, 8.0]

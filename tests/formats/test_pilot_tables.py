@@ -9,7 +9,8 @@ from tests.helpers_cli import STUDY, pilot_csv, refusal, study_file
 from voxpop.calibration.fit import calibrate
 from voxpop.core.errors import InputError
 from voxpop.drivers.study import Study
-from voxpop.formats.studyfile import read_study, write_study
+from voxpop.formats.study_writing import write_study
+from voxpop.formats.studyfile import read_study
 from voxpop.formats.tables import read_pilot
 
 PILOT = """

@@ -15,7 +15,8 @@ from voxpop.core.errors import InputError
 from voxpop.core.kernels import Matern, SquaredExponential, Sum
 from voxpop.core.spaces import Choice, Float, Integer, Space
 from voxpop.formats import studyfile
-from voxpop.formats.studyfile import read_study, write_study
+from voxpop.formats.study_writing import write_study
+from voxpop.formats.studyfile import read_study
 from voxpop.formats.tables import read_pilot
 from voxpop.lab.rehearsals import Rehearsal
 from voxpop.policies.dpbe import DPBE

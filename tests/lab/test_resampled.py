@@ -14,7 +14,7 @@ from voxpop.core.kernels import Matern
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.spaces import Decisions
-from voxpop.formats.studyfile import write_study
+from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import read_pilot
 from voxpop.lab.populations.resampled import ResampledPeople
 from voxpop.lab.rehearsals import Rehearsal

@@ -15,14 +15,14 @@ from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.search import KERNELS
 from voxpop.calibration.tails import people_needed
+from voxpop.cli.columns import ChoiceOption, IgnoreOption, ParameterOption, roles_of
 from voxpop.cli.display import console
 from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.files import write_atomically
 from voxpop.formats.ranges import Ranges, limits_of
 from voxpop.formats.released_pilot import ReleasedPilot
-from voxpop.formats.roles import Roles
-from voxpop.formats.studyfile import write_study
+from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import PilotTable, read_pilot_table
 from voxpop.policies import DEFAULT
 from voxpop.privacy.sources import Secure
@@ -34,15 +34,9 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
-    parameter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this column is a parameter; may be repeated.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="This column is not a parameter; may be repeated.")
-    ] = None,
-    choice: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="This column holds names, even if they have digits.")
-    ] = None,
+    parameter: ParameterOption = None,
+    ignore: IgnoreOption = None,
+    choice: ChoiceOption = None,
     low: Annotated[
         list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
     ] = None,
@@ -85,7 +79,7 @@ def calibrate(
     if protection is None:
         kept.require_none()
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
-    roles = Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()))
+    roles = roles_of(parameter, ignore, choice)
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
     table = read_pilot_table(pilot, protection is not None, roles, ranges, towards.measure)
     records, space = replace(table.pilot, direction=towards), table.space

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
+from voxpop.cli.columns import COLUMNS, Names, roles_of
 from voxpop.cli.stopping import WHO, Limits, taking
 from voxpop.core.errors import InputError, require_choice
-from voxpop.formats.roles import Roles
 from voxpop.lab.own_people import OwnPeople
 from voxpop.lab.piloted import PEOPLE
 from voxpop.lab.scenarios import SCENARIOS
@@ -29,9 +29,7 @@ OPTIONS: dict[str, Any] = {
     "grid": _option(list[str], "The values of each parameter of the formula: price=2:12:101, or plan=basic,plus."),
     "noise": _option(float, "How much one round of one person varies, in units of reward; 0 unless given."),
     "pilot_people": _option(int, f"The people who take part in the pilot; {PEOPLE}, or half of them if they are few."),
-    "parameter": _option(list[str], "Only this column of the file is a parameter; may be repeated.", "NAME"),
-    "ignore": _option(list[str], "This column is not a parameter; may be repeated.", "NAME"),
-    "choice": _option(list[str], "This column holds names, even if they have digits.", "NAME"),
+    **{name: _option(list[str], text, "NAME") for name, text in COLUMNS.items()},
 }
 ResampleOption = Annotated[
     Path | None,
@@ -52,7 +50,7 @@ def _own_people(
     grid: Sequence[str] | None,
     noise: float | None,
     pilot_people: int | None,
-    **columns: Sequence[str] | None,
+    **columns: Names,
 ) -> OwnPeople | None:
     """Return the caller's own people, or None if there are none; refuse options that are about them."""
     if population is None:
@@ -61,9 +59,7 @@ def _own_people(
             if value is not None and value != []:
                 raise InputError(f"--{name} is about your own people; add --population people.csv, or leave it out")
         return None
-    names = {name: tuple(columns[name] or ()) for name in ("parameter", "ignore", "choice")}
-    roles = Roles(names["parameter"], names["ignore"], names["choice"])
-    return OwnPeople(population, formula, tuple(grid or ()), noise or 0.0, pilot_people, roles)
+    return OwnPeople(population, formula, tuple(grid or ()), noise or 0.0, pilot_people, roles_of(**columns))
 
 
 def _people_in(**given: Any) -> PeopleIn:
