@@ -92,9 +92,18 @@ NO_ANSWERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("private", [True, False])
-@pytest.mark.parametrize("case", NO_ANSWERS)
-def test_what_is_no_answer_is_refused_in_every_study(case: str, private: bool) -> None:
+NO_NUMBERS = ("none", "a word", "complex", "none in a record", "a word in a record")
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_one_answer_that_is_no_number_is_the_centre_in_a_private_study(case: str) -> None:
+    assert np.isnan(matrix_of(NO_ANSWERS[case], private=True)).any()
+
+
+@pytest.mark.parametrize(
+    ("case", "private"), [(case, private) for case in NO_ANSWERS for private in (False, case not in NO_NUMBERS)]
+)
+def test_what_is_no_answer_is_refused(case: str, private: bool) -> None:
     with pytest.raises(InputError) as caught:
         matrix_of(NO_ANSWERS[case], private)
     refusal(caught)

@@ -271,7 +271,7 @@ REFUSED: dict[str, tuple[int, Any, str]] = {
     "nobody": (3, np.empty((0, 3)), "shape|empty"),
     "an empty list": (3, [], "shape|empty|people"),
     "ragged": (3, [[0.1, 0.2], [0.1]], "one shape"),
-    "words": (3, "good", "numbers"),
+    "words": (3, "good", "must be a number"),
     "nothing": (3, None, "None|numbers|feedback"),
     "infinite": (3, {"mean": [np.inf], "count": 3}, "finite, got inf"),
     "no count": (3, {"mean": [0.1]}, "mean and count"),

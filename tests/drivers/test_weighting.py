@@ -181,3 +181,12 @@ def test_a_study_without_strata_takes_none() -> None:
     with pytest.raises(InputError, match="must have the keys person, decision and average"):
         opened.tell(1, records(question, uneven(question)))
     assert Study(problem()).strata is None
+
+
+def test_strata_that_are_the_same_as_text_are_refused() -> None:
+    made = Study(problem(), strata={"1": 0.5, "2": 0.5})
+    question = made.ask()
+    assert question is not None
+    row = [0.1] * len(question.decisions)
+    with pytest.raises(InputError, match="are not all different as text"):
+        made.tell(question.phase, {1: [row], "1": [row], 2: [row]}, partial=True)

@@ -109,8 +109,24 @@ def test_where_anything_goes_missing_values_are_nan_and_infinite_ones_stay() -> 
     cells = ["", "NA", "inf", "-1e999", "0,5"]
     found = read_columns(table(";", x=cells), numbers=["x"], missing=["x"])["x"]
     assert str(found.values) == "(nan, nan, inf, -inf, 0.5)"
-    with pytest.raises(InputError, match="'good' is not a number"):
-        read_columns(table(x=[*cells, "good"]), numbers=["x"], missing=["x"])
+    words = read_columns(table(x=["good", "31.12.2024", "250 ml", "12 %", "1"]), numbers=["x"], missing=["x"])["x"]
+    assert str(words.values) == "(nan, nan, nan, 12.0, 1.0)"
+    with pytest.raises(InputError, match="no cell of the column x is a number"):
+        read_columns(table(x=["good", "bad"]), numbers=["x"], missing=["x"])
+
+
+def test_how_one_protected_answer_is_written_does_not_change_another() -> None:
+    cells = ["1.300", "2.500", "0.900"]
+    alone = read_columns(table(x=cells), numbers=["x"], missing=["x"])["x"].values
+    for cell in ("1,5", "1.234,5", "12 %", "good", ""):
+        beside = read_columns(table(x=[*cells, cell]), numbers=["x"], missing=["x"])["x"].values
+        assert beside[:3] == alone == (1.3, 2.5, 0.9)
+
+
+def test_a_few_cells_do_not_turn_many_into_thousands() -> None:
+    with pytest.raises(InputError, match=r"'1\.300' may be 1\.3 or 1300, only '3,5' on line \d+ shows a mark"):
+        read_numbers(table(x=["1.300", "2.500", "3,5"]), "x")
+    assert read_numbers(table(";", x=["1.300", "2.500", "3,5"], y=["1,5"] * 3), "x", "y")["x"] == (1300.0, 2500.0, 3.5)
 
 
 @given(

@@ -163,3 +163,11 @@ def test_every_function_says_how_many_values_it_takes() -> None:
         for wrong in (least - 1, *([] if most is None else [most + 1])):
             with pytest.raises(InputError, match="needs"):
                 Formula(f"{name}({', '.join(['x'] * wrong)})")
+
+
+def test_what_does_not_exist_is_not_taken_for_true_or_false() -> None:
+    x = {"x": np.array([-1.0, 2.0])}
+    for text in ("where(log(x), 1, 2)", "log(x) or 0", "not log(x)", "log(x) > 0", "1 if sqrt(x) else 2"):
+        assert np.isnan(Formula(text)(x)).tolist() == [True, False], text
+    np.testing.assert_array_equal(Formula("x > 0 and log(x) > 0")(x), [0.0, 1.0])
+    np.testing.assert_array_equal(Formula("x < 0 or log(x) > 0")(x), [1.0, 1.0])

@@ -172,3 +172,10 @@ def test_columns_that_are_no_parameters(tmp_path: Path) -> None:
     assert people.rewards.shape == (8, 3)
     study = Rehearsal(str(study_file(tmp_path / "tea.toml")), people=OwnPeople(str(path))).scenario()
     assert study.problem.size == 3  # the study file says what its parameters are
+
+
+def test_several_rows_of_one_person_are_no_formula_s_people(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("person,wtp\nann,3\nbob,4\nann,5\n")
+    with pytest.raises(InputError, match="several rows of ann, and a formula takes one row for each person"):
+        OwnPeople(str(file), "wtp >= price", ("price=1:5:5",)).gather()

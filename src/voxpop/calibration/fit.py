@@ -189,6 +189,8 @@ def calibrate(
     names = require_settings(kernel, margin)
     if not isinstance(pilot, Pilot):
         pilot = Pilot.from_table(pilot, space=space, direction=direction, protected=protection is not None)
+    elif Direction.of(direction) is Direction.MINIMIZE:
+        pilot = replace(pilot, direction=Direction.MINIMIZE)
     space = space or pilot.space
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -147,21 +148,23 @@ class Pilot:
         """
         towards = Direction.of(direction)
         columns = _columns(table)
-        names = {str(name).strip().lower(): name for name in columns}
+        names = _headings(columns)
         people = _cells(columns, names, PEOPLE)
-        averages = _cells(columns, names, (*AVERAGES, towards.measure))
+        known = {str(name).lower() for name in parameters or (space.parameters if space else ())}
+        averages = _cells(columns, names, [name for name in (towards.measure, *AVERAGES) if name not in known])
         counts = columns[names["rounds"]] if "rounds" in names else [1.0] * len(people)
         taken = {*PEOPLE, *AVERAGES, towards.measure, "rounds"}
         others = [name for key, name in names.items() if key not in taken]
         if space is not None:
             parameters = space.parameters
         chosen = {name: columns[name] for name in others} if parameters is None else _named(columns, parameters)
+        chosen = {name: [_plain(cell) for cell in cells] for name, cells in chosen.items()}
         _require_parameters(chosen, people, given=parameters is not None)
         space = space or Space({str(name): _parameter(str(name), cells) for name, cells in chosen.items()})
         decisions, actions = _decisions(space, chosen)
         order = {person: index for index, person in enumerate(dict.fromkeys(people))}
         numbers = np.array([order[person] for person in people])
-        answers = [math.nan if value is None else value for value in averages]
+        answers = [_answer(value, protected) for value in averages]
         return cls(decisions, numbers, actions, np.array(answers), np.array(counts), protected, space, towards)
 
     def groups(self) -> list[Group]:
@@ -219,12 +222,39 @@ def _columns(table: object) -> Columns:
     )
 
 
+def _headings(columns: Columns) -> dict[str, Any]:
+    """Return the headings by their names in lower case; refuse two that are the same."""
+    found: dict[str, Any] = {}
+    for heading in columns:
+        first = found.setdefault(str(heading).strip().lower(), heading)
+        if first != heading:
+            raise InputError(f"the pilot's table has the columns {first!r} and {heading!r}; rename or drop one of them")
+    return found
+
+
 def _cells(columns: Columns, names: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
-    found = next((names[name] for name in wanted if name in names), None)
-    if found is None:
-        said = " or ".join(dict.fromkeys(wanted))
-        raise InputError(f"the pilot's table has no column {said}; it names {', '.join(map(str, columns))}")
-    return columns[found]
+    """Return the column that has one of the wanted names; refuse none and several."""
+    said = list(dict.fromkeys(wanted))
+    found = [names[name] for name in said if name in names]
+    if not found:
+        raise InputError(
+            f"the pilot's table has no column {' or '.join(said)}; it names {', '.join(map(str, columns))}"
+        )
+    if len(found) > 1:
+        raise InputError(f"the pilot's table has the columns {found[0]} and {found[1]}; keep one of them")
+    return columns[found[0]]
+
+
+def _plain(cell: Any) -> Any:
+    """Return decimal fractions, as databases have them, as numbers."""
+    return float(cell) if isinstance(cell, Decimal) else cell
+
+
+def _answer(cell: Any, protected: bool) -> Any:
+    """Return an answer as a number; one that is protected is NaN if it is none."""
+    if isinstance(cell, Real | Decimal):
+        return float(cell)
+    return math.nan if protected or cell is None else cell
 
 
 def _named(columns: Columns, parameters: Collection[str]) -> Columns:
@@ -236,8 +266,9 @@ def _named(columns: Columns, parameters: Collection[str]) -> Columns:
 
 def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None:
     """Refuse people without names, a table without parameters, and columns that are hardly parameters."""
-    if None in people:
-        raise InputError(f"row {people.index(None)} of the pilot has no person; fill it in or leave the row out")
+    for row, person in enumerate(people):
+        if person is None or person != person:  # NaN
+            raise InputError(f"row {row} of the pilot has no person; fill it in or leave the row out")
     if not chosen:
         raise InputError("the pilot's table has no column for a parameter; add one, such as price")
     several = len(people) > len(set(people)) + 1
@@ -264,6 +295,8 @@ def _parameter(name: str, cells: list[Any]) -> Parameter:
             f"the pilot's column {name} holds numbers and {odd!r}; make all its cells numbers, or all words"
         )
     try:
+        if not all(isinstance(cell, str | bool) for cell in cells):
+            raise TypeError
         return Choice(tuple(sorted(set(cells))))
     except TypeError:
         raise InputError(f"the pilot's column {name} holds {cells[0]!r}; a parameter is a number or a word") from None

@@ -105,12 +105,13 @@ def _protection(low: float | None, high: float | None, epsilon: float | None, de
 def _show(found: Calibration, table: PilotTable) -> None:
     """Print how the file was read, what it says and leaves open in plain words, and the constants."""
     _print(*table.said, "")
-    best = max(range(len(found.rewards)), key=lambda action: found.rewards[action].value)
+    best = max(range(len(found.rewards)), key=lambda action: found.direction.turn(found.rewards[action].value))
+    measure = found.direction.measure
     reward, differ, vary = found.rewards[best], number(found.bias_std.value), number(found.noise_std.value)
     _print(
         f"{found.people} people tried {len(found.pilot)} decisions. Best in the pilot: {describe(found.pilot[best])}, "
-        f"with a reward of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)}).",
-        f"People differ by about {differ} in what one decision brings them, and one person's reward by about {vary} "
+        f"with a {measure} of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)}).",
+        f"People differ by about {differ} in what one decision brings them, and one person's {measure} by about {vary} "
         "from round to round.",
     )
     open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")

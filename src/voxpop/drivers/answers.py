@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -57,7 +58,7 @@ def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str
     names: tuple[str, ...] = ()
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
         told, names = _rows(problem, plan, told, private)
-    matrix = _numbers(told)
+    matrix = _numbers(told, private)
     if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
         raise InputError(f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
     if not private and not all_finite(matrix):
@@ -83,21 +84,25 @@ def _aggregate(told: Mapping[Any, Any]) -> Feedback:
     return Feedback(told["mean"], told["count"])
 
 
-def _numbers(values: object) -> Array:
-    """Return the values as a float array, NaN and infinities included; refuse what is not a number."""
+def _numbers(values: object, private: bool) -> Array:
+    """Return the values as a float array, NaN and infinities included; what is not a number is refused, or NaN."""
     try:
         array = np.array(values)
     except (TypeError, ValueError):
         raise InputError(f"feedback must be an array of numbers of one shape, got {type(values).__name__}") from None
     if array.dtype.kind in "biuf":
         return array.astype(float)
-    if array.dtype.kind == "O":  # whole numbers beyond 64 bits are here
-        return np.array([_number(value) for value in array.ravel().tolist()], dtype=float).reshape(array.shape)
-    raise InputError(f"feedback must be an array of numbers of one shape, got {type(values).__name__}")
+    array = np.array(values, dtype=object)  # whole numbers beyond 64 bits are here, and what is missing
+    cells = [_number(value, private) for value in array.ravel().tolist()]
+    if not any(isinstance(value, Real | Decimal) for value in array.ravel().tolist()):
+        raise InputError(f"none of the answers is a number, got {type(values).__name__}; check what holds them")
+    return np.array(cells, dtype=float).reshape(array.shape)
 
 
-def _number(value: Any) -> float:
-    if not isinstance(value, Real):
+def _number(value: Any, private: bool) -> float:
+    if not isinstance(value, Real | Decimal):
+        if private:
+            return math.nan
         raise InputError(f"every answer must be a number, got {value!r}; leave out or complete this person")
     try:
         return float(value)

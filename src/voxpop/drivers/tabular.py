@@ -2,7 +2,7 @@
 
 | form | what it looks like |
 |---|---|
-| long | one row a person and decision: person, one column for each parameter (or one called decision), and reward |
+| long | one row a person and decision: person, one column for each parameter, and reward |
 | wide | one row a person: person, if people are named, and one column for each decision |
 | by person | {"ann": {4.7: 1.2, 5.1: 0.9}, "ben": ...} |
 | by decision | {4.7: [1.2, ...], 5.1: [0.9, ...]}, in the same order of people: a wide table without names |
@@ -76,7 +76,22 @@ class _Table:
     @cached_property
     def names(self) -> dict[Any, Any]:
         """The headings by their names in lower case."""
-        return {_name(heading): heading for heading in self.columns}
+        found: dict[Any, Any] = {}
+        for heading in self.columns:
+            if found.setdefault(_name(heading), heading) != heading:
+                raise InputError(
+                    f"the table has the columns {found[_name(heading)]!r} and {heading!r}; rename or drop one of them"
+                )
+        return found
+
+    def answered(self, problem: Problem) -> Any:
+        """Return the heading of the answers, which is no parameter; None if there is none, and refuse two."""
+        parameters = {str(name).lower() for name in parameters_of(problem.decisions[0])}
+        found = [name for name in dict.fromkeys((self.measure, *AVERAGES)) if name in self.names]
+        found = [name for name in found if name not in parameters]
+        if len(found) > 1:
+            raise InputError(f"the table has the columns {found[0]} and {found[1]}; keep the one that people answered")
+        return self.names[found[0]] if found else None
 
     def heading(self, names: Iterable[str]) -> Any:
         """Return the heading of the first of some names that is there; None if there is none."""
@@ -87,9 +102,9 @@ class _Table:
         lengths = sorted({len(cells) for cells in self.columns.values()})
         if len(lengths) != 1 or lengths == [0]:
             raise InputError(f"a table of answers needs columns of one length, got {_listed(lengths) or 'none'}")
-        if self.heading((*AVERAGES, self.measure)) is not None:
+        if self.answered(problem) is not None:
             return self.long(problem)
-        if "cost" in self.names:
+        if "cost" in self.names and "cost" not in parameters_of(problem.decisions[0]):
             raise InputError(
                 "the table has a column cost, and this study looks for the largest reward; begin it with "
                 'direction="minimize", or call the column reward if more of it is better'
@@ -98,7 +113,7 @@ class _Table:
 
     def long(self, problem: Problem) -> list[Record]:
         """Return one record for each row."""
-        people, answers = self.heading(PEOPLE), self.heading((*AVERAGES, self.measure))
+        people, answers = self.heading(PEOPLE), self.answered(problem)
         if people is None or answers is None:
             lacking = "person" if people is None else self.measure
             raise InputError(f"a table of answers needs a column {lacking}; it has {_listed(self.columns)}")
@@ -191,14 +206,12 @@ def _arm(problem: Problem, plan: Plan, label: Any) -> int:
 
 def _person(value: Any) -> Any:
     """Return who answered; whole numbers that a table made floats of are whole numbers again."""
-    if value is None:
+    if value is None or value != value:  # NaN
         raise InputError("a row of the table of answers has no person; fill in who answered")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _average(value: Any) -> Any:
-    if isinstance(value, str):
-        raise InputError(f"every answer must be a number, got {value!r}; leave out or complete this person")
     return math.nan if value is None else value
 
 

@@ -34,6 +34,8 @@ def read(
         told = untabled(problem, plan, told, measure, ["stratum"])
     if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = {strata.find(name): part for name, part in told.items()}
+        if len(parts) < len(told):
+            raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
         return _joined(strata, averages)
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):

@@ -60,8 +60,9 @@ def read_columns(
 ) -> dict[str, Numbers | Words]:
     """Read the named columns: some must be numbers, some are words whatever they look like, and some may be either.
 
-    In the columns of `missing` a cell may be empty, missing or infinite, and is NaN or infinite then. The `remedy` ends
-    the refusal of a column that may be either; {name} in it stands for the column.
+    In the columns of `missing`, which hold answers that are protected, a cell may be anything: each is read by itself,
+    so that nobody's answer depends on how another is written, and what is no number is NaN. The `remedy` ends the
+    refusal of a column that may be either; {name} in it stands for the column.
     """
     remedies = dict.fromkeys(either, remedy)
     found: dict[str, Numbers | Words] = {name: _words(table[name]) for name in words}
@@ -70,13 +71,48 @@ def read_columns(
         if all(kind_of(cell) is Kind.WORD for cell in table[name].cells):
             found[name] = _words(table[name])
     for name in (*numbers, *(name for name in either if name not in found)):
-        amounts[name] = _amounts(table[name], name in missing, remedies.get(name, ""))
+        if name not in missing:
+            amounts[name] = _amounts(table[name], remedies.get(name, ""))
     shown = {name: _mark(table[name], cells) for name, cells in amounts.items()}
     everywhere = {mark for mark in shown.values() if mark is not None}
     for name, cells in amounts.items():
+        others = {mark for other, mark in shown.items() if other != name}
         mark = shown[name] or _decided(table, table[name], cells, everywhere)
-        found[name] = _numbers(table[name], cells, mark, name in missing)
+        _require_plenty(table[name], cells, shown[name], others)
+        found[name] = _numbers(table[name], cells, mark)
+    for name in missing:
+        if all(amount_of(cell) is None for cell in table[name].cells):
+            raise InputError(f"{table.path}: no cell of the column {name} is a number; check which column holds it")
+        found[name] = Numbers(tuple(_alone(cell, everywhere) for cell in table[name].cells))
     return found
+
+
+def _alone(cell: str, everywhere: set[str]) -> float:
+    """Read a protected answer by itself; only columns that are not protected tell about its decimal mark.
+
+    >>> [_alone(cell, set()) for cell in ("1.300", "1,5", "1,234", "1.234,5", "-inf", "31.12.2024", "12 %")]
+    [1.3, 1.5, 1.234, 1234.5, -inf, nan, 12.0]
+    >>> _alone("1.300", {","})
+    1300.0
+    """
+    amount = amount_of(cell)
+    if amount is None:
+        return float(cell) if kind_of(cell) is Kind.INFINITE else math.nan
+    mark = amount.shows
+    if mark is None and len(everywhere) == 1:
+        mark = next(iter(everywhere))
+    value = amount.at(mark or (COMMA if COMMA in cell else POINT))
+    assert value is not None
+    return value
+
+
+def _require_plenty(column: Column, amounts: list[Amount | None], shown: str | None, others: set[str | None]) -> None:
+    """Refuse a column in which a few cells would turn many others into thousands."""
+    unclear = [row for row, amount in enumerate(amounts) if amount is not None and amount.ambiguous]
+    showing = [row for row, amount in enumerate(amounts) if amount is not None and amount.shows is not None]
+    if shown is not None and shown not in others and len(unclear) > len(showing):
+        few = f"only {column.cells[showing[0]]!r} on line {column.lines[showing[0]]} shows a mark, and "
+        raise _unclear(column, amounts, unclear[0], few)
 
 
 def read_numbers(table: Table, *names: str) -> dict[str, tuple[float, ...]]:
@@ -103,12 +139,11 @@ def _words(column: Column) -> Words:
     return Words(column.cells)
 
 
-def _amounts(column: Column, missing: bool, remedy: str) -> list[Amount | None]:
+def _amounts(column: Column, remedy: str) -> list[Amount | None]:
     """Take the cells apart; refuse the first that is not a number, or that is one where most cells are words."""
     amounts = [amount_of(cell) for cell in column.cells]
     kinds = {row: kind_of(column.cells[row]) for row, amount in enumerate(amounts) if amount is None}
-    accepted = {Kind.EMPTY, Kind.MISSING, Kind.INFINITE} if missing else set()
-    wrong = [row for row, kind in kinds.items() if kind not in accepted]
+    wrong = list(kinds)
     if not wrong:
         return amounts
     row, ending = wrong[0], f"; {remedy.format(name=column.name)}" if remedy else ""
@@ -147,18 +182,22 @@ def _decided(table: Table, column: Column, amounts: list[Amount | None], everywh
     pointed = all(COMMA not in column.cells[row] for row in unclear)
     if not unclear or (not everywhere and table.separator == COMMA and pointed):
         return POINT
-    row = unclear[0]
+    raise _unclear(column, amounts, unclear[0])
+
+
+def _unclear(column: Column, amounts: list[Amount | None], row: int, few: str = "") -> InputError:
     amount = amounts[row]
     assert amount is not None
     one, other = sorted((amount.at(mark) or 0.0 for mark in MARKS), key=abs)
-    raise _refusal(
+    return _refusal(
         column,
         row,
-        f"may be {one:.12g} or {other:.12g}, and nothing else in the file tells which; write {one:.4f} or {other:.0f}",
+        f"may be {one:.12g} or {other:.12g}, {few or 'and '}nothing else in the file tells which; write {one:.4f} or "
+        f"{other:.0f}",
     )
 
 
-def _numbers(column: Column, amounts: list[Amount | None], mark: str, infinite: bool) -> Numbers:
+def _numbers(column: Column, amounts: list[Amount | None], mark: str) -> Numbers:
     """Return the values; refuse two units in one column, and percentages beside plain numbers."""
     units = {amount.unit: row for row, amount in reversed(list(enumerate(amounts))) if amount is not None}
     strict = PERCENT in units or len(units.keys() - {""}) > 1
@@ -170,19 +209,14 @@ def _numbers(column: Column, amounts: list[Amount | None], mark: str, infinite: 
             f"has another unit than {column.cells[earlier]!r} on line {column.lines[earlier]}; write all alike",
         )
     values = []
-    for row, (cell, amount) in enumerate(zip(column.cells, amounts, strict=True)):
-        value = _open_value(cell) if amount is None else amount.at(mark)
+    for row, amount in enumerate(amounts):
+        value = None if amount is None else amount.at(mark)
         assert value is not None
-        if not infinite and not math.isfinite(value):
+        if not math.isfinite(value):
             raise _refusal(column, row, NO_NUMBER[Kind.INFINITE])
         values.append(value)
     odd = [cell for cell, amount in zip(column.cells, amounts, strict=True) if amount and not is_plain(cell)]
     return Numbers(tuple(values), max(units, default=""), odd[0] if odd else "")
-
-
-def _open_value(cell: str) -> float:
-    """Return the value of a cell that may be anything: NaN unless it is infinite."""
-    return float(cell) if kind_of(cell) is Kind.INFINITE else math.nan
 
 
 def _refusal(column: Column, row: int, reason: str) -> InputError:

@@ -7,6 +7,7 @@ person, and a formula says what a person gains from a decision.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,6 +18,7 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError, require_number, said_of
 from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
+from voxpop.formats.released_pilot import ReleasedPilot
 from voxpop.formats.roles import Roles
 from voxpop.formats.tables import read_people, read_pilot_table
 from voxpop.lab.piloted import PEOPLE, piloted
@@ -84,6 +86,7 @@ class OwnPeople:
 
 def _of_table(path: Path, space: Space | None, roles: Roles) -> tuple[Space, Decisions, Array]:
     """Read one row for each person and decision; return the rewards, of shape (people, decisions)."""
+    ReleasedPilot(path).require_none()
     table = read_pilot_table(path, roles=roles if space is None else roles_in(space))
     pilot, decisions = table.pilot, table.pilot.decisions
     rewards = np.full((len(table.people), len(decisions)), np.nan)
@@ -117,6 +120,10 @@ def _of_formula(path: Path, text: str, decisions: Decisions) -> Array:
     labels: Sequence[Any] = decisions.labels or ()
     names = list(labels[0])
     known, columns = read_people(path, formula.names)
+    named = columns.get("person", ())
+    if len(set(named)) < len(named):
+        twice = next(person for person, count in Counter(named).items() if count > 1)
+        raise InputError(f"{path} has several rows of {twice}, and a formula takes one row for each person; merge them")
     formula.require_names([*known, *names])
     for kind, some in (("column of " + str(path), known), ("parameter", names)):
         if not set(formula.names) & set(some):

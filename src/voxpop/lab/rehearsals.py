@@ -14,6 +14,7 @@ from typing import Any
 from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError
 from voxpop.core.problem import Problem
+from voxpop.formats.released_pilot import ReleasedPilot
 from voxpop.formats.studyfile import direction_of, privacy_of, read_study, rehearsal_rewards, space_of
 from voxpop.formats.tables import read_pilot
 from voxpop.lab.own_people import OwnPeople, in_space, roles_in
@@ -113,6 +114,7 @@ def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path
             f"break; leave out --resample {path}"
         )
     space = space_of(data)
+    ReleasedPilot(path).require_none()
     pilot, _ = read_pilot(path, roles=roles_in(space))
     tried = in_space(path, pilot.decisions, space)
     f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, _changed(problem, decisions=tried)))

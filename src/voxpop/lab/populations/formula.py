@@ -8,7 +8,7 @@ comparison is 1 if it holds and 0 if not.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -31,9 +31,9 @@ OPERATORS: dict[type[ast.AST], Callable[..., Values]] = {
     ast.Pow: np.power,
     ast.USub: np.negative,
     ast.UAdd: np.positive,
-    ast.Not: np.logical_not,
-    ast.And: np.logical_and,
-    ast.Or: np.logical_or,
+    ast.Not: lambda part: np.where(np.isnan(part), np.nan, part == 0),
+    ast.And: lambda *parts: _decided(parts, 0.0),
+    ast.Or: lambda *parts: _decided(parts, 1.0),
     ast.Lt: np.less,
     ast.LtE: np.less_equal,
     ast.Gt: np.greater,
@@ -43,8 +43,15 @@ OPERATORS: dict[type[ast.AST], Callable[..., Values]] = {
 }
 
 
+def _decided(parts: Sequence[Values], by: float) -> Values:
+    """Return what one part decides alone (0 for and, 1 for or), or else the contrary; NaN if a part is unknown."""
+    found = [np.asarray((part != 0) == by) & ~np.isnan(part) for part in parts]
+    unknown = reduce(np.logical_or, map(np.isnan, parts))
+    return np.where(reduce(np.logical_or, found), by, np.where(unknown, np.nan, 1 - by))
+
+
 def _where(condition: Values, yes: Values, no: Values) -> Values:
-    return np.where(condition != 0, yes, no)
+    return np.where(np.isnan(condition), np.nan, np.where(condition != 0, yes, no))
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Values], int, int | None]] = {  # with the least and the most arguments
@@ -188,7 +195,8 @@ class Formula:
             if _is_number(left) != _is_number(right) or not (equality or _is_number(left)):
                 raise self._refusal(place, "is compared with another kind of thing; compare numbers, or words by ==")
             holds = holds & OPERATORS[type(operator)](left, right)
-        return _numbers(holds)
+        unknown = [np.isnan(part) for part in parts if _is_number(part)]
+        return np.where(reduce(np.logical_or, unknown), np.nan, holds) if unknown else _numbers(holds)
 
     def _refusal(self, node: ast.expr, reason: str) -> InputError:
         part = ast.get_source_segment(self.text, node) or ""

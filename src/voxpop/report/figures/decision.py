@@ -56,7 +56,7 @@ def explain_decision(view: View) -> str:
     bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.phases)
     bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
     said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
-    rows = f"The {_listed(view, BEST)} decisions of largest estimate"
+    rows = f"The {_listed(view, BEST)} best decisions by their estimates"
     what = f"The estimate for every {view.layout.label}" if view.layout.kind == "line" else rows
     return f"{what}, with bounds. Chosen: {view.choice}. {said}"
 
@@ -74,7 +74,7 @@ def draw_alternatives(canvas: Canvas, view: View) -> None:
 def explain_alternatives(view: View) -> str:
     """Say what the long list shows."""
     return (
-        f"{_listed(view, MOST)} of {view.course.problem.size:,} decisions, those of largest estimate first, with what "
+        f"{_listed(view, MOST)} of {view.course.problem.size:,} decisions, the best by estimate first, with what "
         "people answered. What ends at the edge goes on."
     )
 

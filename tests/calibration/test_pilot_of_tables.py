@@ -1,0 +1,58 @@
+"""Pilots from tables: what a cell and a heading may be."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxpop.calibration import calibrate
+from voxpop.calibration.pilot import Pilot
+from voxpop.core.direction import Direction
+from voxpop.core.errors import InputError
+from voxpop.core.spaces import Float
+
+ROWS: list[dict[str, Any]] = [
+    {"person": who, "price": price, "cost": (price - 2) ** 2 + who % 3 / 9} for who in range(9) for price in (1, 2, 4)
+]
+
+
+def test_a_pilot_is_calibrated_in_the_direction_that_is_asked_for() -> None:
+    pilot = replace(Pilot.from_table(ROWS, direction="minimize"), direction=Direction.MAXIMIZE)
+    assert calibrate(pilot, direction="minimize").direction is Direction.MINIMIZE
+    assert calibrate(pilot).direction is Direction.MAXIMIZE
+
+
+def test_two_columns_of_answers_are_refused() -> None:
+    both = [row | {"reward": -row["cost"]} for row in ROWS]
+    with pytest.raises(InputError, match="has the columns cost and reward; keep one of them"):
+        Pilot.from_table(both, direction="minimize")
+    with pytest.raises(InputError, match="has the columns 'cost' and 'Cost'; rename or drop one of them"):
+        Pilot.from_table([row | {"Cost": 1.0} for row in ROWS], direction="minimize")
+
+
+def test_decimal_fractions_are_numbers() -> None:
+    rows = [row | {"price": Decimal(row["price"]), "cost": Decimal(str(row["cost"]))} for row in ROWS]
+    pilot = Pilot.from_table(rows, direction="minimize")
+    assert pilot.space is not None
+    assert pilot.space.parameters == {"price": Float(1.0, 4.0)}
+
+
+def test_moments_are_no_parameters() -> None:
+    rows = [row | {"price": pd.Timestamp(2026, 1, row["price"])} for row in ROWS]
+    with pytest.raises(InputError, match="a parameter is a number or a word"):
+        Pilot.from_table(rows, direction="minimize")
+
+
+def test_a_row_without_a_person_is_refused() -> None:
+    table = pd.DataFrame(ROWS).astype({"person": float})
+    table.loc[4, "person"] = np.nan
+    with pytest.raises(InputError, match="row 4 of the pilot has no person"):
+        Pilot.from_table(table.set_index("person"), direction="minimize")
+
+
+def test_a_protected_answer_may_be_anything() -> None:
+    rows = [*ROWS[:-1], ROWS[-1] | {"cost": "none"}]
+    assert np.isnan(Pilot.from_table(rows, direction="minimize", protected=True).averages[-1])
