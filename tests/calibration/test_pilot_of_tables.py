@@ -56,3 +56,8 @@ def test_a_row_without_a_person_is_refused() -> None:
 def test_a_protected_answer_may_be_anything() -> None:
     rows = [*ROWS[:-1], ROWS[-1] | {"cost": "none"}]
     assert np.isnan(Pilot.from_table(rows, direction="minimize", protected=True).averages[-1])
+
+
+def test_a_table_without_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="no rows; add one for each person and decision"):
+        Pilot.from_table(pd.DataFrame(ROWS).iloc[:0], direction="minimize")

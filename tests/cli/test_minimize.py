@@ -70,4 +70,4 @@ def test_an_unknown_direction_names_the_file(main: Main) -> None:
 def test_a_pilot_of_costs_without_minimize_is_refused(main: Main) -> None:
     done = main("calibrate", "pilot.csv", "--out", "other.toml")
     assert done.code == 2
-    assert "no column 'reward'" in done.err
+    assert "none called reward; add --minimize" in done.err

@@ -126,6 +126,8 @@ def test_how_one_protected_answer_is_written_does_not_change_another() -> None:
 def test_a_few_cells_do_not_turn_many_into_thousands() -> None:
     with pytest.raises(InputError, match=r"'1\.300' may be 1\.3 or 1300, only '3,5' on line \d+ shows a mark"):
         read_numbers(table(x=["1.300", "2.500", "3,5"]), "x")
+    assert read_numbers(table(x=["0.994", "1.975", "2.300"]), "x")["x"] == (0.994, 1.975, 2.3)
+    assert read_numbers(table(";", x=["0,994", "1,975", "2,300"]), "x")["x"] == (0.994, 1.975, 2.3)
     assert read_numbers(table(";", x=["1.300", "2.500", "3,5"], y=["1,5"] * 3), "x", "y")["x"] == (1300.0, 2500.0, 3.5)
 
 

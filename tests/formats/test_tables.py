@@ -232,6 +232,13 @@ def test_a_protected_pilot_takes_any_reward(file: Any) -> None:
     np.testing.assert_array_equal(pilot.averages, [np.nan, 0.5, np.nan, np.inf])
 
 
+def test_costs_are_not_taken_for_rewards(file: Any) -> None:
+    with pytest.raises(
+        InputError, match="a column cost and none called reward; add --minimize if less of it is better"
+    ):
+        read_pilot(file("person,price,Cost\na,1,1\na,2,2\nb,1,1\nb,2,3\n"))
+
+
 def test_no_answer_of_a_protected_pilot_is_repeated(file: Any) -> None:
     text = "person;price;reward\na;1;7,25 %\na;2;0,5 %\nb;1;0,5 %\nb;2;1 %\n"
     assert not any(sentence.startswith("reward") for sentence in read_pilot_table(file(text), True).said)

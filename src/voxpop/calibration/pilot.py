@@ -271,6 +271,8 @@ def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None
             raise InputError(f"row {row} of the pilot has no person; fill it in or leave the row out")
     if not chosen:
         raise InputError("the pilot's table has no column for a parameter; add one, such as price")
+    if not people:
+        raise InputError("the pilot's table has no rows; add one for each person and decision")
     several = len(people) > len(set(people)) + 1
     for name, cells in chosen.items():
         if None in cells:

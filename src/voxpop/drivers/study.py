@@ -72,6 +72,8 @@ class Study(Conducted):
         **settings: Any,
     ) -> None:
         privacy = privacy or NoPrivacy()
+        if isinstance(privacy, str):
+            raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
         if privacy.release_type.noise_on_device:
             raise InputError(
                 f"in the {privacy.model} model people's devices randomise, and a study only sees their sum; "

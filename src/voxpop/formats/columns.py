@@ -108,9 +108,12 @@ def _alone(cell: str, everywhere: set[str]) -> float:
 
 def _require_plenty(column: Column, amounts: list[Amount | None], shown: str | None, others: set[str | None]) -> None:
     """Refuse a column in which a few cells would turn many others into thousands."""
-    unclear = [row for row, amount in enumerate(amounts) if amount is not None and amount.ambiguous]
+    if shown is None or shown in others:
+        return
+    other = COMMA if shown == POINT else POINT  # which would separate thousands
+    unclear = [row for row, it in enumerate(amounts) if it is not None and it.ambiguous and other in column.cells[row]]
     showing = [row for row, amount in enumerate(amounts) if amount is not None and amount.shows is not None]
-    if shown is not None and shown not in others and len(unclear) > len(showing):
+    if len(unclear) > len(showing):
         few = f"only {column.cells[showing[0]]!r} on line {column.lines[showing[0]]} shows a mark, and "
         raise _unclear(column, amounts, unclear[0], few)
 

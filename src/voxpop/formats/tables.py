@@ -61,6 +61,11 @@ def read_pilot_table(
     """
     roles = roles or Roles()
     table = read_table(path, {**SYNONYMS, measure: "reward"})
+    if "reward" not in table.names and "cost" in map(str.lower, table.names):
+        raise InputError(
+            f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "
+            "reward if more is"
+        )
     table.require("person", "reward")
     people = _names(table["person"])
     names = roles.select(table)
