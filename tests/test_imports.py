@@ -25,6 +25,7 @@ STANDARD = {
     "collections",
     "contextlib",
     "dataclasses",
+    "decimal",
     "difflib",
     "enum",
     "functools",

@@ -43,7 +43,7 @@ def answers(question: dict[str, Any], people: int | None = None, prefix: str = "
     return "answers.csv"
 
 
-@pytest.mark.parametrize("reward", ["", "nan", "inf", "-1e999", "1e300"])
+@pytest.mark.parametrize("reward", ["", "nan", "inf", "-1e999", "1e300", "good"])
 def test_a_private_study_takes_any_reward(main: Main, reward: str) -> None:
     done = main("tell", "private.toml", answers(asked(main, "private.toml"), first=reward))
     assert (done.code, done.err) == (0, "")
@@ -52,12 +52,10 @@ def test_a_private_study_takes_any_reward(main: Main, reward: str) -> None:
 
 @pytest.mark.parametrize("reward", ["", "nan", "inf", "good"])
 def test_other_rewards_are_refused_with_their_place(main: Main, reward: str) -> None:
-    studies = ["private.toml", "tea.toml"] if reward == "good" else ["tea.toml"]
-    for study in studies:
-        done = main("tell", study, answers(asked(main, study), first=reward))
-        assert done.code == 2
-        assert "answers.csv, line 2, column 3 (reward)" in done.err
-        assert repr(reward) in done.err
+    done = main("tell", "tea.toml", answers(asked(main, "tea.toml"), first=reward))
+    assert done.code == 2
+    assert "answers.csv, line 2, column 3 (reward)" in done.err
+    assert repr(reward) in done.err
 
 
 def test_a_private_answer_needs_a_person_and_a_decision(main: Main) -> None:
