@@ -1,9 +1,9 @@
 """What people answered, as `Study.tell` takes it: a matrix, records, a table, a dictionary or an aggregate.
 
-Where people are promised privacy, nothing is refused for its value: a refusal would reveal something about it. NaN, words
-and answers that are missing count as the centre of the ball that answers are clipped to, and infinities are clipped like
-any other answer. What is refused does not depend on one person's answer: a wrong shape, an unknown decision, answers of
-which none is a number.
+Where people are promised privacy, nothing is refused for its value: a refusal would reveal something about it. NaN,
+words and answers that are missing count as the centre of the ball that answers are clipped to, and infinities are
+clipped like any other answer. What is refused does not depend on one person's answer: a wrong shape, an unknown
+decision, answers of which none is a number.
 """
 
 from __future__ import annotations
