@@ -75,5 +75,5 @@ $(SETUP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-soak
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
