@@ -13,7 +13,7 @@ import numpy as np
 
 from voxpop.core.direction import Direction
 from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.frames import Columns, columns_of, is_frame
+from voxpop.core.frames import Columns, columns_of, headings_of, is_frame
 from voxpop.core.problem import Indices
 from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
 
@@ -148,7 +148,7 @@ class Pilot:
         """
         towards = Direction.of(direction)
         columns = _columns(table)
-        names = _headings(columns)
+        names = headings_of(columns)
         people = _cells(columns, names, PEOPLE)
         known = {str(name).lower() for name in parameters or (space.parameters if space else ())}
         averages = _cells(columns, names, [name for name in (towards.measure, *AVERAGES) if name not in known])
@@ -220,16 +220,6 @@ def _columns(table: object) -> Columns:
         "a pilot is a DataFrame or a list of records, with a row for each person and decision, got "
         f"{type(table).__name__}"
     )
-
-
-def _headings(columns: Columns) -> dict[str, Any]:
-    """Return the headings by their names in lower case; refuse two that are the same."""
-    found: dict[str, Any] = {}
-    for heading in columns:
-        first = found.setdefault(str(heading).strip().lower(), heading)
-        if first != heading:
-            raise InputError(f"the pilot's table has the columns {first!r} and {heading!r}; rename or drop one of them")
-    return found
 
 
 def _cells(columns: Columns, names: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:

@@ -62,6 +62,20 @@ def columns_of(frame: Any) -> Columns:
     return found
 
 
+def headings_of(columns: Columns) -> dict[Any, Any]:
+    """Return the headings by their names in lower case; refuse two of the same name.
+
+    >>> headings_of({"Person": ["ann"], 4.7: [0.5]})
+    {'person': 'Person', 4.7: 4.7}
+    """
+    found: dict[Any, Any] = {}
+    for heading in columns:
+        first = found.setdefault(_name(heading), heading)
+        if first != heading:
+            raise InputError(f"the table has the columns {first!r} and {heading!r}; rename or drop one of them")
+    return found
+
+
 def rows_of(columns: Mapping[Any, list[Any]]) -> list[dict[Any, Any]]:
     """Return columns as rows."""
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -79,6 +93,13 @@ def data_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     except ImportError:
         raise InputError(f"tables need pandas; {INSTALL}") from None
     return pd.DataFrame(list(rows))
+
+
+def _name(heading: Any) -> Any:
+    """Return a heading in lower case; pandas calls the first of several levels of headings ("person", "")."""
+    if isinstance(heading, tuple) and heading and all(part == "" for part in heading[1:]):
+        heading = heading[0]
+    return heading.strip().lower() if isinstance(heading, str) else heading
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Shown:
+class Shown(ABC):
     """A study that is conducted, or a simulated run: whatever has a course, and perhaps a truth to compare it with.
 
     Tables are pandas DataFrames and need `voxpop[tables]`; `voxpop.drivers.tables` has the same rows as dictionaries.
@@ -25,9 +26,9 @@ class Shown:
     """
 
     @property
+    @abstractmethod
     def course(self) -> Course:
         """How it has gone so far."""
-        raise NotImplementedError
 
     @property
     def truth(self) -> Array | None:

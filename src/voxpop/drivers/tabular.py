@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from voxpop.core.errors import InputError
-from voxpop.core.frames import Columns, columns_of, is_frame, rows_of
+from voxpop.core.frames import Columns, columns_of, headings_of, is_frame, rows_of
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.words import describe
@@ -76,13 +76,7 @@ class _Table:
     @cached_property
     def names(self) -> dict[Any, Any]:
         """The headings by their names in lower case."""
-        found: dict[Any, Any] = {}
-        for heading in self.columns:
-            if found.setdefault(_name(heading), heading) != heading:
-                raise InputError(
-                    f"the table has the columns {found[_name(heading)]!r} and {heading!r}; rename or drop one of them"
-                )
-        return found
+        return headings_of(self.columns)
 
     def answered(self, problem: Problem) -> Any:
         """Return the heading of the answers, which is no parameter; None if there is none, and refuse two."""
@@ -213,13 +207,6 @@ def _person(value: Any) -> Any:
 
 def _average(value: Any) -> Any:
     return math.nan if value is None else value
-
-
-def _name(heading: Any) -> Any:
-    """Return a heading in lower case; pandas calls the first of several levels of headings ("person", "")."""
-    if isinstance(heading, tuple) and heading and all(part == "" for part in heading[1:]):
-        heading = heading[0]
-    return heading.strip().lower() if isinstance(heading, str) else heading
 
 
 def _listed(names: Iterable[Any]) -> str:
