@@ -123,7 +123,7 @@ def test_key_files_are_made_for_their_owner_only(tmp_path: Path, monkeypatch: py
     rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*")}
     assert rights == {"a.key": 0o600, "b.key": 0o600, "c.db": 0o600}
     with closing(open_store(str(database), "coordinator")) as store:
-        assert Coordinator(store, b"").is_operator((tmp_path / "b.key").read_text().strip())
+        assert Coordinator(store, b"").principal((tmp_path / "b.key").read_text().strip())
 
 
 def test_a_key_file_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_stale_version_is_refused_with_the_command_that_upgrades_it(
         open_store(path, "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_2")
+    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_3")
     open_store(path, "coordinator").close()
 
 
@@ -187,7 +187,7 @@ def test_a_coordinator_of_the_first_version_is_upgraded_with_what_it_holds(addre
             connection.exec_driver_sql(statement)
     with pytest.raises(InputError, match="run: voxpop migrate"):
         open_store(address, "coordinator")
-    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_2")
+    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_3")
     with database.read() as connection:
         counts = connection.execute(sa.select(schema.counts).order_by("study")).all()
         rows = connection.execute(sa.select(schema.studies).order_by("id")).all()

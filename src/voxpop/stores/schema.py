@@ -28,6 +28,8 @@ studies = sa.Table(
     sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the phase: answered, or still with time
     sa.Column("newest", BigId),  # the last person to register before the phase's rounds began; NULL: they have not
     sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the phase, if there is one
+    sa.Column("life", sa.String(16), nullable=False, server_default="running"),  # a `Life` of service/study/stages.py
+    sa.Column("life_since", sa.Double, nullable=False, server_default="0"),  # when that began
 )
 events = sa.Table(
     "events",
@@ -53,6 +55,7 @@ people = sa.Table(
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("key_hash", sa.LargeBinary, nullable=False),
     sa.Column("participations", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()),  # kept because releases count them
     sa.UniqueConstraint("study", "key_hash", name="people_key"),
     sa.Index("people_participations", "study", "participations"),
 )
@@ -100,6 +103,54 @@ operators = sa.Table(
     coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("role", sa.String(16), nullable=False, server_default="operator"),  # or viewer
+    sa.Column("study", sa.String(64)),  # that a viewer may see
+    sa.Column("created_at", sa.Double, nullable=False, server_default="0"),  # 0: by an older version
+    sa.Column("revoked_at", sa.Double),  # NULL: it is valid
+)
+sessions = sa.Table(  # of browsers that are signed in
+    "sessions",
+    coordinator,
+    sa.Column("id_hash", sa.LargeBinary, primary_key=True),  # of the cookie
+    sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), nullable=False),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False),  # with which it began: a replaced key ends it
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
+)
+audit = sa.Table(  # who did what; append-only
+    "audit",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("actor", sa.String(64), nullable=False),  # the name of an operator, or "command line"
+    sa.Column("action", sa.String(32), nullable=False),
+    sa.Column("study", sa.String(64)),  # without a foreign key: the trail outlives the study
+    sa.Column("detail", sa.Text, nullable=False, server_default=""),
+    sa.Index("audit_study", "study", "id"),
+)
+deleted = sa.Table(  # studies that were deleted on purpose, so that the record of releases does not miss them
+    "deleted",
+    coordinator,
+    sa.Column("study", sa.String(64), primary_key=True),
+    sa.Column("created_at", sa.Double, primary_key=True),
+)
+summaries = sa.Table(  # what a list of studies shows of each, so that it need not read their logs
+    "summaries",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),  # of the log when it was written
+    sa.Column("body", sa.Text, nullable=False),
+)
+tallies = sa.Table(  # counters of a phase; each process that stores reports has its own row, so that none waits
+    "tallies",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("writer", sa.String(32), primary_key=True),  # empty: those who hold the study's lock
+    sa.Column("asked", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("answered", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("lapsed", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("refused", sa.Integer, nullable=False, server_default="0"),
 )
 marks = (
     sa.Table(  # checks of values outside the database, such as the secret; and `ready`, written to show that it works
@@ -115,6 +166,7 @@ counts = sa.Table(  # apart from `studies`, whose rows uploads share
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("registered", sa.Integer, nullable=False),
     sa.Column("never_asked", sa.Integer, nullable=False),  # people whose participations are 0
+    sa.Column("withdrawn", sa.Integer, nullable=False, server_default="0"),  # people who have withdrawn
 )
 
 batches = sa.Table(

@@ -96,8 +96,8 @@ def _invite(
     deadline = context.clock() + snapshot.definition.rules.deadline
     rows = invitations.made(context.secret, study, phase.plan.phase, chosen, deadline, ready)
     with context.database.write() as connection:
-        row: Any = log.row_of(connection, study, lock=True)
-        if (row.seq, row.stage, row.invited) != (snapshot.seq, *before):
+        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        if row is None or (row.stage, row.invited) != before:
             return False
         # The number may be the same although others were invited since: nobody gets two invitations at a time.
         if invitations.holders(connection, study, phase.plan.phase, chosen):
@@ -111,8 +111,8 @@ def _invite(
 def _play_again(context: Context, study: str, snapshot: Snapshot, invited: int) -> bool:
     """Let the rounds of the phase begin again, for people who registered after they were played."""
     with context.database.write() as connection:
-        row: Any = log.row_of(connection, study, lock=True)
-        if (row.seq, row.stage, row.invited) == (snapshot.seq, Stage.COLLECTING, invited):
+        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        if row is not None and (row.stage, row.invited) == (Stage.COLLECTING, invited):
             log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
             context.note("played_again", study=study, phase=row.phase)
     return True

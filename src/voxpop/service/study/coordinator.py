@@ -10,18 +10,22 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.core.errors import InputError, require_integer
+from voxpop.service import audit, operators
+from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import hash_key, same
-from voxpop.service.refusals import Refusal, one
-from voxpop.service.study import asking, findings, invitations, log, participants, steps
+from voxpop.service.operators import Principal
+from voxpop.service.refusals import Refusal, no_study, one
+from voxpop.service.study import asking, findings, invitations, life, log, participants, steps
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_name
 from voxpop.service.study.events import Event, Kind
+from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import IN_PLAY, Stage
+from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.stores.database import Database
-from voxpop.stores.schema import counts, operators, plays, studies, totals
+from voxpop.stores.schema import counts, plays, studies, totals
 
 MOST_ROUNDS = 10**15
 
@@ -44,8 +48,18 @@ class Coordinator:
 
     # -- the operator
 
-    def create(self, study: str, definition: Definition, enrolment: str | None = None) -> bool:
-        """Create a study; return False if the same study exists already."""
+    def create(
+        self,
+        study: str,
+        definition: Definition,
+        enrolment: str | None = None,
+        draft: bool = False,
+        actor: str = COMMAND_LINE,
+    ) -> bool:
+        """Create a study, or a draft of one; return False if the same study exists already.
+
+        A draft takes the place of an earlier draft with the same name.
+        """
         require_name(study)
         if definition.privacy.release_type.by_shuffler and self.context.shuffler is None:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
@@ -54,11 +68,15 @@ class Coordinator:
         require_affordable(definition)
         code = None if enrolment is None else hash_key(enrolment)
         row = {"id": study, "seq": 0, "phase": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
+        begun = {"life": Life.DRAFT if draft else Life.RUNNING, "life_since": event.at}
         try:
             with self.database.write() as connection:
-                connection.execute(sa.insert(studies).values(**row, enrolment_hash=code))
+                replaced = life.make_room(connection, study)
+                connection.execute(sa.insert(studies).values(**row, **begun, enrolment_hash=code))
                 connection.execute(sa.insert(counts).values(study=study, registered=0, never_asked=0))
                 log.append(connection, study, event)
+                action = Action.CHANGED if replaced else Action.CREATED
+                audit.note(connection, event.at, actor, action, study, "as a draft" if draft else "")
         except IntegrityError:
             with self.database.read() as connection:
                 first, known = log.read(connection, study)[0], log.row_of(connection, study).enrolment_hash
@@ -71,31 +89,37 @@ class Coordinator:
         self.context.note("created", study=study)
         return True
 
-    def is_operator(self, key: str) -> bool:
-        """Return True if the key is an operator's."""
-        given, found = hash_key(key), False
-        with self.database.read() as connection:
-            for known in connection.execute(sa.select(operators.c.key_hash)).scalars():
-                found |= same(known, given)
-        return found
+    def change(self, study: str, wanted: Wanted, actor: str = COMMAND_LINE) -> bool:
+        """Start, pause, resume, end or archive a study; return False if it is so already."""
+        return life.change(self.context, study, wanted, actor)
 
-    def add_operator(self, name: str, key: str) -> None:
+    def delete(self, study: str, actor: str = COMMAND_LINE) -> None:
+        """Delete a study that is a draft or finished, with everything that belongs to it."""
+        life.delete(self.context, study, actor)
+
+    def principal(self, key: str) -> Principal | None:
+        """Return whose key this is; None if it is nobody's."""
+        return operators.principal_of(self.database, key)
+
+    def add_operator(self, name: str, key: str, actor: str = COMMAND_LINE) -> None:
         """Give an operator a key; it replaces the key under the same name."""
-        with self.database.write() as connection:
-            connection.execute(sa.delete(operators).where(operators.c.name == name))
-            connection.execute(sa.insert(operators).values(name=name, key_hash=hash_key(key)))
+        operators.add_key(self.database, name, key, self.context.clock(), actor=actor)
 
-    def studies(self) -> list[str]:
-        """Return the names of all studies."""
+    def studies(self, archived: bool = True) -> list[str]:
+        """Return the names of all studies, or of those that are not archived."""
+        wanted = sa.select(studies.c.id).order_by(studies.c.id)
         with self.database.read() as connection:
-            return list(connection.execute(sa.select(studies.c.id).order_by(studies.c.id)).scalars())
+            shown = wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED)
+            return list(connection.execute(shown).scalars())
 
     def unfinished(self) -> dict[str, tuple[Any, ...]]:
-        """Return the studies that are not finished, by name, each with what changes when something happens in it."""
+        """Return the studies that have steps to take, by name, each with what changes when something happens in it."""
         parts = (studies.c.seq, studies.c.stage, studies.c.played, studies.c.invited, counts.c.registered)
         wanted = sa.select(studies.c.id, *parts).join(counts, counts.c.study == studies.c.id)
         with self.database.read() as connection:
-            rows = connection.execute(wanted.where(studies.c.stage != Stage.FINISHED).order_by(studies.c.id))
+            rows = connection.execute(
+                wanted.where(studies.c.stage != Stage.FINISHED, studies.c.life == Life.RUNNING).order_by(studies.c.id)
+            )
             return {name: tuple(signs) for name, *signs in rows}
 
     def log(self, study: str, start: int = 0) -> list[Event]:
@@ -121,15 +145,17 @@ class Coordinator:
         found = {
             "study": study,
             "stage": row.stage,
+            "life": row.life,
             "phase": row.phase,
             "rounds": plan.asked if plan else 0,
-            "played": steps.rounds_played(snapshot, row, now) if plan else 0,
+            "played": steps.rounds_played(snapshot, row, steps.time_of(row, now)) if plan else 0,
             "people": plan.people if plan else 0,
             "answered": answered,
             "invited": max(0, row.invited - answered) if collecting else 0,
             "short": row.short,
             "registered": known.registered,
             "never_asked": known.never_asked,
+            "withdrawn": known.withdrawn,
             "active": len(snapshot.state.active),
             "in_force": self._in_force(snapshot, row),
             "best": findings.best_decision(snapshot),
@@ -145,6 +171,8 @@ class Coordinator:
         """Return the decision in force and for how many more rounds it is."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
+            if row.life == Life.DRAFT:
+                raise no_study(study)
             # In the same transaction; otherwise the log could be a phase ahead of the row.
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next phase: read again
@@ -154,7 +182,8 @@ class Coordinator:
     def _in_force(self, snapshot: Snapshot, row: Any) -> dict[str, Any]:
         """Return the decision in force: the arm that is played, or the best so far while none is."""
         index, left = snapshot.best, 0
-        if snapshot.current is not None and row.stage in IN_PLAY and row.newest is not None:
+        begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
+        if snapshot.current is not None and begun:
             plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, self.context.clock())
             ends = np.cumsum(plan.pulls)
             if done < plan.asked:
@@ -174,6 +203,8 @@ class Coordinator:
                 if (known.phase, known.rounds) != (phase, rounds):
                     raise Refusal(409, f"other rounds were reported under {key!r} before; use a new name")
                 return {"counted": 0, "played": row.played}
+            if row.life != Life.RUNNING:
+                raise Refusal(409, f"the study {study!r} is {row.life}; its rounds are not counted now")
             if row.phase != phase or row.stage not in IN_PLAY:
                 raise Refusal(409, f"phase {phase} is not being played, phase {row.phase} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)

@@ -147,6 +147,19 @@ def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int
     return connection.execute(late.values(expired=True)).rowcount
 
 
+def expire_all(connection: sa.Connection, study: str, phase: int) -> None:
+    """End every invitation to a phase, because nothing will be released."""
+    ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)
+    connection.execute(ours.values(expired=True))
+
+
+def postpone(connection: sa.Connection, study: str, phase: int, seconds: float) -> None:
+    """Give those who are invited to a phase more time."""
+    ours = (invitations.c.study == study, invitations.c.phase == phase, ~invitations.c.expired)
+    later = invitations.c.deadline + seconds
+    connection.execute(sa.update(invitations).where(*ours).values(deadline=later))
+
+
 def forget(connection: sa.Connection, study: str, phase: int) -> None:
     """Erase the nonces of a phase's tokens: with a token, one could test guesses of a report against its receipt."""
     ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)

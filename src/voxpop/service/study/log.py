@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from voxpop.service.refusals import no_study
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import Life
 from voxpop.stores.database import Database
 from voxpop.stores.schema import events, studies
 
@@ -43,6 +44,12 @@ def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
     return row
 
 
+def lock_unmoved(connection: sa.Connection, study: str, seq: int) -> Any:
+    """Lock the row of a study that runs and whose log has not grown; return None otherwise."""
+    row = row_of(connection, study, lock=True)
+    return row if row.seq == seq and row.life == Life.RUNNING else None
+
+
 @dataclass
 class Snapshots:
     """The snapshots of all studies, each brought up to date on request."""
@@ -58,7 +65,9 @@ class Snapshots:
             with self.database.read() as connection:
                 return self.current(study, connection)
         if study not in self._snapshots:
-            row_of(connection, study)  # an unknown name must not leave anything in memory
+            row = row_of(connection, study)  # an unknown name must not leave anything in memory
+            if row.life == Life.DRAFT:  # nor may a draft, which can still change
+                return Snapshot.begin(read(connection, study)[0])
         with self._lock:
             lock = self._locks.setdefault(study, Lock())
         with lock:
@@ -68,6 +77,12 @@ class Snapshots:
             assert snapshot is not None
             self._snapshots[study] = snapshot
             return snapshot
+
+    def forget(self, study: str) -> None:
+        """Forget the snapshot of a study that was deleted."""
+        with self._lock:
+            self._snapshots.pop(study, None)
+            self._locks.pop(study, None)
 
     def known(self, study: str) -> Snapshot | None:
         """Return the snapshot in memory without reading the database; it may be out of date."""

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from voxpop.service.keys import hash_key, same, token_of
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
-from voxpop.service.study.stages import Stage
+from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
 
@@ -59,7 +59,7 @@ def _count(connection: sa.Connection, new: Counter[str]) -> None:
 
 
 def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
-    if row is None:
+    if row is None or row.life == Life.DRAFT:
         return no_study(newcomer.study)
     code, given = row.enrolment_hash, newcomer.enrolment
     if code is not None and (given is None or not same(code, hash_key(given))):
@@ -79,7 +79,7 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     answers: list[str | Refusal] = []
     for (study, _), hashed in zip(callers, hashes, strict=True):
         person = known.get((study, hashed))
-        if study not in rows:
+        if study not in rows or rows[study].life == Life.DRAFT:
             answers.append(no_study(study))
         elif person is None or not same(person.key_hash, hashed):
             answers.append(Refusal(401, "this participant key is not registered; register first"))

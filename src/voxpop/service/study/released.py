@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from voxpop.core.errors import InputError
 from voxpop.formats.files import read_text, write_durably
 from voxpop.service.study.events import Kind
-from voxpop.stores.schema import events, studies
+from voxpop.stores.schema import deleted, events, studies
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,13 @@ def _closed(connection: sa.Connection, study: str) -> int:
 
 
 def lost_phases(connection: sa.Connection, release: LastRelease) -> str:
-    """Say which released phases a database does not know, or nothing if it knows them all."""
+    """Say which released phases a database does not know, or nothing if it knows them all.
+
+    A study that was deleted on purpose, by any coordinator, is known.
+    """
+    gone = sa.select(deleted.c.study).where(deleted.c.study == release.study, deleted.c.created_at == release.created)
+    if connection.execute(gone).first() is not None:
+        return ""
     known = 0
     if created_at(connection, release.study) == release.created:
         known = _closed(connection, release.study)

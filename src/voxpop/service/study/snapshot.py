@@ -32,6 +32,7 @@ class Snapshot:
     closed: tuple[ClosedPhase, ...] = ()
     finished: bool = False
     reason: str = ""  # why it finished
+    early: bool = False  # an operator ended it
 
     @classmethod
     def begin(cls, event: Event) -> Self:
@@ -46,7 +47,8 @@ class Snapshot:
             phase = opened_phase(event.body)
             return replace(self, seq=event.seq, current=phase, told=self._told(phase, event.body))
         if event.kind == Kind.FINISHED:
-            return replace(self, seq=event.seq, finished=True, reason=str(event.body.get("reason", "")))
+            reason, early = str(event.body.get("reason", "")), bool(event.body.get("early", False))
+            return replace(self, seq=event.seq, current=None, told="", finished=True, reason=reason, early=early)
         assert self.current is not None
         feedback, entry = closed_parts(event.body)
         plan, release = self.current.plan, self.current.release

@@ -1,4 +1,4 @@
-"""The stages of a study."""
+"""How far a study is: its stage, and where it stands in its life, which operators decide."""
 
 from enum import StrEnum
 
@@ -15,3 +15,15 @@ class Stage(StrEnum):
 
 
 IN_PLAY = (Stage.OPEN, Stage.PLAYING)
+
+
+class Life(StrEnum):
+    """Where a study stands in its life. What is finished stays as it is; its `Stage` says that it is."""
+
+    DRAFT = "draft"  # may still be changed; nobody but operators sees it
+    RUNNING = "running"
+    PAUSED = "paused"  # nothing is played, nobody is invited and nothing is released; reports are still taken
+    ARCHIVED = "archived"  # finished, and no longer listed
+
+
+IN_USE = (Life.RUNNING, Life.PAUSED, Life.ARCHIVED)  # devices may know of it

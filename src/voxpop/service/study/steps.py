@@ -23,7 +23,7 @@ from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.released import lost_phases
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Stage
+from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
 from voxpop.stores.schema import totals
 
@@ -67,7 +67,9 @@ def step(context: Context, study: str) -> StepTaken:
     """Take the next step of a study if one is due."""
     snapshot = context.snapshots.current(study)
     _note_closed(context, study, len(snapshot.closed))
-    if snapshot.finished:
+    with context.database.read() as connection:
+        life = log.row_of(connection, study).life
+    if snapshot.finished or life != Life.RUNNING:
         return StepTaken(False, wake=math.inf)
     phase = snapshot.current
     if phase is None:
@@ -116,9 +118,9 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
         return False
     if due not in (Due.ASK, Due.COLLECT):
         with context.database.write() as connection:
-            row = log.row_of(connection, study, lock=True)
-            if row.seq != snapshot.seq:
-                return True  # another coordinator was quicker
+            row = log.lock_unmoved(connection, study, snapshot.seq)
+            if row is None:
+                return True  # another coordinator was quicker, or an operator paused the study
             moved = _change(Turn(context, connection, row, snapshot, phase), due)
         if due in (Due.BEGIN, Due.CLOSE) or not moved:
             return moved
@@ -148,11 +150,11 @@ def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
     Return False if the database is older than what it released: then nothing may be released.
     """
     with context.database.write() as connection:
-        row = log.row_of(connection, study, lock=True)
+        row = log.lock_unmoved(connection, study, snapshot.seq)
         if lost := lost_releases(context, connection, study):
             context.note("restored", study=study, lost=lost)
             return False
-        if row.seq == snapshot.seq and (row.attempt is None or _failed(context, study, row.attempt)):
+        if row is not None and (row.attempt is None or _failed(context, study, row.attempt)):
             context.attempts[study] = new_key()
             log.update_study(connection, study, attempt=context.attempts[study])
     return True
@@ -205,7 +207,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     if planned.current is not None:
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
-        if log.row_of(connection, study, lock=True).seq == snapshot.seq:
+        if log.lock_unmoved(connection, study, snapshot.seq) is not None:
             if planned.current is not None and asking.enough(connection, study, planned):
                 changes |= _beginning(connection, snapshot, now)
             log.append(connection, study, event, **changes)
@@ -226,6 +228,11 @@ def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dic
     begun = {"newest": asking.newest(connection)}
     by_clock = snapshot.definition.rules.rounds_per_second is not None
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
+
+
+def time_of(row: Any, now: float) -> float:
+    """Return the time by the clock of a study's rounds, which stands still while the study is paused."""
+    return float(row.life_since) if row.life == Life.PAUSED else now
 
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
@@ -278,8 +285,8 @@ def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase
     context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
         with context.database.write() as connection:
-            row = log.row_of(connection, study, lock=True)
-            if row.seq != snapshot.seq:
+            row = log.lock_unmoved(connection, study, snapshot.seq)
+            if row is None:
                 return True
             turn = Turn(context, connection, row, snapshot, phase)
             invitations.make_ready(connection, new, turn.now + snapshot.definition.rules.deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,16 +13,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from voxpop.service import audit, operators
 from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keys import SIGNATURE, signed
+from voxpop.service.keys import SIGNATURE, new_key, signed
+from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
+from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.web.bodies import replies
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, NewStudy, Report, Rounds, Total
+from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
 from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
@@ -61,11 +65,24 @@ class CoordinatorApp:
     # -- roles
 
     async def operator(self, request: Request) -> str:
-        """Check that the key is an operator's."""
-        key = await bearer(request)
-        if not await run_in_threadpool(self.coordinator.is_operator, key):
+        """Check that the key is an operator's, and return the operator's name."""
+        principal = await self._principal(request)
+        if not principal.operates:
+            raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
+        return principal.name
+
+    async def viewer(self, request: Request) -> str:
+        """Check that the key is that of an operator, or of a viewer of this study."""
+        principal = await self._principal(request)
+        if not principal.sees(path_text(request, "study")):
+            raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")
+        return principal.name
+
+    async def _principal(self, request: Request) -> Principal:
+        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
+        if principal is None:
             raise Refusal(401, "this is not the key of an operator; make one with: voxpop keys operator")
-        return key
+        return principal
 
     async def shuffler(self, request: Request) -> str:
         """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
@@ -85,13 +102,46 @@ class CoordinatorApp:
 
     # -- for operators
 
-    async def create(self, request: Request, _: str) -> Response:
+    async def create(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
-        created = await run_in_threadpool(self.coordinator.create, study, definition, new.enrolment_code)
+        given = (study, definition, new.enrolment_code, new.draft, actor)
+        created = await run_in_threadpool(self.coordinator.create, *given)
         self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
+
+    async def change(self, request: Request, actor: str) -> Response:
+        study = path_text(request, "study")
+        wanted = Wanted((await read_body(request, LifeChange)).wanted)
+        changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
+        self.scheduler.nudge(study)
+        return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
+
+    async def delete(self, request: Request, actor: str) -> Response:
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.delete, study, actor)
+        return JSONResponse({"study": study, "status": "deleted"})
+
+    async def keys(self, request: Request, _: str) -> Response:
+        found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
+        return JSONResponse({"keys": [asdict(key) for key in found]})
+
+    async def add_key(self, request: Request, actor: str) -> Response:
+        name, new, key = path_text(request, "name"), await read_body(request, NewKey), new_key()
+        now = self.coordinator.context.clock()
+        given = (self.coordinator.database, name, key, now, new.role, new.study, actor)
+        await run_in_threadpool(operators.add_key, *given)
+        return JSONResponse({"name": name, "key": key}, 201)
+
+    async def revoke_key(self, request: Request, actor: str) -> Response:
+        name, now = path_text(request, "name"), self.coordinator.context.clock()
+        await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
+        return JSONResponse({"name": name, "status": "revoked"})
+
+    async def audit(self, request: Request, _: str) -> Response:
+        entries = await run_in_threadpool(audit.trail, self.coordinator.database)
+        return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
     async def studies(self, request: Request, _: str) -> Response:
         return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies)})
@@ -174,7 +224,8 @@ class CoordinatorApp:
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
-        watcher: Role = "anyone" if self.open_dashboard else "operator"
+        watcher: Role = "anyone" if self.open_dashboard else "viewer"
+        lister: Role = "anyone" if self.open_dashboard else "operator"
         return [
             Route(
                 "PUT",
@@ -216,7 +267,7 @@ class CoordinatorApp:
             ),
             Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
-            Route("GET", "/v1/studies", watcher, self.studies, "List all studies.", {200: replies.StudyNames}),
+            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
@@ -224,13 +275,55 @@ class CoordinatorApp:
                 self.create,
                 "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
-                (404, 409),
+                (403, 404, 409),
                 NewStudy,
                 most_bytes=MOST_STUDY_BYTES,
             ),
-            Route("GET", v1, "operator", self.status, "Get how far a study is.", {200: replies.Status}, (404,)),
-            Route("GET", v1 + "/log", "operator", self.log, "Get a study's log.", {200: replies.Log}, (404,)),
-            Route("GET", v1 + "/watch", watcher, self.watch, "Get the dashboard's data.", {200: replies.Watch}, (404,)),
+            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: replies.Status}, (403, 404)),
+            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: replies.Log}, (403, 404)),
+            Route(
+                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: replies.Watch}, (403, 404)
+            ),
+            Route(
+                "PUT",
+                v1 + "/life",
+                "operator",
+                self.change,
+                "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
+                {200: replies.LifeChanged},
+                (403, 404, 409),
+                LifeChange,
+            ),
+            Route(
+                "DELETE",
+                v1,
+                "operator",
+                self.delete,
+                "Delete a draft or a finished study, with its people and its log.",
+                {200: replies.Deleted},
+                (403, 404, 409),
+            ),
+            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
+            Route(
+                "PUT",
+                "/v1/keys/{name}",
+                "operator",
+                self.add_key,
+                "Make a key for an operator or a viewer; it replaces the key under the same name.",
+                {201: replies.KeyMade},
+                (403, 404),
+                NewKey,
+            ),
+            Route(
+                "DELETE",
+                "/v1/keys/{name}",
+                "operator",
+                self.revoke_key,
+                "Revoke a key, and end its sessions; repeating the request changes nothing.",
+                {200: replies.Revoked},
+                (403, 404),
+            ),
+            Route("GET", "/v1/audit", "operator", self.audit, "Get who did what.", {200: replies.Audit}, (403,)),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",
@@ -238,7 +331,7 @@ class CoordinatorApp:
                 self.play,
                 "Report rounds that were played; repeating a key changes nothing.",
                 {200: replies.RoundsCounted},
-                (404, 409),
+                (403, 404, 409),
                 Rounds,
             ),
             Route(
@@ -264,6 +357,7 @@ class CoordinatorApp:
         checks: dict[Role, RoleCheck] = {
             "anyone": anyone,
             "operator": self.operator,
+            "viewer": self.viewer,
             "participant": bearer,
             "token": bearer,
             "shuffler": self.shuffler,

@@ -15,6 +15,11 @@ from voxpop.service.web.routes import PATH_PARAMETERS, Role, Route
 SIGNATURE = {"type": "apiKey", "in": "header", "name": "X-Voxpop-Signature"}
 SECURITY_SCHEMES: dict[Role, dict[str, Any]] = {
     "operator": {"type": "http", "scheme": "bearer", "description": "An operator's key."},
+    "viewer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An operator's key, or that of a viewer of the study.",
+    },
     "participant": {"type": "http", "scheme": "bearer", "description": "The key that a device has made for itself."},
     "token": {"type": "http", "scheme": "bearer", "description": "The token of one invitation."},
     "shuffler": {**SIGNATURE, "description": "The shuffler's HMAC signature."},

@@ -10,13 +10,16 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-Role = Literal["anyone", "operator", "participant", "token", "shuffler", "coordinator"]
-RoleCheck = Callable[[Request], Awaitable[str]]  # returns the key or token of a caller with the role; refuses others
+Role = Literal["anyone", "operator", "viewer", "participant", "token", "shuffler", "coordinator"]
+RoleCheck = Callable[
+    [Request], Awaitable[str]
+]  # returns the key, token or name of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
 PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
     "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
+    "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }

@@ -13,6 +13,7 @@ Matrix = list[Numbers]
 Decision = dict[str, Any] | Numbers  # the values of the parameters by name, or the coordinates of the action
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Stage = Literal["new", "open", "playing", "collecting", "closed", "finished"]
+Life = Literal["draft", "running", "paused", "archived"]
 TrustModel = Literal["central", "local", "shuffle"]
 
 

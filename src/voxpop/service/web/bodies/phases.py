@@ -145,6 +145,7 @@ class Finish(Body):
     """Why no further phase is planned."""
 
     reason: str = ""
+    early: bool = Field(False, description="An operator ended the study.")
 
 
 class Event(Body):

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, RootModel
 
-from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Numbers, Stage, TrustModel
+from voxpop.service.study.life import Wanted
+from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Life, Numbers, Stage, TrustModel
 from voxpop.service.web.bodies.phases import DevicePhase, Forecast, LogEvent
 
 
@@ -57,6 +58,68 @@ class StudyNames(Body):
     studies: list[str]
 
 
+class LifeChanged(Body):
+    """Where a study stands now."""
+
+    study: str
+    wanted: Wanted
+    changed: bool = Field(description="False if it was there already.")
+
+
+class Deleted(Body):
+    """A study was deleted."""
+
+    study: str
+    status: Literal["deleted"]
+
+
+class KeyMade(Body):
+    """A new key, which is shown only here."""
+
+    name: str
+    key: str
+
+
+class KeyListed(Body):
+    """A key, without the key itself."""
+
+    name: str
+    role: Literal["operator", "viewer"]
+    study: str | None = Field(description="The study that a viewer may see; null for operators, who see all.")
+    created_at: float = Field(description="Seconds since 1970; 0 if an older version made it.")
+    revoked_at: float | None
+
+
+class Keys(Body):
+    """All keys by name."""
+
+    keys: list[KeyListed]
+
+
+class Revoked(Body):
+    """A key was revoked, now or before."""
+
+    name: str
+    status: Literal["revoked"]
+
+
+class AuditEntry(Body):
+    """Who did what."""
+
+    number: Count
+    at: float = Field(description="Seconds since 1970.")
+    actor: str
+    action: str
+    study: str | None
+    detail: str
+
+
+class Audit(Body):
+    """The audit trail, the newest entries first."""
+
+    entries: list[AuditEntry]
+
+
 class BestDecision(Body):
     """The best decision so far, and how sure that is."""
 
@@ -86,6 +149,7 @@ class Status(Body):
 
     study: str
     stage: Stage
+    life: Life = Field(description="What operators decided: a draft is not begun, and a paused study asks nobody.")
     phase: Count
     rounds: Count = Field(description="Rounds of the phase.")
     played: Count = Field(description="Rounds of the phase that have been played.")
@@ -95,6 +159,7 @@ class Status(Body):
     short: Count = Field(description="People who are missing because too few have registered.")
     registered: Count
     never_asked: Count
+    withdrawn: Count = Field(description="People who have withdrawn.")
     active: Count = Field(description="Actions that can still be best.")
     in_force: DecisionInForce
     best: BestDecision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -35,6 +35,23 @@ class NewStudy(Body):
 
     definition: Annotated[dict[str, Any], _DocumentedAs(StudyDefinition)]
     enrolment_code: str | None = Field(None, min_length=8, max_length=128)
+    draft: bool = Field(False, description="Only keep it: nobody sees it before it is started, and it can be changed.")
+
+
+class LifeChange(Body):
+    """What an operator wants of a study."""
+
+    wanted: Literal["running", "paused", "ended", "archived"] = Field(
+        description="running starts a draft, resumes a paused study and shows an archived one again; ended finishes a "
+        "study with what is known."
+    )
+
+
+class NewKey(Body):
+    """For whom a key is made."""
+
+    role: Literal["operator", "viewer"] = "operator"
+    study: str | None = Field(None, description="The study that a viewer may see.")
 
 
 class Rounds(Body):

@@ -1,0 +1,66 @@
+"""The audit trail: who did what to which study, in the transaction that does it. Nothing is ever removed from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from voxpop.stores.database import Database
+from voxpop.stores.schema import audit
+
+COMMAND_LINE = "command line"  # who acts when no operator's key is involved
+MOST = 200  # entries in one page of the trail
+
+
+class Action(StrEnum):
+    """What is done to studies, keys and the service; each is also the name of a line in the service's log."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    STARTED = "started"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    ENDED = "ended"
+    ARCHIVED = "archived"
+    RESTORED = "unarchived"
+    DELETED = "deleted"
+    KEY_ADDED = "key added"
+    KEY_REVOKED = "key revoked"
+    SIGNED_IN = "signed in"
+    SIGNED_OUT = "signed out"
+    SECRET_ROTATED = "secret rotated"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the trail."""
+
+    number: int
+    at: float  # seconds since 1970
+    actor: str
+    action: str
+    study: str | None
+    detail: str
+
+
+def note(
+    connection: sa.Connection, at: float, actor: str, action: Action, study: str | None = None, detail: str = ""
+) -> None:
+    """Append an entry, in the transaction of what it tells."""
+    row = {"at": at, "actor": actor[:64], "action": action, "study": study, "detail": detail}
+    connection.execute(sa.insert(audit).values(**row))
+
+
+def trail(database: Database, study: str | None = None, before: int | None = None, most: int = MOST) -> list[Entry]:
+    """Return the newest entries first: of one study or of all, and only those before number `before` if given."""
+    wanted = sa.select(audit).order_by(audit.c.id.desc()).limit(most)
+    if study is not None:
+        wanted = wanted.where(audit.c.study == study)
+    if before is not None:
+        wanted = wanted.where(audit.c.id < before)
+    with database.read() as connection:
+        return [
+            Entry(row.id, row.at, row.actor, row.action, row.study, row.detail) for row in connection.execute(wanted)
+        ]

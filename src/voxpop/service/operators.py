@@ -1,0 +1,179 @@
+"""Operators and viewers: their keys, which can be listed and revoked, and the sessions of their browsers.
+
+A key is shown once and kept only as its hash. A browser gives the key once and gets a random cookie instead, of which,
+too, only the hash is kept. A session ends when it is not used, when it is old, on signing out, and with its key.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from voxpop.core.errors import InputError
+from voxpop.service import audit
+from voxpop.service.audit import COMMAND_LINE, Action
+from voxpop.service.keys import hash_key, new_key, same
+from voxpop.service.refusals import Refusal
+from voxpop.service.study import log
+from voxpop.stores.database import Database
+from voxpop.stores.schema import operators, sessions
+
+KeyRole = Literal["operator", "viewer"]
+
+IDLE_SECONDS = 8 * 3600.0  # after which a session that is not used ends
+LONGEST_SECONDS = 24 * 3600.0  # after which every session ends
+SEEN_SECONDS = 60.0  # how exactly the last use of a session is known, so that reading a page writes nothing
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who acts, and what they may see."""
+
+    name: str
+    role: KeyRole = "operator"
+    study: str | None = None  # the only one that a viewer may see; None: all
+
+    @property
+    def operates(self) -> bool:
+        """True if they may change anything."""
+        return self.role == "operator"
+
+    def sees(self, study: str) -> bool:
+        """Return True if they may look at a study."""
+        return self.study is None or self.study == study
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser that is signed in."""
+
+    cookie: str
+    principal: Principal
+
+    @property
+    def csrf(self) -> str:
+        """What forms of this session contain, and no other site can know."""
+        return hmac.digest(self.cookie.encode(), b"voxpop: csrf", "sha256").hex()
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """A key as it is listed."""
+
+    name: str
+    role: KeyRole
+    study: str | None
+    created_at: float  # 0: not known
+    revoked_at: float | None
+
+
+def add_key(
+    database: Database,
+    name: str,
+    key: str,
+    at: float,
+    role: KeyRole = "operator",
+    study: str | None = None,
+    actor: str = COMMAND_LINE,
+) -> None:
+    """Give someone a key; it replaces the key under the same name, and ends its sessions."""
+    if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
+        raise InputError(f"the name of a key has 1 to 64 printable characters, got {name!r:.80}; choose another")
+    if (role == "viewer") != (study is not None):
+        raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
+    with database.write() as connection:
+        if study is not None:
+            log.row_of(connection, study)
+        connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
+        connection.execute(sa.delete(operators).where(operators.c.name == name))
+        values = {"name": name, "key_hash": hash_key(key), "role": role, "study": study, "created_at": at}
+        connection.execute(sa.insert(operators).values(**values))
+        audit.note(connection, at, actor, Action.KEY_ADDED, study, f"{name} ({role})")
+
+
+def list_keys(database: Database) -> list[KeyInfo]:
+    """List all keys by name, without the keys themselves."""
+    with database.read() as connection:
+        rows = connection.execute(sa.select(operators).order_by(operators.c.name))
+        return [KeyInfo(row.name, row.role, row.study, row.created_at, row.revoked_at) for row in rows]
+
+
+def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LINE) -> bool:
+    """Revoke the key under a name, and end its sessions; return False if it was revoked before."""
+    with database.write() as connection:
+        row = connection.execute(sa.select(operators).where(operators.c.name == name)).first()
+        if row is None:
+            raise Refusal(404, f"there is no key under the name {name!r}; list them with: voxpop keys list")
+        if row.revoked_at is not None:
+            return False
+        connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
+        connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
+        audit.note(connection, at, actor, Action.KEY_REVOKED, row.study, name)
+    return True
+
+
+def principal_of(database: Database, key: str) -> Principal | None:
+    """Return whose key this is; None if it is nobody's."""
+    given = hash_key(key)
+    with database.read() as connection:
+        row = connection.execute(sa.select(operators).where(operators.c.key_hash == given)).first()
+    if row is None or not same(row.key_hash, given):
+        return None
+    if row.revoked_at is not None:
+        raise Refusal(401, "this key was revoked; ask another operator for a new one")
+    return _principal(row)
+
+
+def _principal(row: Any) -> Principal:
+    return Principal(row.name, row.role, row.study)
+
+
+def sign_in(database: Database, key: str, at: float) -> Session | None:
+    """Begin a session for a browser that shows a key; return None if it is nobody's."""
+    principal = principal_of(database, key)
+    if principal is None:
+        return None
+    cookie = new_key()
+    row = {"id_hash": hash_key(cookie), "operator": principal.name, "key_hash": hash_key(key)}
+    with database.write() as connection:
+        connection.execute(sa.delete(sessions).where(_over(at)))
+        connection.execute(sa.insert(sessions).values(**row, created_at=at, seen_at=at))
+        audit.note(connection, at, principal.name, Action.SIGNED_IN, principal.study)
+    return Session(cookie, principal)
+
+
+def session_of(database: Database, cookie: str, at: float, live: bool = False) -> Session | None:
+    """Return the session of a cookie; None if there is none or it has ended.
+
+    A page that updates itself (`live`) does not count as use: a browser left open must be signed out in the end.
+    """
+    given = hash_key(cookie)
+    joined = sa.select(sessions.c.seen_at, operators).join(operators, operators.c.name == sessions.c.operator)
+    valid = joined.where(
+        sessions.c.id_hash == given,
+        sessions.c.key_hash == operators.c.key_hash,
+        operators.c.revoked_at.is_(None),
+        ~_over(at),
+    )
+    with database.read() as connection:
+        row = connection.execute(valid).first()
+    if row is None:
+        return None
+    if not live and at - row.seen_at > SEEN_SECONDS:
+        with database.write() as connection:
+            connection.execute(sa.update(sessions).where(sessions.c.id_hash == given).values(seen_at=at))
+    return Session(cookie, _principal(row))
+
+
+def sign_out(database: Database, session: Session, at: float) -> None:
+    """End a session."""
+    with database.write() as connection:
+        connection.execute(sa.delete(sessions).where(sessions.c.id_hash == hash_key(session.cookie)))
+        audit.note(connection, at, session.principal.name, Action.SIGNED_OUT, session.principal.study)
+
+
+def _over(at: float) -> sa.ColumnElement[bool]:
+    return sa.or_(sessions.c.seen_at < at - IDLE_SECONDS, sessions.c.created_at < at - LONGEST_SECONDS)
