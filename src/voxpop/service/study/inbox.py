@@ -125,7 +125,7 @@ def _insert_in_sqlite(connection: sa.Connection, writer: str, reports: list[Row]
             marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
             connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
     for place, count in counted.items():
-        tallies.add(connection, *place, writer, **count)
+        tallies.add(connection, *place, writer=writer, answered=count["answered"], refused=count["refused"])
 
 
 def _judge(

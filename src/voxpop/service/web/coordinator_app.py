@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service import audit, operators
-from voxpop.service.group_commit import GroupWriter
+from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keys import SIGNATURE, new_key, signed
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, accepted
@@ -29,6 +29,7 @@ from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, New
 from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
 from voxpop.service.web.router import make_router
@@ -41,6 +42,7 @@ DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
+REPORT = "/v1/studies/{study}/phases/{phase}/report"
 
 
 class CoordinatorApp:
@@ -182,26 +184,33 @@ class CoordinatorApp:
         reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
         return Response(reply, media_type="application/json")
 
-    async def count(self, path: Mapping[str, str], token: str, report: bytes) -> bool:
-        """Count a report; return False if it was counted before."""
+    def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
+        """Count a report; then say whether it is new."""
         place = require_text("study", path["study"]), require_phase(path["phase"])
-        new = accepted(await self.uploads.put(inbox.Upload(place, token, report), len(report)))
-        if new:
-            self.telemetry.reports.inc()
-            self.scheduler.count(place[0])
-        return new
+
+        def judged(verdict: Verdict | None, error: Exception | None) -> None:
+            if verdict is True:
+                self.telemetry.reports.inc()
+                self.scheduler.count(place[0])
+            if isinstance(verdict, Refusal):
+                verdict, error = None, verdict
+            done(verdict, error)
+
+        self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
         """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
-        study = require_text("study", path["study"])
-        snapshot = self.coordinator.snapshots.known(study)
-        if snapshot is None or again:
-            try:
-                snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-            except Refusal:
-                return 0  # the upload itself will be refused
-        plans = [phase.plan for phase in (*snapshot.closed, snapshot.current) if phase is not None]
-        return max((len(plan.arms) for plan in plans), default=0)
+        known = self.known_numbers(path)
+        if known and not again:
+            return known
+        with suppress(Refusal):  # the upload itself will be refused
+            await run_in_threadpool(self.coordinator.snapshots.current, require_text("study", path["study"]))
+        return self.known_numbers(path)
+
+    def known_numbers(self, path: Mapping[str, str]) -> int:
+        """Return the same without reading the database; 0 if this is not known."""
+        snapshot = self.coordinator.snapshots.known(require_text("study", path["study"]))
+        return 0 if snapshot is None else snapshot.most_arms
 
     # -- for the shuffler
 
@@ -221,6 +230,11 @@ class CoordinatorApp:
 
     # -- the application
 
+    @property
+    def report_upload(self) -> ReportUpload:
+        """What the upload route does."""
+        return ReportUpload(self.submit, self.most_numbers, self.known_numbers)
+
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
@@ -229,9 +243,9 @@ class CoordinatorApp:
         return [
             Route(
                 "PUT",
-                v1 + "/phases/{phase}/report",
+                REPORT,
                 "token",
-                ReportUpload(self.count, self.most_numbers),
+                self.report_upload,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
@@ -363,7 +377,8 @@ class CoordinatorApp:
             "shuffler": self.shuffler,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        return Guard(router, self.telemetry, rate_limit, most_bytes)
+        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, quick)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
