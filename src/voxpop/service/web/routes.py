@@ -18,11 +18,12 @@ RoleCheck = Callable[
 ]  # returns the key, token or name of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
-PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
+PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
     "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
     "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }
 
@@ -54,5 +55,6 @@ class Route:
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
     body: type[BaseModel] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
+    query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
