@@ -44,7 +44,7 @@ def draw(connection: sa.Connection, study: str, phase: int, wanted: int, most: i
 
     People who did not answer an invitation to this phase are drawn a second time, but only when nobody else is left.
     """
-    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
+    may = _may(study, most) & (people.c.id <= newest)
     fresh = sa.select(people.c.id).where(may, people.c.id.not_in(_asked(study, phase)))
     chosen = _sample(connection.execute(fresh).scalars().all(), wanted)
     if len(chosen) < wanted:
@@ -56,13 +56,13 @@ def draw(connection: sa.Connection, study: str, phase: int, wanted: int, most: i
 
 def draw_again(connection: sa.Connection, study: str, phase: int, wanted: int, most: int, newest: int) -> list[int]:
     """Draw from people who were invited to this phase before and did not answer, however often."""
-    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
+    may = _may(study, most) & (people.c.id <= newest)
     return _sample(connection.execute(_ended(study, phase, may)).scalars().all(), wanted)
 
 
 def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> int:
     """Count the people who registered after person `newest` and may take part."""
-    later = (people.c.study == study) & (people.c.participations < most) & (people.c.id > newest)
+    later = _may(study, most) & (people.c.id > newest)
     return int(connection.execute(sa.select(sa.func.count()).select_from(people).where(later)).scalar_one())
 
 
@@ -70,6 +70,17 @@ def holders(connection: sa.Connection, study: str, phase: int, persons: Sequence
     """Return those of these people who have an invitation to this phase that was answered or still can be."""
     wanted = _asked(study, phase).where(~invitations.c.expired, invitations.c.person.in_(persons))
     return set(connection.execute(wanted).scalars())
+
+
+def _may(study: str, most: int) -> sa.ColumnElement[bool]:
+    """Select the people of a study who have taken part fewer than `most` times and have not withdrawn."""
+    return (people.c.study == study) & (people.c.participations < most) & ~people.c.withdrawn
+
+
+def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> bool:
+    """Return True if none of these people, who were drawn a moment ago, has withdrawn since."""
+    here = sa.select(sa.func.count()).select_from(people).where(~people.c.withdrawn, people.c.id <= newest)
+    return bool(connection.execute(here.where(people.c.id.in_(persons))).scalar_one() == len(persons))
 
 
 def _asked(study: str, phase: int) -> sa.Select[Any]:
@@ -175,7 +186,7 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     )
     persons = connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
     new = sa.select(sa.func.count()).select_from(people).where(people.c.id.in_(took_part), people.c.participations == 0)
-    left = counts.c.never_asked - connection.execute(new).scalar_one()
+    left = counts.c.never_asked - connection.execute(new.where(~people.c.withdrawn)).scalar_one()
     connection.execute(sa.update(counts).where(counts.c.study == study).values(never_asked=left))
     more = people.c.participations + 1
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))
