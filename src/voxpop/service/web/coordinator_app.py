@@ -15,7 +15,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service import audit, operators
 from voxpop.service.group_commit import Done, GroupWriter
-from voxpop.service.keys import SIGNATURE, new_key, signed
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import SIGNATURE, new_key
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
@@ -57,10 +58,10 @@ class CoordinatorApp:
     """The handlers of a coordinator, and what they share."""
 
     def __init__(
-        self, coordinator: Coordinator, shuffler_key: bytes | None = None, open_dashboard: bool = False
+        self, coordinator: Coordinator, shuffler_key: Keyring | bytes | None = None, open_dashboard: bool = False
     ) -> None:
         self.coordinator = coordinator
-        self.shuffler_key = shuffler_key
+        self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
@@ -96,13 +97,13 @@ class CoordinatorApp:
 
     async def shuffler(self, request: Request) -> str:
         """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
-        key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
+        keys, given = self.shuffler_keys, request.headers.get("x-voxpop-signature", "")
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
-        if key is None or not SIGNATURE.fullmatch(given):
+        if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
             raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
-        if not signed(key, request.method, request.scope["path"], await request.body(), given):
+        if not keys.signed(request.method, request.scope["path"], await request.body(), given):
             raise stranger
         return ""
 
@@ -189,6 +190,12 @@ class CoordinatorApp:
         if new:
             self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
+
+    async def withdraw(self, request: Request, key: str) -> Response:
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.withdraw, study, key)
+        self.scheduler.nudge(study)
+        return JSONResponse({"status": "withdrawn"})
 
     async def check_in(self, request: Request, key: str) -> Response:
         reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
@@ -288,6 +295,15 @@ class CoordinatorApp:
                 {201: replies.Registered, 200: replies.Registered},
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
+            ),
+            Route(
+                "DELETE",
+                v1 + "/participant",
+                "participant",
+                self.withdraw,
+                "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
+                {200: replies.Withdrawn},
+                (404,),
             ),
             Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),

@@ -256,6 +256,12 @@ class Registered(Body):
     status: Literal["registered"]
 
 
+class Withdrawn(Body):
+    """The participant has withdrawn, now or before; what may be forgotten is."""
+
+    status: Literal["withdrawn"]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
@@ -275,10 +281,10 @@ class Waiting(Body):
 
 
 class NotNeeded(Body):
-    """The participant has answered in this phase, or the study is over."""
+    """The participant has answered in this phase or withdrawn, or the study is over."""
 
     invited: Literal[False]
-    status: Literal["answered", "finished"]
+    status: Literal["answered", "finished", "withdrawn"]
 
 
 class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
@@ -301,5 +307,11 @@ class BatchProgress(Body):
     """How far a batch is."""
 
     count: Count = Field(description="Reports so far.")
-    withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
-    answered: list[Hash] = Field(description="Of the overdue tokens, those that have answered.")
+    withdrawn: list[Hash] = Field(description="Of the overdue and forgotten tokens, those that can no longer answer.")
+    answered: list[Hash] = Field(description="Of the overdue and forgotten tokens, those whose reports are counted.")
+
+
+class CalledOff(Body):
+    """A batch was deleted, now or before."""
+
+    status: Literal["called off"]
