@@ -56,9 +56,7 @@ def serve(
     trusted_proxies: Proxies = None,
     log_level: Level = None,
     open_dashboard: Annotated[bool | None, typer.Option(help="Let anyone see the dashboard.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that serve together, on PostgreSQL; 1 unless given.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve together (PostgreSQL only).")] = None,
     migrate: Migrate = False,
 ) -> None:
     """Run a coordinator.

@@ -1,4 +1,4 @@
-"""Several processes that serve as one coordinator: each listens on the same port, and the kernel shares out connections.
+"""Several processes that serve as one coordinator: all listen on one port, and the kernel shares out connections.
 
 The parent starts the workers, starts one again that ends, and stops them all when it is told to stop. The workers know
 nothing of each other: they are coordinators on one PostgreSQL. What they count for `/metrics` is kept in files of a
@@ -110,6 +110,7 @@ class Parent:
 
     def _note_end(self, worker: Worker) -> None:
         lasted = time.monotonic() - worker.began
+        _close(worker.process)
         if not worker.ready and not any(other.ready for other in self.workers):
             raise InputError("the workers ended before they could serve; the log says why")
         worker.ready = False
@@ -130,6 +131,14 @@ class Parent:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for worker in self.workers:
+            _close(worker.process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe from a process that has ended."""
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def serve_with(settings: Settings, workers: int, migrate: bool = False) -> None:

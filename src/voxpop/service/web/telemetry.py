@@ -18,10 +18,8 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        if (
-            SHARED in os.environ
-        ):  # one of several workers: what all of them have counted is added up when it is asked for
-            MultiProcessCollector(self.registry)
+        if SHARED in os.environ:  # one of several workers: when asked, it adds up what all of them have counted
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
             registry = CollectorRegistry()
         labels = ("method", "route", "status")
         self._requests = Counter("voxpop_requests", "Requests answered", labels, registry=registry)
