@@ -122,13 +122,14 @@ def check_ins(address: str) -> tuple[float, float]:
     url = f"http://127.0.0.1:{port}"
     with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0") as server, httpx.Client() as http:
         before = processor_seconds(server)
+        told = 0.0
         for number, _ in enumerate(beats(pacing.CHECK_INS)):
             study = f"small-{number % (STUDIES - 1)}"
             start = time.perf_counter()
             headers = {"authorization": f"Bearer {key_of(study, number)}"}
-            answer = http.get(f"{url}/v1/studies/{study}/checkin", headers=headers).raise_for_status()
+            told = http.get(f"{url}/v1/studies/{study}/checkin", headers=headers).json()["next_check_in"]
             waits.append(time.perf_counter() - start)
-        assert answer.json()["next_check_in"] > 0.5 * DEVICES / pacing.CHECK_INS
+        assert told > 0.5 * DEVICES / pacing.CHECK_INS
         return (processor_seconds(server) - before) / SECONDS, max(waits)
 
 
@@ -148,9 +149,8 @@ def measure(kind: str, address: str) -> None:
     print(f"  a draw of {ASKED:,} takes {seconds:.1f} s; the longest of {len(waits)} registrations {max(waits):.2f} s")
     print(f"  {STUDIES} studies that wait for people use {asyncio.run(idle(coordinator)):.1%} of a core")
     share, slowest = check_ins(address)
-    print(
-        f"  {pacing.CHECK_INS:g} check-ins a second use {share:.1%} of a core; the slowest took {slowest * 1e3:.0f} ms"
-    )
+    rate = f"{pacing.CHECK_INS:g} check-ins a second"
+    print(f"  {rate} use {share:.1%} of a core; the slowest took {slowest * 1e3:.0f} ms")
     coordinator.database.close()
 
 

@@ -102,15 +102,15 @@ def _found(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> 
 
 
 def _check_in_statement() -> sa.Select[Any]:
-    ours = (invitations.c.person == people.c.id) & (invitations.c.phase == studies.c.phase) & ~invitations.c.expired
-    joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, ours)
+    live = (invitations.c.person == people.c.id) & (invitations.c.phase == studies.c.phase) & ~invitations.c.expired
+    joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, live)
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     study = [studies.c[name] for name in ("id", "seq", "phase", "stage", "opened_at", "batch", "life")]
     person = (people.c.key_hash, people.c.participations, people.c.withdrawn)
     invited = (invitations.c.nonce, invitations.c.token_hash, invitations.c.deadline, invitations.c.ready)
     wanted = sa.select(*study, *person, *invited, receipts.c.invitation.label("receipt")).select_from(joined)
-    names, hashes = (sa.bindparam(name, expanding=True) for name in ("names", "hashes"))
-    return wanted.where(people.c.study.in_(names), people.c.key_hash.in_(hashes))
+    ours = people.c.study.in_(sa.bindparam("names", expanding=True))
+    return wanted.where(ours, people.c.key_hash.in_(sa.bindparam("hashes", expanding=True)))
 
 
 CHECK_IN = _check_in_statement()  # made once: making it takes longer than the database
