@@ -138,8 +138,9 @@ def linked(tmp_path: Path) -> Iterator[tuple[World, CoordinatorApp, ShufflerApp]
         mine = CoordinatorApp(it.coordinator, ring(OLD))
         url = stack.enter_context(served(mine.guarded(RateLimit(0, 1), 10**6)))
         theirs = ShufflerApp(shuffler, url, ring(OLD))
+        theirs._client.close()
+        client = theirs._client = stack.enter_context(httpx.Client())
         there = stack.enter_context(served(theirs.guarded(RateLimit(0, 1), 10**6)))
-        client = stack.enter_context(httpx.Client())
         it.coordinator.context.shuffler = HttpShuffler(there, ring(OLD), "https://shuffler.example", client)
         yield it, mine, theirs
 
