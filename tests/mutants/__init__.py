@@ -1,6 +1,6 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, service, withdrawal
+from tests.mutants import answers, device, noise, operators, service, withdrawal
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -8,5 +8,6 @@ FAULTS: list[Fault] = [
     *answers.FAULTS,
     *device.FAULTS,
     *service.FAULTS,
+    *operators.FAULTS,
     *withdrawal.FAULTS,
 ]
