@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,24 +18,26 @@ from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
+from voxpop.stores.arrays import big_ints, byte_strings, texts
 from voxpop.stores.database import driver_of
 from voxpop.stores.schema import studies
+
+Place = tuple[str, int]  # study and phase
 
 
 @dataclass(frozen=True)
 class Upload:
     """A report with the token that allows it."""
 
-    place: tuple[str, int]  # study and phase
+    place: Place
     token: str
     body: bytes  # the numbers of the report, eight bytes each
 
 
-Row = tuple[int, bytes, str, int, bytes]  # invitation, digest, study, phase and body
-Counted = dict[tuple[str, int], Counter[str]]  # by study and phase: what is added to its counters
+Row = tuple[int, bytes, bytes]  # invitation, digest and body
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
-# For PostgreSQL. Columns are sent as binary arrays, so that one planned statement serves any number of reports.
+# For PostgreSQL: one statement looks the reports of a group up, and one stores those of a phase and counts them.
 LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
     SELECT i.id, i.study, i.phase, i.token_hash, i.expired, r.digest
@@ -44,39 +45,43 @@ FIND = """
 """
 STORE = """
     WITH given AS (
-        SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::text[], %b::integer[], %b::bytea[])
-        AS given (invitation, digest, study, phase, body)
-    ), new AS (
+        SELECT * FROM unnest(%(invitations)b::bigint[], %(digests)b::bytea[], %(bodies)b::bytea[])
+        AS given (invitation, digest, body)
+    ), noted AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
+    ), counted AS (
+        INSERT INTO tallies (study, phase, writer, answered, refused)
+        VALUES (%(study)b, %(phase)b, %(writer)b, %(answered)b, %(refused)b)
+        ON CONFLICT (study, phase, writer) DO UPDATE
+        SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
     )
-    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, study, phase, body FROM given
-"""
-COUNT = """
-    INSERT INTO tallies (study, phase, writer, answered, refused)
-    SELECT study, phase, %b, answered, refused
-    FROM unnest(%b::text[], %b::integer[], %b::integer[], %b::integer[]) AS given (study, phase, answered, refused)
-    ON CONFLICT (study, phase, writer) DO UPDATE
-    SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, %(study)b, %(phase)b, body FROM given
 """
 
 
 def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     """Store the reports that are valid, in one transaction; return a verdict on each."""
+    if context.database.embedded:
+        with context.database.write() as connection:
+            return _store(context, _InSqlite(connection), uploads)
     while True:
-        with suppress(UniqueViolation), context.database.write() as connection:
-            return _store(context, connection, uploads)
+        with (
+            suppress(UniqueViolation),
+            context.database.write() as connection,
+            driver_of(connection) as driver,
+            driver.pipeline(),  # two round trips: to look, and to store and commit
+        ):
+            return _store(context, _InPostgresql(driver), uploads)
         # Another coordinator has counted a report under one of these tokens since they were looked up.
 
 
-def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
+def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
-    names = sorted({upload.place[0] for upload in uploads})
-    embedded = connection.dialect.name == "sqlite"
-    stages, rows = (_look_in_sqlite if embedded else _look_in_postgresql)(connection, names, hashes)
+    stages, rows = desk.look(sorted({upload.place[0] for upload in uploads}), hashes)
     valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
-    counted: Counted = defaultdict(Counter)
+    counted: dict[Place, Counter[str]] = defaultdict(Counter)
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
         digest = digest_of(upload.token, upload.body)
@@ -88,44 +93,12 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
             counted[upload.place]["answered"] += 1
         elif verdict is not False and row is not None and (row.study, row.phase) == upload.place:
             counted[upload.place]["refused"] += 1
-    # In the same order everywhere, so that two coordinators do not wait for each other.
-    reports = sorted((number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items())
-    if counted:
-        (_insert_in_sqlite if embedded else _insert_in_postgresql)(connection, context.writer, reports, counted)
+    for place in sorted(counted):  # in the same order everywhere, so that two coordinators do not wait for each other
+        here = ((number, one) for number, one in new.items() if one[0].place == place)
+        reports = sorted((number, digest, upload.body) for number, (upload, digest) in here)
+        desk.insert(place, context.writer, reports, counted[place])
+    desk.commit()
     return verdicts
-
-
-def _insert_in_postgresql(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
-    """Insert receipts and reports, count them, and commit, all in one round trip."""
-    counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
-    with driver_of(connection) as driver, driver.pipeline(), driver.cursor() as cursor:
-        if reports:
-            cursor.execute(STORE, _columns(reports))
-        cursor.execute(COUNT, (writer, *_columns(counts)))
-        driver.commit()
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
-    return tuple(map(list, zip(*rows, strict=True)))
-
-
-def _insert_in_sqlite(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
-    """Insert receipts and reports, and count them.
-
-    SQLAlchemy's work per row would cost as much as the database, and the driver releases the GIL at every step and has
-    to wait for it again; hence one statement per table.
-    """
-    receipts_of = tuple(value for row in reports for value in row[:2])
-    reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
-    for columns, values in (
-        ("receipts (invitation, digest)", receipts_of),
-        ("inbox (invitation, study, phase, body)", reports_of),
-    ):
-        if reports:
-            marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
-            connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
-    for place, count in counted.items():
-        tallies.add(connection, *place, writer=writer, answered=count["answered"], refused=count["refused"])
 
 
 def _judge(
@@ -146,19 +119,6 @@ def _judge(
     return judge("study or phase", belongs, known, digest, over, problem)
 
 
-def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
-
-    Other coordinators may store reports at the same time. Invitations need no lock: they end only under an exclusive
-    lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
-    """
-    with driver_of(connection) as driver, driver.pipeline():  # one round trip for both statements
-        locked, found = (driver.cursor(row_factory=namedtuple_row) for _ in range(2))
-        locked.execute(LOCK, (names,))
-        found.execute(FIND, (hashes,))
-        return {row.id: row for row in locked}, {row.token_hash: row for row in found}
-
-
 @dataclass(frozen=True, slots=True)
 class _Invitation:
     id: int
@@ -169,23 +129,86 @@ class _Invitation:
     digest: bytes | None
 
 
-def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Find the same in SQLite, where the transaction holds the only write lock.
+class _InPostgresql:
+    """What is looked up and stored on PostgreSQL, by the driver's own connection."""
 
-    The driver releases the GIL for every row, so the invitations come as one row of JSON.
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
+
+        Other coordinators may store reports at the same time. Invitations need no lock: they end only under an
+        exclusive lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
+        """
+        locked, found = (self._driver.cursor(row_factory=namedtuple_row) for _ in range(2))
+        locked.execute(LOCK, (texts(names),))
+        found.execute(FIND, (byte_strings(hashes),))
+        invited = {row.token_hash: row for row in found.fetchall()}
+        return {row.id: row for row in locked.fetchall()}, invited
+
+    def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
+        """Insert receipts and reports of a phase, and count them."""
+        numbers, digests, bodies = zip(*reports, strict=True) if reports else ((), (), ())
+        values = {
+            "invitations": big_ints(numbers),
+            "digests": byte_strings(digests),
+            "bodies": byte_strings(bodies),
+            "study": place[0],
+            "phase": place[1],
+            "writer": writer,
+            "answered": counted["answered"],
+            "refused": counted["refused"],
+        }
+        self._driver.cursor().execute(STORE, values)
+
+    def commit(self) -> None:
+        """Commit together with what was inserted, in the same round trip."""
+        self._driver.commit()
+
+
+class _InSqlite:
+    """The same in SQLite, where the transaction holds the only write lock.
+
+    The driver releases the GIL for every row and has to wait for it again, so invitations come as one row of JSON, and
+    each table takes one statement. SQLAlchemy's work per row would cost as much as the database.
     """
-    stages = {row.id: row for row in connection.execute(sa.select(studies).where(studies.c.id.in_(names)))}
-    marks = ", ".join("?" * len(hashes))
-    statement = (
-        "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
-        f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
-    )
-    text = connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
-    rows = [
-        _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
-        for number, study, phase, token, expired, digest in json.loads(text)
-    ]
-    return stages, {row.token_hash: row for row in rows}
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Find the studies, and the invitations of these tokens."""
+        wanted = sa.select(studies).where(studies.c.id.in_(names))
+        stages = {row.id: row for row in self._connection.execute(wanted)}
+        marks = ", ".join("?" * len(hashes))
+        statement = (
+            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
+            f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
+        )
+        text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
+        rows = [
+            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
+            for number, study, phase, token, expired, digest in json.loads(text)
+        ]
+        return stages, {row.token_hash: row for row in rows}
+
+    def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
+        """Insert receipts and reports of a phase, and count them."""
+        receipts_of = tuple(value for row in reports for value in row[:2])
+        reports_of = tuple(value for number, _, body in reports for value in (number, *place, body))
+        for columns, values in (
+            ("receipts (invitation, digest)", receipts_of),
+            ("inbox (invitation, study, phase, body)", reports_of),
+        ):
+            if reports:
+                marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
+                self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
+        answered, refused = counted["answered"], counted["refused"]
+        tallies.add(self._connection, *place, writer=writer, answered=answered, refused=refused)
+
+    def commit(self) -> None:
+        """Leave that to the end of the transaction, which first looks after the file."""
 
 
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:

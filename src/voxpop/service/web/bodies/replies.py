@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
@@ -262,6 +262,9 @@ class Withdrawn(Body):
     status: Literal["withdrawn"]
 
 
+Pause = Annotated[float, Field(ge=0, description="Seconds after which it is worth checking in again.")]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
@@ -269,6 +272,7 @@ class Invitation(Body):
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
+    next_check_in: Pause
     phase: DevicePhase
 
 
@@ -278,6 +282,7 @@ class Waiting(Body):
     invited: Literal[False]
     status: Literal["waiting"]
     participations: Count = Field(description="How often the participant has taken part.")
+    next_check_in: Pause
 
 
 class NotNeeded(Body):
@@ -285,6 +290,7 @@ class NotNeeded(Body):
 
     invited: Literal[False]
     status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Pause | None = Field(description="null if the participant is never asked again.")
 
 
 class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
