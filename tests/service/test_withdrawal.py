@@ -1,9 +1,13 @@
 """Withdrawal: what may be forgotten of a person is, somebody else is asked, and what was released stays."""
 
 import json
+import secrets
 import shutil
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, register
 from voxpop.service.study.released import ReleaseRecord
@@ -231,6 +236,35 @@ def test_those_who_withdraw_at_any_stage_are_counted_right(address: str) -> None
         leave(it, it.keys[-1])
         assert numbers(it)[2] == 6
         assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
+
+
+def test_people_who_answer_and_leave_at_the_same_moment_are_counted_or_forgotten(address: str) -> None:
+    """Two coordinators take reports, withdrawals and steps in any order; the release counts those who stayed."""
+    with (
+        world(address, CENTRAL, 60) as it,
+        closing(open_store(address, "coordinator")) as shared,
+        ThreadPoolExecutor(6) as threads,
+    ):
+        other = Coordinator(shared, SECRET, clock=it.clock)
+        collecting(it)
+        invited = dict(it.invited())
+        leavers = list(invited)[::2]
+        uploads = [Upload((STUDY, 1), invited[key]["token"], np.array([0.5]).tobytes()) for key in invited]
+        work: list[Callable[[], Any]] = [partial(store, other.context, [upload]) for upload in uploads]
+        work += [partial(it.coordinator.withdraw, STUDY, key) for key in leavers]
+        work += [partial(who.step, STUDY) for who in (it.coordinator, other) for _ in range(4)]
+        secrets.SystemRandom().shuffle(work)
+        for done in [threads.submit(task) for task in work]:
+            done.result()
+        it.keys = [key for key in it.keys if key not in leavers]
+        it.settle()
+        assert numbers(it) == (54, 54, 6)
+        assert it.status["answered"] == len(rows(it, schema.inbox)) == 6
+        for _, invitation in list(it.invited()):
+            assert it.upload(invitation, np.array([[0.5]])) is True
+        it.settle()
+        assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
+        assert numbers(it) == (54, 42, 6)
 
 
 def test_nothing_of_one_who_withdrew_is_on_disk(tmp_path: Path) -> None:
