@@ -1,7 +1,7 @@
-"""Uploads whose whole request has arrived at once, as nearly all do: they need none of the layers that others need.
+"""Uploads whose request has arrived as a whole, as nearly all do at once: they need few of the layers of others.
 
 A task, a scope that passes through guard and router, and two messages for a reply cost more than storing a report. Here
-the same checks are made in one call. Whatever is unusual (a body that is still arriving, a wrong header, a report that
+the same checks are made in one call. Whatever is unusual (a body that arrives slowly, a wrong header, a report that
 cannot be read, a caller over the rate limit) is left to the ordinary way, which says what is wrong.
 """
 
@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import decode
+from voxpop.service.web.body_limits import HeldBytes
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.rate_limit import RateLimit
@@ -30,13 +31,17 @@ class QuickUploads:
 
     def __init__(self, path: str, upload: ReportUpload, rate_limit: RateLimit, telemetry: Telemetry) -> None:
         self._path, self._upload, self._rate_limit, self._telemetry = path, upload, rate_limit, telemetry
+        self.held = HeldBytes()  # by these and by the requests that take the ordinary way
         self._pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
 
+    def expects(self, scope: Scope) -> bool:
+        """Return True for a request that is an upload, by its first line."""
+        return scope["method"] == "PUT" and self._pattern.fullmatch(scope["path"]) is not None
+
     def take(self, scope: Scope, body: bytes, reply: Reply) -> bool:
-        """Take a whole request and reply once its report is stored; return False if it is for the ordinary way."""
+        """Take a whole upload and reply once its report is stored; return False if it is for the ordinary way."""
         found = self._pattern.fullmatch(scope["path"])
-        if found is None or scope["method"] != "PUT":
-            return False
+        assert found is not None, "it is expected"
         start, path = time.perf_counter(), found.groupdict()
         try:
             token = token_of_head(scope)
@@ -45,11 +50,17 @@ class QuickUploads:
             report = decode(body)
         except Refusal:
             return False
-        client = scope.get("client")
-        if self._rate_limit.take(caller_of(client[0]) if client else "") > 0:
+        caller = caller_of(scope["client"][0]) if scope.get("client") else ""
+        try:
+            self.held.take(caller, len(body))
+        except Refusal:
+            return False
+        if self._rate_limit.take(caller) > 0:
+            self.held.give(caller, len(body))
             return False
 
         def done(new: bool | None, error: Exception | None) -> None:
+            self.held.give(caller, len(body))
             if error is None:
                 status, headers, text = RECEIPTS[bool(new)]
             else:
