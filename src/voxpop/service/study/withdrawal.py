@@ -65,9 +65,10 @@ def pending(connection: sa.Connection, study: str, phase: int) -> list[bytes]:
 
 
 def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]) -> None:
-    """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten."""
+    """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten or ended before."""
     gone = set(tokens)
-    found = [one for one in _found(connection, *_pending(row.id, row.phase)) if one.token_hash in gone]
+    pending = _found(connection, *_pending(row.id, row.phase))
+    found = [one for one in pending if one.expired or one.token_hash in gone]
     _take_back(connection, row, found)
     _erase(connection, found, {one.person for one in found})
 
@@ -107,8 +108,8 @@ def _forget_again(context: Context, study: str, hashes: list[bytes]) -> int:
 
 def _pending(study: str, phase: int) -> tuple[sa.ColumnElement[bool], ...]:
     """Select the invitations of people who withdrew from a phase."""
-    gone = sa.select(people.c.id).where(people.c.id == invitations.c.person, people.c.withdrawn).exists()
-    return invitations.c.study == study, invitations.c.phase == phase, gone
+    gone = sa.select(people.c.id).where(people.c.study == study, people.c.withdrawn)
+    return invitations.c.phase == phase, invitations.c.person.in_(gone)
 
 
 def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Any]:
