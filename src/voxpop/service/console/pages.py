@@ -13,8 +13,8 @@ from voxpop.service.console.words import FILTERS
 from voxpop.service.operators import Session
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'none'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "font-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     # The only code that may turn text into HTML is htmx; see static/console.js.
     "require-trusted-types-for 'script'; trusted-types htmx"
 )
