@@ -17,6 +17,8 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.request_parts import path_text
 from voxpop.service.web.routes import Handler, Role, Route
 
+Parts = Callable[[Any], Mapping[str, Mapping[str, Any]]]  # of a view: by the name of each part, what it is made from
+
 
 def _nothing(study: str) -> None: ...
 
@@ -45,12 +47,14 @@ class Console:
             return Response(status_code=200, headers={"hx-redirect": address})
         return redirect(address)
 
-    def live(self, request: Request, feed: Feed[Any], parts: Mapping[str, str]) -> Response:
-        """Keep parts of a page up to date: each part gets the view under the name that `parts` gives it."""
+    def live(
+        self, request: Request, feed: Feed[Any], parts: Callable[[Any], Mapping[str, Mapping[str, Any]]]
+    ) -> Response:
+        """Keep parts of a page up to date: `parts` makes of a view what each part is made from."""
         session, here = session_of(request), request.url.path.removesuffix("/live") or "/"
 
         def message(view: Any) -> str:
-            return "".join(render_part(part, session, here, **{name: view}) for part, name in parts.items())
+            return "".join(render_part(part, session, here, **values) for part, values in parts(view).items())
 
         return LiveResponse(self.hub, feed, message, self.coordinator, session)
 
