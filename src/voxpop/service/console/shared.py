@@ -17,8 +17,6 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.request_parts import path_text
 from voxpop.service.web.routes import Handler, Role, Route
 
-Parts = Callable[[Any], Mapping[str, Mapping[str, Any]]]  # of a view: by the name of each part, what it is made from
-
 
 def _nothing(study: str) -> None: ...
 
@@ -48,13 +46,21 @@ class Console:
         return redirect(address)
 
     def live(
-        self, request: Request, feed: Feed[Any], parts: Callable[[Any], Mapping[str, Mapping[str, Any]]]
+        self,
+        request: Request,
+        feed: Feed[Any],
+        parts: Mapping[str, str],
+        narrow: Callable[[Any], Any] = lambda view: view,
     ) -> Response:
-        """Keep parts of a page up to date: `parts` makes of a view what each part is made from."""
+        """Keep parts of a page up to date: each part gets the view under the name that `parts` gives it.
+
+        All browsers that watch the same feed share its view; `narrow` makes of it what this one has asked for.
+        """
         session, here = session_of(request), request.url.path.removesuffix("/live") or "/"
 
         def message(view: Any) -> str:
-            return "".join(render_part(part, session, here, **values) for part, values in parts(view).items())
+            own = narrow(view)
+            return "".join(render_part(part, session, here, **{name: own}) for part, name in parts.items())
 
         return LiveResponse(self.hub, feed, message, self.coordinator, session)
 

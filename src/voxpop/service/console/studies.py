@@ -46,12 +46,13 @@ class StudyList:
     found: int
     all: int  # studies that there are
     archived: int
+    search: Search = Search()
 
     def narrowed(self, search: Search) -> StudyList:
         """Return what a search finds."""
         wanted = search.text.lower()
         lines = [line for line in self.lines if wanted in line.study and (search.archived or not line.archived)]
-        return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived)
+        return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived, search)
 
 
 def view_of(console: Console, only: str | None) -> StudyList:
@@ -71,14 +72,12 @@ def routes(console: Console) -> list[Route]:
     async def show(request: Request, _: str) -> Response:
         search = Search.of(request)
         view = await run_in_threadpool(view_of, console, session_of(request).principal.study)
-        return console.show(request, "studies", studies=view.narrowed(search), search=search)
+        return console.show(request, "studies", studies=view.narrowed(search))
 
     async def live(request: Request, _: str) -> Response:
         search, only = Search.of(request), session_of(request).principal.study
         feed = Feed(f"studies {only or ''}", lambda: view_of(console, only))
-        return console.live(
-            request, feed, lambda view: {"studies": {"studies": view.narrowed(search), "search": search}}
-        )
+        return console.live(request, feed, {"studies": "studies"}, lambda view: view.narrowed(search))
 
     return [
         page("/", "session", show, "Show all studies."),
