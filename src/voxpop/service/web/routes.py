@@ -10,11 +10,24 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-Role = Literal["anyone", "operator", "viewer", "participant", "token", "shuffler", "coordinator"]
+Role = Literal[
+    "anyone",
+    "operator",
+    "viewer",
+    "participant",
+    "token",
+    "shuffler",
+    "coordinator",
+    "session",  # of a browser that is signed in; the console's pages
+    "manager",  # the same, as an operator
+    "live",  # the same, for a page that updates itself
+]
 RoleCheck = Callable[
     [Request], Awaitable[str]
 ]  # returns the key, token or name of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
+
+ENDLESS = "voxpop.endless"  # in the scope of a request: its reply ends only with the caller or the server
 
 PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
@@ -51,3 +64,4 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
+    documented: bool = True  # in the OpenAPI document
