@@ -26,11 +26,17 @@ PAUSE = 0.02  # seconds between two of them
 
 def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
     """Count the people who are registered now and may take part in the current phase."""
-    most = snapshot.most_participations
-    if most == 1:
-        return int(connection.execute(sa.select(counts.c.never_asked).where(counts.c.study == study)).scalar_one())
-    wanted = sa.select(sa.func.count()).select_from(people)
-    return int(connection.execute(wanted.where(people.c.study == study, people.c.participations < most)).scalar_one())
+    most, known = (
+        snapshot.most_participations,
+        connection.execute(sa.select(counts).where(counts.c.study == study)).one(),
+    )
+    if most <= 1:
+        return int(known.never_asked) if most else 0
+    if len(snapshot.closed) < most:  # nobody can have taken part so often
+        return int(known.registered)
+    spent = sa.select(sa.func.count()).select_from(people)
+    spent = spent.where(people.c.study == study, people.c.participations >= most)  # fewer than those who may
+    return int(known.registered) - int(connection.execute(spent).scalar_one())
 
 
 def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
@@ -63,10 +69,11 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
             and row.stage == Stage.COLLECTING
             and invitations.count_later(connection, study, most, row.newest) >= short
         )
-        waiting = phase.release.batch is None and bool(invitations.unanswered(connection, study, number))
         if short and not others:
             chosen += invitations.draw_again(connection, study, number, short, most, row.newest)
-    if others and not chosen and not waiting:
+        alone = others and not chosen
+        waiting = alone and phase.release.batch is None and invitations.waits(connection, study, number)
+    if alone and not waiting:
         return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False

@@ -52,7 +52,11 @@ def _add_up(turn: Turn) -> Tally:
     rows = turn.connection.execute(wanted.execution_options(stream_results=True))
     arms = len(phase.plan.arms)
     parts = (phase.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
-    return reduce(add, parts)
+    tally = reduce(add, parts)
+    counted = invitations.funnel(turn.connection, turn.study, phase.plan.phase).answered
+    if tally.count != counted:
+        raise RuntimeError(f"the inbox holds {tally.count} reports of the phase, and {counted} were counted")
+    return tally
 
 
 def forwarded_total(turn: Turn) -> Tally | None:

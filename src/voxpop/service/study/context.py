@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from voxpop.privacy import Secure, Source
@@ -50,6 +52,7 @@ class Context:
     noted: dict[str, int] = field(default_factory=dict)  # by study: the closed phases that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
+    writer: str = field(default_factory=partial(secrets.token_hex, 8))  # whose counters this process adds to
 
     def __post_init__(self) -> None:
         self.snapshots = Snapshots(self.database)

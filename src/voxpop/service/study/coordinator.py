@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -135,11 +136,11 @@ class Coordinator:
             snapshot = self.snapshots.current(study, connection)
             known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
             collecting = row.stage == Stage.COLLECTING
-            stored = invitations.answered(connection, study, row.phase) if collecting else 0
+            funnel = invitations.funnel(connection, study, row.phase)
             waits = snapshot.current is not None and row.newest is None
             lost = steps.lost_releases(self.context, connection, study) if collecting else ""
             free = asking.askable(connection, study, snapshot) if waits else None
-        answered = max(stored, self.context.shuffled.get(study, 0)) if collecting else 0
+        answered = max(funnel.answered, self.context.shuffled.get(study, 0)) if collecting else 0
         plan = snapshot.current.plan if snapshot.current else None
         now = self.context.clock()
         found = {
@@ -153,6 +154,7 @@ class Coordinator:
             "answered": answered,
             "invited": max(0, row.invited - answered) if collecting else 0,
             "short": row.short,
+            "funnel": asdict(funnel),
             "registered": known.registered,
             "never_asked": known.never_asked,
             "withdrawn": known.withdrawn,

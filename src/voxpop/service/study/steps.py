@@ -99,7 +99,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
         if connection.execute(total).first() is not None:
             return Look(Due.CLOSE, now + LOOK_AGAIN)
         return Look(Due.ASK if row.invited < phase.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
-    lacking = phase.plan.people - invitations.answered(connection, study, number)
+    lacking = phase.plan.people - invitations.funnel(connection, study, number).answered
     if lacking <= 0:
         return Look(Due.CLOSE, now + LOOK_AGAIN)
     if invitations.overdue(connection, study, number, now):
@@ -138,7 +138,7 @@ def _change(turn: Turn, due: Due) -> bool:
         _count_held(turn)
         return True
     total = None if turn.phase.release.batch is None else forwarded_total(turn)
-    if total is None and invitations.answered(turn.connection, turn.study, plan.phase) < plan.people:
+    if total is None and invitations.funnel(turn.connection, turn.study, plan.phase).answered < plan.people:
         return False
     close(turn, total)
     return True
@@ -290,7 +290,7 @@ def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase
                 return True
             turn = Turn(context, connection, row, snapshot, phase)
             invitations.make_ready(connection, new, turn.now + snapshot.definition.rules.deadline)
-            invitations.withdraw(connection, list(progress.withdrawn))
+            invitations.withdraw(connection, study, number, list(progress.withdrawn))
             invitations.note_answered(connection, study, number, list(progress.answered))
             _count_held(turn)
     return asking.ask(context, study, snapshot, phase) or bool(new)

@@ -144,6 +144,15 @@ class DecisionInForce(Body):
     rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
+class Funnel(Body):
+    """What became of the people of a phase."""
+
+    asked: Count = Field(description="Invitations so far.")
+    answered: Count = Field(description="Reports that were counted.")
+    lapsed: Count = Field(description="Invitations that ended without an answer.")
+    refused: Count = Field(description="Reports with a valid token that were not counted.")
+
+
 class Status(Body):
     """How far a study is."""
 
@@ -157,6 +166,7 @@ class Status(Body):
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
     short: Count = Field(description="People who are missing because too few have registered.")
+    funnel: Funnel
     registered: Count
     never_asked: Count
     withdrawn: Count = Field(description="People who have withdrawn.")
