@@ -14,7 +14,7 @@ import numpy as np
 from voxpop.core.errors import Array
 from voxpop.core.problem import Indices
 from voxpop.drivers.course import Course
-from voxpop.report.decisions import Column, Layout
+from voxpop.report.decisions import Column
 from voxpop.report.summary import number
 from voxpop.report.view import View
 from voxpop.service.console.charts import Chart, Series
@@ -167,7 +167,8 @@ def _bars(view: View) -> tuple[Bar, ...]:
     left, right = _window(estimate, spread, low if known else estimate, high if known else estimate)
 
     def place(values: Array) -> list[float]:
-        return np.round(100 * np.clip((values - left) / (right - left), 0, 1), 1).tolist()
+        shares = 100 * np.clip((values - left) / (right - left), 0, 1)
+        return [round(share, 1) for share in shares.tolist()]
 
     certified = list(zip(place(low), place(high), strict=True)) if known else [(0.0, 0.0)] * len(rows)
     near = list(zip(place(estimate - spread), place(estimate + spread), strict=True))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from voxpop.service.console import studies
+from voxpop.service.console import studies, study
 from voxpop.service.console.assets import serve_asset
 from voxpop.service.console.entry import Entry
 from voxpop.service.console.shared import Console, page
 from voxpop.service.web.routes import Route
 
-SCREENS = (studies,)
+SCREENS = (studies, study)
 
 
 def console_routes(console: Console, entry: Entry) -> list[Route]:
