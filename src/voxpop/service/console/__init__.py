@@ -23,11 +23,13 @@ Answers
       `<form method="post">`; they work without scripts. `hx-confirm` or `<details>` guards what cannot be undone.
     - A `Refusal` or `InputError` becomes an error page, or, for a request of htmx, a message at the top of the page.
 
-Live: `console.live(request, Feed(key, signs, view), {"PART": "name of the view in the part"})` keeps a page up to date;
-    the page has `<div hx-sse:connect="/address/live" hx-sse:close="ended" hx-swap="none"></div>` outside of all parts.
-    `signs()` is a cheap look at the database that differs when something changed; `view()` is made only then, once for
-    all browsers. See `live.py`.
+Live: `console.live(request, Feed(key, view, signs), {"PART": "name of the view in the part"})` keeps parts of a page
+    up to date; outside of all parts the page has
+    `<div hx-sse:connect="/address/live" hx-sse:close="ended" hx-swap="none"></div>`.
+    The view is made once for all browsers that watch the same key. `signs()`, if given, is a cheap look at the database
+    that differs when the view may; without it the view is made at every look. See `live.py`.
 
 Content policy: no inline script or style, no style attributes, no hx-on, no js: values. Numbers for charts go into
-    `data-...` attributes (`{{ numbers|tojson|forceescape }}`); scripts must not use innerHTML (Trusted Types).
+    `data-...` attributes (`{{ numbers|tojson|forceescape }}`) or into `<script type="application/json">`; scripts must
+    not use innerHTML (Trusted Types).
 """

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from voxpop.service import operators
 from voxpop.service.console.forms import read_form
 from voxpop.service.console.pages import redirect
-from voxpop.service.console.shared import Console, form, page, session_of
+from voxpop.service.console.shared import Console, form, page, require_operator, session_of
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal
@@ -63,8 +63,7 @@ class Entry:
         session = await self._session(request)
         if not session.cookie:
             raise SignedOut(ended=False)
-        if not session.principal.operates:
-            raise Refusal(403, f"the key of {session.principal.name!r} is for looking only; ask an operator")
+        require_operator(request)
         return session.principal.name
 
     async def live(self, request: Request) -> str:

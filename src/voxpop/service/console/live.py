@@ -36,8 +36,8 @@ class Feed(Generic[View]):
     """Something that can be watched."""
 
     key: str  # the same for all who watch the same
-    signs: Callable[[], Hashable]  # a cheap look: differs when something has changed
     view: Callable[[], View]  # what pages show of it
+    signs: Callable[[], Hashable] | None = None  # a cheaper look, which differs when the view may; None: always
 
 
 class _Watch:
@@ -53,11 +53,10 @@ class _Watch:
         known: object = object()
         while True:
             try:
-                found = await run_in_threadpool(self.feed.signs)
-                if found != known:
-                    view = await run_in_threadpool(self.feed.view)
+                found = None if self.feed.signs is None else await run_in_threadpool(self.feed.signs)
+                if found is None or found != known:
+                    self._tell(await run_in_threadpool(self.feed.view))
                     known = found
-                    self._tell(view)
             except Exception as error:  # the database may be away; browsers keep what they have
                 logs.fault("live", error)
             await asyncio.sleep(LOOK_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,10 @@ from voxpop.service.web.routes import Handler, Role, Route
 def _nothing(study: str) -> None: ...
 
 
+async def _healthy() -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Console:
     """The coordinator as its pages know it."""
@@ -28,6 +32,7 @@ class Console:
     coordinator: Coordinator
     open_to_all: bool = False  # anyone may look, without signing in
     nudge: Callable[[str], None] = _nothing  # makes the scheduler look at a study at once
+    problem: Callable[[], Coroutine[Any, Any, str | None]] = _healthy  # why the service cannot work, in one sentence
     hub: Hub = field(default_factory=Hub)
 
     @property
@@ -45,14 +50,24 @@ class Console:
             return Response(status_code=200, headers={"hx-redirect": address})
         return redirect(address)
 
-    def live(self, request: Request, feed: Feed[Any], parts: Mapping[str, str]) -> Response:
-        """Keep parts of a page up to date: each part gets the view under the name that `parts` gives it."""
+    def live(
+        self,
+        request: Request,
+        feed: Feed[Any],
+        parts: Mapping[str, str],
+        narrow: Callable[[Any], Any] = lambda view: view,
+    ) -> Response:
+        """Keep parts of a page up to date: each part gets the view under the name that `parts` gives it.
+
+        All browsers that watch the same feed share its view; `narrow` makes of it what this one has asked for.
+        """
         session, here = session_of(request), request.url.path.removesuffix("/live") or "/"
 
         sent: dict[str, str] = {}  # a part that looks the same is left alone: somebody may be filling in a form in it
 
         def message(view: Any) -> str:
-            made = {part: render_part(part, session, here, **{name: view}) for part, name in parts.items()}
+            own = narrow(view)
+            made = {part: render_part(part, session, here, **{name: own}) for part, name in parts.items()}
             new = "".join(text for part, text in made.items() if sent.get(part) != text)
             sent.update(made)
             return new
@@ -79,6 +94,13 @@ def study_of(request: Request) -> str:
     if not principal.sees(study):
         raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")
     return study
+
+
+def require_operator(request: Request) -> None:
+    """Refuse those who may only look."""
+    principal = session_of(request).principal
+    if not principal.operates:
+        raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
 
 
 def page(path: str, role: Role, handler: Handler, summary: str) -> Route:

@@ -15,6 +15,8 @@ from voxpop.service.keys import sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.context import BatchProgress
 
+READY_SECONDS = 3.0  # that the shuffler has to say whether it is ready
+
 
 def require_url(name: str, url: str) -> str:
     """Return the URL of a service without a trailing slash; refuse anything else."""
@@ -54,6 +56,16 @@ class HttpShuffler:
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
         return BatchProgress(int(reply["count"]), withdrawn, answered)
+
+    def problem(self) -> str | None:
+        """Return in one sentence why the shuffler cannot work now, or None."""
+        try:
+            answer = self.client.get(self.url + "/readyz", timeout=READY_SECONDS)
+        except httpx.HTTPError as error:
+            return f"it does not answer ({type(error).__name__}); check that it runs and can be reached"
+        if answer.status_code == 200:
+            return None
+        return f"it answers, but is not ready (status {answer.status_code}); ask its operator"
 
     def upload_address(self, name: str) -> str:
         return f"{self.public_url}/v1/batches/{name}/report"

@@ -34,6 +34,7 @@ from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, New
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
@@ -58,7 +59,8 @@ class CoordinatorApp:
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
-        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge)
+        self._readiness = Readiness(lambda: coordinator.database)
+        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble)
         self.entry = Entry(self.console)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
@@ -218,6 +220,9 @@ class CoordinatorApp:
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
     # -- whether it works
+
+    async def _trouble(self) -> str | None:
+        return await self._readiness.problem() or self._problem()
 
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
