@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service import operators
+from voxpop.service.console.forms import read_form
 from voxpop.service.console.pages import redirect
 from voxpop.service.console.shared import Console, form, page, require_operator, session_of
 from voxpop.service.keys import MOST
@@ -176,6 +177,6 @@ def require_own_site(request: Request) -> None:
 async def require_own_form(request: Request, session: Session) -> None:
     """Refuse a form that no page of this session has sent."""
     require_own_site(request)
-    given = request.headers.get(CSRF_HEADER) or str((await request.form()).get("csrf", ""))
+    given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
     if not session.cookie or not hmac.compare_digest(given.encode(), session.csrf.encode()):
         raise Refusal(403, "the form is not from this session; reload the page and send it again")

@@ -63,9 +63,14 @@ class Console:
         """
         session, here = session_of(request), request.url.path.removesuffix("/live") or "/"
 
+        sent: dict[str, str] = {}  # a part that looks the same is left alone: somebody may be filling in a form in it
+
         def message(view: Any) -> str:
             own = narrow(view)
-            return "".join(render_part(part, session, here, **{name: own}) for part, name in parts.items())
+            made = {part: render_part(part, session, here, **{name: own}) for part, name in parts.items()}
+            new = "".join(text for part, text in made.items() if sent.get(part) != text)
+            sent.update(made)
+            return new
 
         return LiveResponse(self.hub, feed, message, self.coordinator, session)
 
