@@ -1,4 +1,4 @@
-"""Pages that stay up to date: one look for all who watch, and streams that end with their session and with the server."""
+"""Pages that stay up to date: one look for all who watch, and streams that end with their session and the server."""
 
 import asyncio
 import re
@@ -58,7 +58,7 @@ def watching(browser: Browser, path: str) -> Iterator[Stream]:
 
 def test_a_change_reaches_an_open_page(desk: Desk, operator: Browser) -> None:
     with watching(operator, "/live") as stream:
-        assert "waiting for people" in stream.next()
+        assert ">planning<" in stream.next()
         desk.coordinator.change(STUDY, Wanted.PAUSED, "me")
         changed = stream.next()
     assert changed.startswith('data: <hx-partial hx-target="#studies" hx-swap="outerMorph">')
