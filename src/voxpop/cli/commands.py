@@ -29,8 +29,8 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "shuffler": "service",
     "migrate": "service",
     "restored": "service",
-    "keys": "service",
-    "study": "service",
+    "keys": "keys",
+    "study": "studies",
 }
 
 

@@ -35,9 +35,17 @@ from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
-from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
+from voxpop.service.web.request_parts import (
+    anyone,
+    bearer,
+    path_text,
+    query_text,
+    read_body,
+    require_phase,
+    require_text,
+)
 from voxpop.service.web.router import make_router
-from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
+from voxpop.service.web.routes import PARAMETERS, ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import studies
@@ -148,7 +156,9 @@ class CoordinatorApp:
         return JSONResponse({"name": name, "status": "revoked"})
 
     async def audit(self, request: Request, _: str) -> Response:
-        entries = await run_in_threadpool(audit.trail, self.coordinator.database)
+        study, before = query_text(request, "study"), query_text(request, "before")
+        page = (study, None if before is None else int(before))
+        entries = await run_in_threadpool(audit.trail, self.coordinator.database, *page)
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
     async def studies(self, request: Request, _: str) -> Response:
@@ -330,7 +340,16 @@ class CoordinatorApp:
                 {200: replies.Revoked},
                 (403, 404),
             ),
-            Route("GET", "/v1/audit", "operator", self.audit, "Get who did what.", {200: replies.Audit}, (403,)),
+            Route(
+                "GET",
+                "/v1/audit",
+                "operator",
+                self.audit,
+                "Get who did what, the newest first: to one study, or before an entry with this number.",
+                {200: replies.Audit},
+                (403, 404),
+                query={name: PARAMETERS[name] for name in ("study", "before")},
+            ),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",

@@ -29,11 +29,12 @@ Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role c
 
 ENDLESS = "voxpop.endless"  # in the scope of a request: its reply ends only with the caller or the server
 
-PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
+PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
     "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
     "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }
 
@@ -62,6 +63,7 @@ class Route:
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
     body: type[BaseModel] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
+    query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
     documented: bool = True  # in the OpenAPI document
