@@ -23,7 +23,7 @@ def test_a_new_key_is_shown_once_and_works(desk: Desk, operator: Browser, strang
     answer = operator.send(PLACE, name="anna", role="viewer", study=STUDY)
     key = made_key(answer.text)
     assert key not in operator.get(PLACE).text
-    assert key not in str([entry for entry in audit.trail(desk.coordinator.database)])
+    assert key not in str(audit.trail(desk.coordinator.database))
     principal = operators.principal_of(desk.coordinator.database, key)
     assert principal == operators.Principal("anna", "viewer", STUDY)
     assert stranger.sign_in(key).status_code == 303
