@@ -16,10 +16,12 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.keys import check_of, exposed, same
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.study import withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.service.web.connections import Connections, affordable_connections
@@ -47,6 +49,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
+    withdrawal.forget_again(coordinator.context)
     app = CoordinatorApp(coordinator, key, settings.open_dashboard)
     log = logs.event_logger("coordinator")
 
@@ -58,14 +61,20 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     return app
 
 
-def _require_same_secret(database: Database, secret: bytes) -> None:
-    """Refuse a changed secret: the tokens of open invitations would change, and all reports would be refused."""
-    mark = check_of(secret)
+def _require_same_secret(database: Database, secrets: Keyring) -> None:
+    """Refuse a changed secret: the tokens of open invitations would change, and all reports would be refused.
+
+    The one in use may be new if the one that was in use before is still accepted.
+    """
+    mark = check_of(secrets.in_use)
     with database.write() as connection:
         insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
         connection.execute(insert.values(name="secret", mark=mark).on_conflict_do_nothing())
-        known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret")).scalar_one()
-    if not same(known, mark):
+        known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret").with_for_update())
+        accepted = secrets.holds(known.scalar_one())
+        if accepted:
+            connection.execute(sa.update(marks).where(marks.c.name == "secret").values(mark=mark))
+    if not accepted:
         database.close()
         raise InputError(
             f"the secret is not the one used with the database {database.name} before; give that one "

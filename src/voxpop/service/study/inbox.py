@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
+from voxpop.stores.database import driver_of
 from voxpop.stores.schema import studies
 
 
@@ -29,6 +32,8 @@ class Upload:
     body: bytes  # the numbers of the report, eight bytes each
 
 
+Row = tuple[int, bytes, str, int, bytes]  # invitation, digest, study, phase and body
+Counted = dict[tuple[str, int], Counter[str]]  # by study and phase: what is added to its counters
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
 # For PostgreSQL. Columns are sent as binary arrays, so that one planned statement serves any number of reports.
@@ -43,32 +48,35 @@ STORE = """
         AS given (invitation, digest, study, phase, body)
     ), new AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
-        ON CONFLICT DO NOTHING RETURNING invitation
     )
-    INSERT INTO inbox (invitation, study, phase, body)
-    SELECT invitation, study, phase, body FROM given JOIN new USING (invitation)
+    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, study, phase, body FROM given
 """
-
-
-class _OvertakenError(Exception):
-    """Another coordinator has counted a report under one of these tokens since they were looked up."""
+COUNT = """
+    INSERT INTO tallies (study, phase, writer, answered, refused)
+    SELECT study, phase, %b, answered, refused
+    FROM unnest(%b::text[], %b::integer[], %b::integer[], %b::integer[]) AS given (study, phase, answered, refused)
+    ON CONFLICT (study, phase, writer) DO UPDATE
+    SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+"""
 
 
 def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     """Store the reports that are valid, in one transaction; return a verdict on each."""
     while True:
-        with suppress(_OvertakenError), context.database.write() as connection:
+        with suppress(UniqueViolation), context.database.write() as connection:
             return _store(context, connection, uploads)
+        # Another coordinator has counted a report under one of these tokens since they were looked up.
 
 
 def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
     names = sorted({upload.place[0] for upload in uploads})
-    look = _look_in_sqlite if connection.dialect.name == "sqlite" else _look_in_postgresql
-    stages, rows = look(connection, names, hashes)
+    embedded = connection.dialect.name == "sqlite"
+    stages, rows = (_look_in_sqlite if embedded else _look_in_postgresql)(connection, names, hashes)
     valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
+    counted: Counted = defaultdict(Counter)
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
         digest = digest_of(upload.token, upload.body)
@@ -77,27 +85,47 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
         verdicts.append(verdict)
         if verdict is True:
             new[row.id] = (upload, digest)
-    if new:
-        _insert(connection, [(number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items()])
+            counted[upload.place]["answered"] += 1
+        elif verdict is not False and row is not None and (row.study, row.phase) == upload.place:
+            counted[upload.place]["refused"] += 1
+    # In the same order everywhere, so that two coordinators do not wait for each other.
+    reports = sorted((number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items())
+    if counted:
+        (_insert_in_sqlite if embedded else _insert_in_postgresql)(connection, context.writer, reports, counted)
     return verdicts
 
 
-def _insert(connection: sa.Connection, rows: list[tuple[int, bytes, str, int, bytes]]) -> None:
-    """Insert receipts and reports, bypassing SQLAlchemy's work per row, which would cost as much as the database."""
-    rows = sorted(rows)  # so that two coordinators store the same rows in the same order
-    if connection.dialect.name != "sqlite":
-        if connection.exec_driver_sql(STORE, tuple(map(list, zip(*rows, strict=True)))).rowcount < len(rows):
-            raise _OvertakenError
-        return
-    # One statement per table: the driver releases the GIL at every step and has to wait for it again.
-    receipts_of = tuple(value for row in rows for value in row[:2])
-    reports_of = tuple(value for number, _, *rest in rows for value in (number, *rest))
+def _insert_in_postgresql(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
+    """Insert receipts and reports, count them, and commit, all in one round trip."""
+    counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
+    with driver_of(connection) as driver, driver.pipeline(), driver.cursor() as cursor:
+        if reports:
+            cursor.execute(STORE, _columns(reports))
+        cursor.execute(COUNT, (writer, *_columns(counts)))
+        driver.commit()
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+def _insert_in_sqlite(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
+    """Insert receipts and reports, and count them.
+
+    SQLAlchemy's work per row would cost as much as the database, and the driver releases the GIL at every step and has
+    to wait for it again; hence one statement per table.
+    """
+    receipts_of = tuple(value for row in reports for value in row[:2])
+    reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
     for columns, values in (
         ("receipts (invitation, digest)", receipts_of),
         ("inbox (invitation, study, phase, body)", reports_of),
     ):
-        marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(rows))) + ")"] * len(rows))
-        connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
+        if reports:
+            marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
+            connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
+    for place, count in counted.items():
+        tallies.add(connection, *place, writer=writer, answered=count["answered"], refused=count["refused"])
 
 
 def _judge(
@@ -124,9 +152,8 @@ def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: lis
     Other coordinators may store reports at the same time. Invitations need no lock: they end only under an exclusive
     lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
     """
-    driver: Any = connection.connection.driver_connection
-    new = partial(driver.cursor, row_factory=namedtuple_row)
-    with driver.pipeline(), new() as locked, new() as found:  # one round trip for both statements
+    with driver_of(connection) as driver, driver.pipeline():  # one round trip for both statements
+        locked, found = (driver.cursor(row_factory=namedtuple_row) for _ in range(2))
         locked.execute(LOCK, (names,))
         found.execute(FIND, (hashes,))
         return {row.id: row for row in locked}, {row.token_hash: row for row in found}

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.service.keys import hash_key, same, token_of
+from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Life, Stage
@@ -31,12 +31,12 @@ def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]
-        known = {(row.study, row.key_hash) for row in _people(connection, rows, hashes)}
+        known = {(row.study, row.key_hash): row for row in _people(connection, rows, hashes)}
         answers: list[bool | Refusal] = []
         new: dict[tuple[str, bytes], None] = {}
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
             row, name = rows.get(newcomer.study), (newcomer.study, hashed)
-            problem = _problem(row, newcomer, name in known or name in new)
+            problem = _problem(row, newcomer, known.get(name), name in known or name in new)
             if problem is None and name not in known and name not in new:
                 new[name] = None
                 answers.append(True)
@@ -48,6 +48,8 @@ def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
             stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
             _count(connection, Counter(stored.scalars()))
+            if context.released is not None:  # whoever was forgotten under the same key is someone new
+                context.released.remember(new)
     return answers
 
 
@@ -58,12 +60,14 @@ def _count(connection: sa.Connection, new: Counter[str]) -> None:
         connection.execute(sa.update(counts).where(counts.c.study == study).values(**more))
 
 
-def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
+def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal | None:
     if row is None or row.life == Life.DRAFT:
         return no_study(newcomer.study)
     code, given = row.enrolment_hash, newcomer.enrolment
     if code is not None and (given is None or not same(code, hash_key(given))):
         return Refusal(403, "this study only admits people with its enrolment code; send the right one")
+    if person is not None and person.withdrawn:
+        return Refusal(410, f"this key has withdrawn from the study {newcomer.study!r}; it is not asked again")
     if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
     return None
@@ -112,6 +116,8 @@ def _invited(connection: sa.Connection, rows: dict[str, Any], persons: list[int]
 
 def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
     waiting = json.dumps({"invited": False, "status": "waiting", "participations": person.participations})
+    if person.withdrawn:
+        return json.dumps({"invited": False, "status": "withdrawn"})
     if row.stage == Stage.FINISHED:
         return json.dumps({"invited": False, "status": "finished"})
     if invitation is not None and invitation.receipt is not None:
@@ -121,13 +127,16 @@ def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
     snapshot = context.snapshots.at(row.id, row.seq)
     if snapshot.seq != row.seq or snapshot.current is None:  # the phase has just closed, and the next one may be open
         return waiting
+    token = context.secrets.token_of(invitation.nonce, invitation.token_hash)
+    if token is None:  # its secret was retired too early: somebody else is asked when its time is over
+        return waiting
     address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
     if snapshot.current.release.batch is not None:
         assert context.shuffler is not None
         address = context.shuffler.upload_address(row.batch)
     head = {
         "invited": True,
-        "token": token_of(context.secret, invitation.nonce),
+        "token": token,
         "upload": address,
         # Seconds from now: a device's clock may be years off.
         "seconds_left": max(0.0, round(invitation.deadline - context.clock(), 3)),

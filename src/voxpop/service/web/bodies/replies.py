@@ -144,6 +144,15 @@ class DecisionInForce(Body):
     rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
+class Funnel(Body):
+    """What became of the people of a phase."""
+
+    asked: Count = Field(description="Invitations so far.")
+    answered: Count = Field(description="Reports that were counted.")
+    lapsed: Count = Field(description="Invitations that ended without an answer.")
+    refused: Count = Field(description="Reports with a valid token that were not counted.")
+
+
 class Status(Body):
     """How far a study is."""
 
@@ -157,6 +166,7 @@ class Status(Body):
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
     short: Count = Field(description="People who are missing because too few have registered.")
+    funnel: Funnel
     registered: Count
     never_asked: Count
     withdrawn: Count = Field(description="People who have withdrawn.")
@@ -246,6 +256,12 @@ class Registered(Body):
     status: Literal["registered"]
 
 
+class Withdrawn(Body):
+    """The participant has withdrawn, now or before; what may be forgotten is."""
+
+    status: Literal["withdrawn"]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
@@ -265,10 +281,10 @@ class Waiting(Body):
 
 
 class NotNeeded(Body):
-    """The participant has answered in this phase, or the study is over."""
+    """The participant has answered in this phase or withdrawn, or the study is over."""
 
     invited: Literal[False]
-    status: Literal["answered", "finished"]
+    status: Literal["answered", "finished", "withdrawn"]
 
 
 class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
@@ -291,5 +307,11 @@ class BatchProgress(Body):
     """How far a batch is."""
 
     count: Count = Field(description="Reports so far.")
-    withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
-    answered: list[Hash] = Field(description="Of the overdue tokens, those that have answered.")
+    withdrawn: list[Hash] = Field(description="Of the overdue and forgotten tokens, those that can no longer answer.")
+    answered: list[Hash] = Field(description="Of the overdue and forgotten tokens, those whose reports are counted.")
+
+
+class CalledOff(Body):
+    """A batch was deleted, now or before."""
+
+    status: Literal["called off"]
