@@ -28,7 +28,7 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
     require_sound(database)
     config = _config(kind)
     with _locked(database) as connection:
-        before = _version(connection)
+        before = schema_version(connection)
         _refuse_stranger(database, connection, kind, before)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -50,7 +50,7 @@ def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
 def _prepare(database: Database, kind: Kind, upgrade: bool) -> None:
     require_sound(database)
     with database.read() as connection:
-        version = _version(connection)
+        version = schema_version(connection)
         empty = version is None and not sa.inspect(connection).get_table_names()
         if not empty:
             _refuse_stranger(database, connection, kind, version)
@@ -84,7 +84,8 @@ def _refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, 
         )
 
 
-def _version(connection: sa.Connection) -> str | None:
+def schema_version(connection: sa.Connection) -> str | None:
+    """Return the version of a database's tables; None if it has none."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -11,9 +11,13 @@ from typing import Any
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from voxpop.service import audit, operators
+from voxpop.service.console.entry import Entry
+from voxpop.service.console.errors import refusal_page
+from voxpop.service.console.routes import console_routes
+from voxpop.service.console.shared import Console
 from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keyring import Keyring
 from voxpop.service.keys import SIGNATURE, new_key
@@ -25,13 +29,14 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.watching import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
-from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.request_parts import (
     anyone,
     bearer,
@@ -65,6 +70,9 @@ class CoordinatorApp:
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
+        self._readiness = Readiness(lambda: coordinator.database)
+        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble)
+        self.entry = Entry(self.console)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
@@ -167,7 +175,7 @@ class CoordinatorApp:
         return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
 
     async def watch(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(dashboard_data, self.coordinator, path_text(request, "study")))
+        return JSONResponse(await run_in_threadpool(watched, self.coordinator, path_text(request, "study")))
 
     # -- for the application
 
@@ -237,10 +245,10 @@ class CoordinatorApp:
         self.scheduler.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
-    # -- for anyone
+    # -- whether it works
 
-    async def dashboard(self, request: Request, _: str) -> Response:
-        return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
+    async def _trouble(self) -> str | None:
+        return await self._readiness.problem() or self._problem()
 
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
@@ -305,7 +313,6 @@ class CoordinatorApp:
                 {200: replies.Withdrawn},
                 (404,),
             ),
-            Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
             Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
@@ -394,6 +401,7 @@ class CoordinatorApp:
                 Total,
                 most_bytes=MOST_STUDY_BYTES,
             ),
+            *console_routes(self.console, self.entry),
         ]
 
     @cached_property
@@ -410,10 +418,11 @@ class CoordinatorApp:
             "participant": bearer,
             "token": bearer,
             "shuffler": self.shuffler,
+            **self.entry.checks,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
         quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
-        return Guard(router, self.telemetry, rate_limit, most_bytes, quick)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

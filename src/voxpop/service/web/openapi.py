@@ -42,7 +42,8 @@ Schemas = dict[type[BaseModel], dict[str, Any]]  # a reference for each model
 
 
 def openapi_document(title: str, description: str, routes: list[Route]) -> dict[str, Any]:
-    """Describe every route, with a component for every model."""
+    """Describe every route for programs, with a component for every model."""
+    routes = [route for route in routes if route.documented]
     models: set[type[BaseModel]] = {Error}
     for route in routes:
         models.update(model for model in (route.body, *route.replies.values()) if model is not None)

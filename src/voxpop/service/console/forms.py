@@ -1,0 +1,51 @@
+"""Forms and the files in them, read into memory and never onto a disk."""
+
+from __future__ import annotations
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from voxpop.service.refusals import Refusal
+
+MOST_FIELDS = 100
+MOST_TEXT = 8 * 2**20  # bytes of one field
+IN_MEMORY = 2**40  # bytes that a file may have before it is written to a disk: more than any route takes
+
+
+class _Parser(MultiPartParser):
+    spool_max_size = IN_MEMORY
+
+
+async def read_form(request: Request) -> FormData:
+    """Read the form of a request, once; the route limits how large it is as a whole."""
+    known: FormData | None = getattr(request.state, "form", None)
+    if known is not None:
+        return known
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    try:
+        if kind == "multipart/form-data":
+            limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": MOST_TEXT}
+            found = await _Parser(request.headers, request.stream(), **limits).parse()
+        elif kind == "application/x-www-form-urlencoded":
+            found = await FormParser(request.headers, request.stream()).parse()
+        else:
+            raise Refusal(415, "this takes a form; send it from its page")
+    except MultiPartException:
+        raise Refusal(400, "the form cannot be read; send it again from its page") from None
+    request.state.form = found
+    return found
+
+
+def text_of(given: FormData, name: str) -> str:
+    """Return a field without spaces around it; empty if there is none."""
+    value = given.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+async def file_of(given: FormData, name: str) -> tuple[str, bytes]:
+    """Return the name and the content of an uploaded file; both are empty if none was chosen."""
+    value = given.get(name)
+    if not isinstance(value, UploadFile):
+        return "", b""
+    return value.filename or "", await value.read()
