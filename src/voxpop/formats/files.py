@@ -49,12 +49,12 @@ def write_durably(path: Path, content: str | bytes) -> None:
     """Replace a file in one step; once this returns, the new content survives a loss of power."""
     write_atomically(path, content)
     try:
-        _sync_folder(path.resolve().parent)
+        sync_folder(path.resolve().parent)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r} durably: {error.strerror}; try again") from None
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the names of new files in a folder survive a loss of power; Windows needs and offers nothing for this."""
     if sys.platform == "win32":
         return
@@ -121,7 +121,7 @@ def append_durably(path: Path, size: int, data: bytes) -> None:
                     file.truncate(size)
                 raise
         if new:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 
