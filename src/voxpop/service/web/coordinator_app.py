@@ -102,7 +102,7 @@ class CoordinatorApp:
 
     # -- for operators
 
-    async def create(self, request: Request, actor: str) -> Response:
+    async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
@@ -111,19 +111,19 @@ class CoordinatorApp:
         self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
-    async def change(self, request: Request, actor: str) -> Response:
+    async def change_life(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         wanted = Wanted((await read_body(request, LifeChange)).wanted)
         changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
         self.scheduler.nudge(study)
         return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
 
-    async def delete(self, request: Request, actor: str) -> Response:
+    async def delete_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
 
-    async def keys(self, request: Request, _: str) -> Response:
+    async def list_keys(self, request: Request, _: str) -> Response:
         found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
         return JSONResponse({"keys": [asdict(key) for key in found]})
 
@@ -139,11 +139,11 @@ class CoordinatorApp:
         await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
         return JSONResponse({"name": name, "status": "revoked"})
 
-    async def audit(self, request: Request, _: str) -> Response:
+    async def audit_trail(self, request: Request, _: str) -> Response:
         entries = await run_in_threadpool(audit.trail, self.coordinator.database)
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
-    async def studies(self, request: Request, _: str) -> Response:
+    async def list_studies(self, request: Request, _: str) -> Response:
         return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies)})
 
     async def status(self, request: Request, _: str) -> Response:
@@ -161,7 +161,7 @@ class CoordinatorApp:
     async def decision(self, request: Request, _: str) -> Response:
         return JSONResponse(await run_in_threadpool(self.coordinator.decision, path_text(request, "study")))
 
-    async def play(self, request: Request, _: str) -> Response:
+    async def report_rounds(self, request: Request, _: str) -> Response:
         study, key = path_text(request, "study"), path_text(request, "key")
         rounds = await read_body(request, Rounds)
         done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
@@ -205,7 +205,7 @@ class CoordinatorApp:
 
     # -- for the shuffler
 
-    async def total(self, request: Request, _: str) -> Response:
+    async def take_total(self, request: Request, _: str) -> Response:
         total = await read_body(request, Total)
         new = await run_in_threadpool(self.coordinator.take_total, path_text(request, "batch"), total.model_dump())
         self.scheduler.nudge()
@@ -213,7 +213,7 @@ class CoordinatorApp:
 
     # -- for anyone
 
-    async def dashboard(self, request: Request, _: str) -> Response:
+    async def show_dashboard(self, request: Request, _: str) -> Response:
         return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
 
     def _problem(self) -> str | None:
@@ -265,14 +265,16 @@ class CoordinatorApp:
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
             ),
-            Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
+            Route(
+                "GET", "/", "anyone", self.show_dashboard, "Show the dashboard.", {200: None}, media_type="text/html"
+            ),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
-            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
+            Route("GET", "/v1/studies", lister, self.list_studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
                 "operator",
-                self.create,
+                self.create_study,
                 "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
                 (403, 404, 409),
@@ -288,7 +290,7 @@ class CoordinatorApp:
                 "PUT",
                 v1 + "/life",
                 "operator",
-                self.change,
+                self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
                 {200: replies.LifeChanged},
                 (403, 404, 409),
@@ -298,12 +300,12 @@ class CoordinatorApp:
                 "DELETE",
                 v1,
                 "operator",
-                self.delete,
+                self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
                 {200: replies.Deleted},
                 (403, 404, 409),
             ),
-            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
+            Route("GET", "/v1/keys", "operator", self.list_keys, "List all keys.", {200: replies.Keys}, (403,)),
             Route(
                 "PUT",
                 "/v1/keys/{name}",
@@ -323,12 +325,12 @@ class CoordinatorApp:
                 {200: replies.Revoked},
                 (403, 404),
             ),
-            Route("GET", "/v1/audit", "operator", self.audit, "Get who did what.", {200: replies.Audit}, (403,)),
+            Route("GET", "/v1/audit", "operator", self.audit_trail, "Get who did what.", {200: replies.Audit}, (403,)),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",
                 "operator",
-                self.play,
+                self.report_rounds,
                 "Report rounds that were played; repeating a key changes nothing.",
                 {200: replies.RoundsCounted},
                 (403, 404, 409),
@@ -338,7 +340,7 @@ class CoordinatorApp:
                 "PUT",
                 "/v1/batches/{batch}/total",
                 "shuffler",
-                self.total,
+                self.take_total,
                 "Deliver the total of a whole batch.",
                 {201: replies.Taken, 200: replies.Taken},
                 (404, 409, 410),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -14,7 +14,15 @@ Role = Literal["anyone", "operator", "viewer", "participant", "token", "shuffler
 RoleCheck = Callable[
     [Request], Awaitable[str]
 ]  # returns the key, token or name of a caller with the role; refuses others
-Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
+
+
+class Handler(Protocol):
+    """A function that answers a request, given what the role check returned."""
+
+    __name__: str
+
+    def __call__(self, request: Request, caller: str, /) -> Awaitable[Response]: ...
+
 
 PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
@@ -51,3 +59,8 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
+        return "upload_report" if isinstance(self.handler, ReportUpload) else self.handler.__name__
