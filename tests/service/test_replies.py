@@ -129,7 +129,14 @@ def run_study(services: Services, people: list[str]) -> set[str]:
 
 def ask_for_the_rest(services: Services) -> None:
     services.client.get(f"{services.url}/")
-    services.client.get(f"{services.url}/v1/studies", headers=as_(KEY))
+    place, mine = f"{services.url}/v1/studies", as_(KEY)
+    services.client.get(place, headers=mine)
+    services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
+    services.client.delete(f"{place}/{STUDY}", headers=mine)
+    services.client.put(f"{services.url}/v1/keys/someone", json={}, headers=mine)
+    services.client.get(f"{services.url}/v1/keys", headers=mine)
+    services.client.delete(f"{services.url}/v1/keys/someone", headers=mine)
+    services.client.get(f"{services.url}/v1/audit", headers=mine)
     with ExitStack() as stack:  # a coordinator is ready only while its scheduler runs
         running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
         for url in (services.url, services.shuffler_url, running):

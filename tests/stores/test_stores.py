@@ -191,6 +191,6 @@ def test_a_coordinator_of_the_first_version_is_upgraded_with_what_it_holds(addre
     with database.read() as connection:
         counts = connection.execute(sa.select(schema.counts).order_by("study")).all()
         rows = connection.execute(sa.select(schema.studies).order_by("id")).all()
-    assert [tuple(row) for row in counts] == [("cocoa", 1, 1), ("tea", 3, 2)]
+    assert [tuple(row) for row in counts] == [("cocoa", 1, 1, 0), ("tea", 3, 2, 0)]
     assert [(row.invited, row.newest is None, row.attempt) for row in rows] == [(0, True, None), (2, False, None)]
     database.close()

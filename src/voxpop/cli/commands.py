@@ -31,8 +31,8 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "backup": "backup",
     "restore": "backup",
     "restored": "service",
-    "keys": "service",
-    "study": "service",
+    "keys": "keys",
+    "study": "studies",
 }
 
 

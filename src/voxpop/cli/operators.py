@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +33,11 @@ def need_service() -> None:
     for name in NEEDED:
         if find_spec(name) is None:
             raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
+
+
+def said_when(seconds: float | None) -> str:
+    """Write a time of the coordinator, in UTC; nothing if it is not known."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else ""
 
 
 def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) -> str:

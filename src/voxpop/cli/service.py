@@ -1,19 +1,15 @@
-"""`voxpop serve`, `shuffler`, `migrate`, `keys` and `study`: the commands for operators of a service."""
+"""`voxpop serve`, `shuffler`, `migrate` and `restored`: the commands that run and keep a service."""
 
 from __future__ import annotations
 
-import json
-import shlex
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from voxpop.cli.display import console
-from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request
-from voxpop.core.errors import InputError, require_integer
+from voxpop.cli.operators import need_service
+from voxpop.core.errors import require_integer
 
 if TYPE_CHECKING:
     from voxpop.service.settings import Settings
@@ -155,114 +151,3 @@ def restored(
         console.print(f"{'accepted' if accept else 'lost'}: {lost}", highlight=False, soft_wrap=True)
     if not found:
         console.print("the database knows every phase that was released", highlight=False, soft_wrap=True)
-
-
-keys = typer.Typer(no_args_is_help=True, help="Make keys.")
-study = typer.Typer(no_args_is_help=True, help="Create and watch the studies of a running coordinator.")
-
-
-NewFile = Annotated[
-    Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
-]
-
-
-@keys.command("random")
-def random_key(file: NewFile = None) -> None:
-    """Make a new random key, for a secret file or a shuffler key file."""
-    from voxpop.service.keys import new_key, write_key
-
-    if file is None:
-        typer.echo(new_key())
-    else:
-        write_key(file, new_key())
-
-
-@keys.command("operator")
-def operator_key(
-    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
-    database: Annotated[str, typer.Option(help="The coordinator's database.")] = "voxpop.db",
-    file: NewFile = None,
-) -> None:
-    """Make an operator's key and show it, once; only its hash is kept."""
-    need_service()
-    from voxpop.service.keys import new_key, write_key
-    from voxpop.service.study.coordinator import Coordinator
-    from voxpop.stores.migrate import open_store
-
-    if not 1 <= len(name) <= 64:
-        raise InputError(f"the name of an operator has 1 to 64 characters, got {len(name)}")
-    key = new_key()
-    with closing(open_store(database, "coordinator")) as store:
-        if file is None:
-            Coordinator(store, b"").add_operator(name, key)
-            typer.echo(key)
-            return
-        write_key(file, key)
-        try:
-            Coordinator(store, b"").add_operator(name, key)
-        except BaseException:
-            file.unlink()
-            raise
-
-
-@study.command("create")
-def create(
-    file: Annotated[Path, typer.Argument(help="The study file (TOML).")],
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    enrolment_code: Annotated[
-        str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="Only people with it can register.")
-    ] = None,
-) -> None:
-    """Create a study on a coordinator from a study file; repeating it changes nothing."""
-    need_service()
-    from voxpop.service.study.definition import read_definition
-
-    name, definition = read_definition(file)
-    body = {"definition": definition.as_dict(), "enrolment_code": enrolment_code}
-    request(url, key_file, "PUT", f"/v1/studies/{name}", body)
-    given = {"--url": None if url == LOCAL else url, "--key-file": None if key_file is None else str(key_file)}
-    options = [part for flag, value in given.items() if value is not None for part in (flag, value)]
-    watch = shlex.join(["voxpop", "status", name, *options])
-    console.print(f"study: {name}; watch it with: {watch}", highlight=False, markup=False, soft_wrap=True)
-
-
-@study.command("status")
-def status(
-    name: Annotated[str, typer.Argument(help="The study.")],
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    follow: Annotated[bool, typer.Option(help="Print again whenever something changed, until the end.")] = False,
-) -> None:
-    """Show how far a study is."""
-    need_service()
-    last = ""
-    while True:
-        found = request(url, key_file, "GET", f"/v1/studies/{name}")
-        line = json.dumps(found) if as_json else progress_lines(found)
-        if line != last:
-            typer.echo(line)
-        last = line
-        if not follow or found["stage"] == "finished":
-            return
-        time.sleep(1)
-
-
-@study.command("played")
-def played(
-    name: Annotated[str, typer.Argument(help="The study.")],
-    rounds: Annotated[int, typer.Argument(help="Rounds that were played.")],
-    phase: Annotated[int | None, typer.Option(help="The phase; the current one if not given.")] = None,
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-) -> None:
-    """Report rounds by hand, where no application does."""
-    need_service()
-    from voxpop.service.keys import new_key
-
-    if phase is None:
-        phase = request(url, key_file, "GET", f"/v1/studies/{name}/decision")["phase"]
-    body = {"phase": phase, "rounds": rounds}
-    found = request(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
-    typer.echo(f"{found['counted']} rounds counted, {found['played']} played in phase {phase}")

@@ -30,9 +30,17 @@ from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
+from voxpop.service.web.request_parts import (
+    anyone,
+    bearer,
+    path_text,
+    query_text,
+    read_body,
+    require_phase,
+    require_text,
+)
 from voxpop.service.web.router import make_router
-from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
+from voxpop.service.web.routes import PARAMETERS, ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import studies
@@ -123,7 +131,7 @@ class CoordinatorApp:
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
 
-    async def list_keys(self, request: Request, _: str) -> Response:
+    async def keys(self, request: Request, _: str) -> Response:
         found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
         return JSONResponse({"keys": [asdict(key) for key in found]})
 
@@ -139,11 +147,13 @@ class CoordinatorApp:
         await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
         return JSONResponse({"name": name, "status": "revoked"})
 
-    async def audit_trail(self, request: Request, _: str) -> Response:
-        entries = await run_in_threadpool(audit.trail, self.coordinator.database)
+    async def audit(self, request: Request, _: str) -> Response:
+        study, before = query_text(request, "study"), query_text(request, "before")
+        page = (study, None if before is None else int(before))
+        entries = await run_in_threadpool(audit.trail, self.coordinator.database, *page)
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
-    async def list_studies(self, request: Request, _: str) -> Response:
+    async def studies(self, request: Request, _: str) -> Response:
         return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies)})
 
     async def status(self, request: Request, _: str) -> Response:
@@ -161,7 +171,7 @@ class CoordinatorApp:
     async def decision(self, request: Request, _: str) -> Response:
         return JSONResponse(await run_in_threadpool(self.coordinator.decision, path_text(request, "study")))
 
-    async def report_rounds(self, request: Request, _: str) -> Response:
+    async def play(self, request: Request, _: str) -> Response:
         study, key = path_text(request, "study"), path_text(request, "key")
         rounds = await read_body(request, Rounds)
         done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
@@ -205,7 +215,7 @@ class CoordinatorApp:
 
     # -- for the shuffler
 
-    async def take_total(self, request: Request, _: str) -> Response:
+    async def total(self, request: Request, _: str) -> Response:
         total = await read_body(request, Total)
         new = await run_in_threadpool(self.coordinator.take_total, path_text(request, "batch"), total.model_dump())
         self.scheduler.nudge()
@@ -213,7 +223,7 @@ class CoordinatorApp:
 
     # -- for anyone
 
-    async def show_dashboard(self, request: Request, _: str) -> Response:
+    async def dashboard(self, request: Request, _: str) -> Response:
         return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
 
     def _problem(self) -> str | None:
@@ -265,11 +275,9 @@ class CoordinatorApp:
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
             ),
-            Route(
-                "GET", "/", "anyone", self.show_dashboard, "Show the dashboard.", {200: None}, media_type="text/html"
-            ),
+            Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
-            Route("GET", "/v1/studies", lister, self.list_studies, "List all studies.", {200: replies.StudyNames}),
+            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
@@ -305,7 +313,7 @@ class CoordinatorApp:
                 {200: replies.Deleted},
                 (403, 404, 409),
             ),
-            Route("GET", "/v1/keys", "operator", self.list_keys, "List all keys.", {200: replies.Keys}, (403,)),
+            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
             Route(
                 "PUT",
                 "/v1/keys/{name}",
@@ -325,12 +333,21 @@ class CoordinatorApp:
                 {200: replies.Revoked},
                 (403, 404),
             ),
-            Route("GET", "/v1/audit", "operator", self.audit_trail, "Get who did what.", {200: replies.Audit}, (403,)),
+            Route(
+                "GET",
+                "/v1/audit",
+                "operator",
+                self.audit,
+                "Get who did what, the newest first: to one study, or before an entry with this number.",
+                {200: replies.Audit},
+                (403, 404),
+                query={name: PARAMETERS[name] for name in ("study", "before")},
+            ),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",
                 "operator",
-                self.report_rounds,
+                self.play,
                 "Report rounds that were played; repeating a key changes nothing.",
                 {200: replies.RoundsCounted},
                 (403, 404, 409),
@@ -340,7 +357,7 @@ class CoordinatorApp:
                 "PUT",
                 "/v1/batches/{batch}/total",
                 "shuffler",
-                self.take_total,
+                self.total,
                 "Deliver the total of a whole batch.",
                 {201: replies.Taken, 200: replies.Taken},
                 (404, 409, 410),

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from voxpop import __version__
 from voxpop.service.web.bodies.replies import Error
-from voxpop.service.web.routes import PATH_PARAMETERS, Role, Route
+from voxpop.service.web.routes import PARAMETERS, Role, Route
 
 BEARER = {"type": "http", "scheme": "bearer"}
 SIGNATURE = {"type": "apiKey", "in": "header", "name": "X-Voxpop-Signature"}
@@ -90,14 +90,17 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": PATH_PARAMETERS[name]}
+        {"name": name, "in": "path", "required": True, "schema": PARAMETERS[name]}
         for name in re.findall(r"{(\w+)}", route.path)
     ]
     in_headers = [
         {"name": name, "in": "header", "required": False, "description": purpose, "schema": {"type": "string"}}
         for name, purpose in route.headers.items()
     ]
-    return in_path + in_headers
+    in_query = [
+        {"name": name, "in": "query", "required": False, "schema": schema} for name, schema in route.query.items()
+    ]
+    return in_path + in_headers + in_query
 
 
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from voxpop.service.keys import LEAST, MOST
 from voxpop.service.refusals import Refusal
-from voxpop.service.web.routes import PATH_PARAMETERS
+from voxpop.service.web.routes import PARAMETERS
 
 Model = TypeVar("Model", bound=BaseModel)
 KEY = re.compile(rf"[\x21-\x7e]{{{LEAST},{MOST}}}")
@@ -62,9 +62,15 @@ def path_text(request: Request, name: str) -> str:
     return require_text(name, str(request.path_params[name]))
 
 
+def query_text(request: Request, name: str) -> str | None:
+    """Return an optional parameter behind the question mark; refuse one that does not match its pattern."""
+    value = request.query_params.get(name)
+    return None if value is None else require_text(name, value)
+
+
 def require_text(name: str, value: str) -> str:
     """Return the value of a path parameter; refuse one that does not match its pattern."""
-    if not re.fullmatch(PATH_PARAMETERS[name]["pattern"], value):
+    if not re.fullmatch(PARAMETERS[name]["pattern"], value):
         raise Refusal(404, f"there is no such {name}; check the address")
     return value
 

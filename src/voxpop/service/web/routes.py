@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -14,21 +14,14 @@ Role = Literal["anyone", "operator", "viewer", "participant", "token", "shuffler
 RoleCheck = Callable[
     [Request], Awaitable[str]
 ]  # returns the key, token or name of a caller with the role; refuses others
+Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
-
-class Handler(Protocol):
-    """A function that answers a request, given what the role check returned."""
-
-    __name__: str
-
-    def __call__(self, request: Request, caller: str, /) -> Awaitable[Response]: ...
-
-
-PATH_PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
+PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
     "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
     "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }
 
@@ -57,10 +50,11 @@ class Route:
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
     body: type[BaseModel] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
+    query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
 
     @property
     def name(self) -> str:
         """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
-        return "upload_report" if isinstance(self.handler, ReportUpload) else self.handler.__name__
+        return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)

@@ -1,0 +1,122 @@
+"""`voxpop keys`: the keys of operators, viewers and services."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from rich.table import Table
+
+from voxpop.cli.display import console
+from voxpop.cli.operators import need_service, said_when
+
+if TYPE_CHECKING:
+    from voxpop.service.operators import KeyRole
+    from voxpop.stores.database import Database
+
+Result = TypeVar("Result")
+
+keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke keys.")
+
+NewFile = Annotated[
+    Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
+]
+DatabaseOption = Annotated[str, typer.Option("--database", help="The coordinator's database.")]
+
+
+@keys.command("random")
+def random_key(file: NewFile = None) -> None:
+    """Make a new random key, for a secret file or a shuffler key file."""
+    from voxpop.service.keys import new_key, write_key
+
+    if file is None:
+        typer.echo(new_key())
+    else:
+        write_key(file, new_key())
+
+
+@keys.command("operator")
+def operator_key(
+    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
+    database: DatabaseOption = "voxpop.db",
+    file: NewFile = None,
+) -> None:
+    """Make an operator's key and show it, once; only its hash is kept."""
+    _add(name, "operator", None, database, file)
+
+
+@keys.command("viewer")
+def viewer_key(
+    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
+    study: Annotated[str, typer.Argument(help="The study that they may see.")],
+    database: DatabaseOption = "voxpop.db",
+    file: NewFile = None,
+) -> None:
+    """Make a key for someone who may look at one study, and change nothing."""
+    _add(name, "viewer", study, database, file)
+
+
+@keys.command("list")
+def list_all(database: DatabaseOption = "voxpop.db") -> None:
+    """List all keys: whose they are, what for, and whether they were revoked."""
+    need_service()
+    from voxpop.service.operators import list_keys
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("name", "role", "study", "made", "revoked"):
+        table.add_column(column)
+    for key in _with_store(database, list_keys):
+        table.add_row(key.name, key.role, key.study or "all", said_when(key.created_at), said_when(key.revoked_at))
+    console.print(table, highlight=False, markup=False)
+
+
+@keys.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(help="Whose key it is.")], database: DatabaseOption = "voxpop.db"
+) -> None:
+    """Revoke a key at once, and sign its browsers out; repeating it changes nothing."""
+    need_service()
+    from voxpop.service.operators import revoke_key
+
+    done = _with_store(database, lambda store: revoke_key(store, name, time.time()))
+    typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
+
+
+def _add(name: str, role: KeyRole, study: str | None, database: str, file: Path | None) -> None:
+    """Make a key and show it, or write it to a file that is gone again if the key could not be stored."""
+    need_service()
+    from voxpop.service.keys import new_key, write_key
+    from voxpop.service.operators import add_key
+
+    key = new_key()
+
+    def store_key(store: Database) -> None:
+        add_key(store, name, key, time.time(), role, study)
+
+    if file is None:
+        _with_store(database, store_key)
+        typer.echo(key)
+        return
+    write_key(file, key)
+    try:
+        _with_store(database, store_key)
+    except BaseException:
+        file.unlink()
+        raise
+
+
+def _with_store(database: str, use: Callable[[Database], Result]) -> Result:
+    """Open the coordinator's database for one use."""
+    from voxpop.core.errors import InputError
+    from voxpop.service.refusals import Refusal
+    from voxpop.stores.migrate import open_store
+
+    with closing(open_store(database, "coordinator")) as store:
+        try:
+            return use(store)
+        except Refusal as refusal:
+            raise InputError(refusal.sentence) from None
