@@ -42,6 +42,7 @@ class OpenAPI(Body):
 
     openapi: Literal["3.1.0"]
     info: OpenAPIInfo
+    tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
 
