@@ -28,6 +28,8 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "serve": "service",
     "shuffler": "service",
     "migrate": "service",
+    "backup": "backup",
+    "restore": "backup",
     "restored": "service",
     "keys": "keys",
     "study": "studies",

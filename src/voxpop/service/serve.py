@@ -142,6 +142,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
     require_number("burst", settings.burst, least=1)
     require_integer("connections", settings.connections, least=0)
     require_integer("max_body", settings.max_body, least=1024)
+    require_integer("hsts", settings.hsts, least=0)
     port = require_integer("port", settings.port, least=0, most=65535)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
@@ -162,6 +163,9 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_graceful_shutdown=10,
+        headers=[]
+        if tls is None or settings.hsts == 0
+        else [("strict-transport-security", f"max-age={settings.hsts}")],
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
     host, port = listener.getsockname()[:2]

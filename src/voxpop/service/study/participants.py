@@ -136,6 +136,7 @@ def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
         address = context.shuffler.upload_address(row.batch)
     head = {
         "invited": True,
+        "status": "invited",
         "token": token,
         "upload": address,
         # Seconds from now: a device's clock may be years off.

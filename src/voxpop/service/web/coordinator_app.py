@@ -121,7 +121,7 @@ class CoordinatorApp:
 
     # -- for operators
 
-    async def create(self, request: Request, actor: str) -> Response:
+    async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
@@ -130,14 +130,14 @@ class CoordinatorApp:
         self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
-    async def change(self, request: Request, actor: str) -> Response:
+    async def change_life(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         wanted = Wanted((await read_body(request, LifeChange)).wanted)
         changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
         self.scheduler.nudge(study)
         return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
 
-    async def delete(self, request: Request, actor: str) -> Response:
+    async def delete_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
@@ -319,7 +319,7 @@ class CoordinatorApp:
                 "PUT",
                 v1,
                 "operator",
-                self.create,
+                self.create_study,
                 "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
                 (403, 404, 409),
@@ -335,7 +335,7 @@ class CoordinatorApp:
                 "PUT",
                 v1 + "/life",
                 "operator",
-                self.change,
+                self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
                 {200: replies.LifeChanged},
                 (403, 404, 409),
@@ -345,7 +345,7 @@ class CoordinatorApp:
                 "DELETE",
                 v1,
                 "operator",
-                self.delete,
+                self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
                 {200: replies.Deleted},
                 (403, 404, 409),

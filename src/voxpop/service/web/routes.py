@@ -72,3 +72,8 @@ class Route:
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
     documented: bool = True  # in the OpenAPI document
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
+        return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)

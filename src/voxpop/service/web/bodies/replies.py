@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
@@ -42,6 +42,7 @@ class OpenAPI(Body):
 
     openapi: Literal["3.1.0"]
     info: OpenAPIInfo
+    tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
 
@@ -266,6 +267,7 @@ class Invitation(Body):
     """The participant is invited to send a report."""
 
     invited: Literal[True]
+    status: Literal["invited"]
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
@@ -287,7 +289,7 @@ class NotNeeded(Body):
     status: Literal["answered", "finished", "withdrawn"]
 
 
-class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
+class CheckIn(RootModel[Annotated[Invitation | Waiting | NotNeeded, Field(discriminator="status")]]):
     """Whether the participant is invited and, if so, what the device needs."""
 
 
