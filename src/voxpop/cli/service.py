@@ -59,7 +59,9 @@ def serve(
     max_body: Body = None,
     trusted_proxies: Proxies = None,
     log_level: Level = None,
-    open_dashboard: Annotated[bool | None, typer.Option(help="Let anyone see the dashboard.")] = None,
+    open_dashboard: Annotated[
+        bool | None, typer.Option(help="Let anyone look at all studies, without signing in.")
+    ] = None,
     migrate: Migrate = False,
 ) -> None:
     """Run a coordinator.

@@ -143,7 +143,8 @@ class LiveResponse(Response):
                     seen = watch.version
                     await say(event(self._message(watch.view)))
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), BEAT_SECONDS)
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        await changed.wait()
                 if not await self._still_signed_in():
                     await say(ended_events(path))
                     return

@@ -32,8 +32,8 @@ class People:
     open: int  # invitations that can still be answered
 
     @property
-    def asked_before(self) -> int:
-        """People who were asked at least once and have not withdrawn."""
+    def took_part(self) -> int:
+        """People whose answers are in a wave that was released."""
         return max(0, self.registered - self.never_asked)
 
 

@@ -221,7 +221,7 @@ class LedgerTotals(Body):
 
 
 class Watch(Body):
-    """The data of the dashboard."""
+    """What can be seen of a study."""
 
     status: Status
     reward: str
