@@ -1,4 +1,4 @@
-"""Forms and the files in them, read into memory and never onto a disk."""
+"""Forms and the files in them, read into memory and never onto a disk, as Starlette's own would be."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class _Parser(MultiPartParser):
 
 async def read_form(request: Request) -> FormData:
     """Read the form of a request, once; the route limits how large it is as a whole."""
-    known: FormData | None = getattr(request.state, "form", None)
-    if known is not None:
-        return known
+    if request._form is not None:
+        return request._form
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     try:
         if kind == "multipart/form-data":
@@ -33,7 +32,7 @@ async def read_form(request: Request) -> FormData:
             raise Refusal(415, "this takes a form; send it from its page")
     except MultiPartException:
         raise Refusal(400, "the form cannot be read; send it again from its page") from None
-    request.state.form = found
+    request._form = found  # so that `request.form()` finds it, too
     return found
 
 

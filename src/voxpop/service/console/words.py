@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from voxpop.core.words import number as amount
 from voxpop.service.study.findings import counted
 
 UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
@@ -68,4 +69,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "size": size,
     "counted": counted,
+    "amount": amount,
 }
