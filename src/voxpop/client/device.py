@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -22,6 +22,7 @@ from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Release, Secure, Source
 
 MOST_PHASE = 2**31
+MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for
 
 
 class Outcome(Enum):
@@ -70,6 +71,7 @@ class Device:
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
         self._caller = Caller(self._http, attempts, sleep)
+        self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
     def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded."""
@@ -110,6 +112,7 @@ class Device:
             found = document_of(answer)
             if type(found.get("invited")) is not bool:
                 raise _stranger(answer)
+            self.next_check_in = _pause(found.get("next_check_in"))
             if left is not None:
                 if found["invited"] and _phase_of(found) == left.phase:
                     return Outcome.OFFLINE  # the coordinator still waits for it
@@ -248,6 +251,12 @@ class Device:
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer
+
+
+def _pause(seconds: object) -> float | None:
+    """Read after how many seconds to check in again; a coordinator of an earlier version does not say."""
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= MOST_PAUSE
+    return float(cast(float, seconds)) if known else None
 
 
 def _phase_of(invitation: dict[str, Any]) -> int:

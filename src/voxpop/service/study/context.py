@@ -13,6 +13,7 @@ from voxpop.privacy import Secure, Source
 from voxpop.privacy.batch import Batch
 from voxpop.service.keyring import Keyring
 from voxpop.service.study.log import Snapshots
+from voxpop.service.study.pacing import Crowd
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores.database import Database
 
@@ -61,6 +62,7 @@ class Context:
     writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
 
     def __post_init__(self) -> None:
+        self.crowd = Crowd()
         self.snapshots = Snapshots(self.database)
 
     @property

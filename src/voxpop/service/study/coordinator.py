@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -116,14 +117,17 @@ class Coordinator:
             shown = wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED)
             return list(connection.execute(shown).scalars())
 
-    def unfinished(self) -> dict[str, tuple[Any, ...]]:
+    def unfinished(self, among: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the studies that have steps to take, by name, each with what changes when something happens in it.
 
-        A study that is paused or over has one if the shuffler may hold what it must not keep.
+        A study that is paused or over has one if the shuffler may hold what it must not keep. If names are given, only
+        the studies among them are looked at.
         """
         parts = (studies.c.seq, studies.c.stage, studies.c.played, studies.c.invited)
         people = (counts.c.registered, counts.c.withdrawn)
         wanted = sa.select(studies.c.id, *parts, *people).join(counts, counts.c.study == studies.c.id)
+        if among is not None:
+            wanted = wanted.where(studies.c.id.in_(sorted(among)))
         runs = (studies.c.stage != Stage.FINISHED) & (studies.c.life == Life.RUNNING)
         with self.database.read() as connection:
             rows = connection.execute(wanted.where(runs | studies.c.batch.is_not(None)).order_by(studies.c.id))

@@ -263,6 +263,9 @@ class Withdrawn(Body):
     status: Literal["withdrawn"]
 
 
+Pause = Annotated[float, Field(ge=0, description="Seconds after which it is worth checking in again.")]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
@@ -271,6 +274,7 @@ class Invitation(Body):
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
+    next_check_in: Pause
     phase: DevicePhase
 
 
@@ -280,6 +284,7 @@ class Waiting(Body):
     invited: Literal[False]
     status: Literal["waiting"]
     participations: Count = Field(description="How often the participant has taken part.")
+    next_check_in: Pause
 
 
 class NotNeeded(Body):
@@ -287,6 +292,7 @@ class NotNeeded(Body):
 
     invited: Literal[False]
     status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Pause | None = Field(description="null if the participant is never asked again.")
 
 
 class CheckIn(RootModel[Annotated[Invitation | Waiting | NotNeeded, Field(discriminator="status")]]):
