@@ -3,19 +3,23 @@
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import Visit, visit
 from tests.browser.people import Crowd
-from tests.helpers_cli import ENVIRONMENT, VOXPOP, pilot_csv, voxpop
+from tests.helpers_cli import ENVIRONMENT, VOXPOP, Outcome, main_of, pilot_csv
 from tests.helpers_waiting import until
+
+
+Run = Callable[..., Outcome]
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Service:
     url: str
     folder: Path
     key: str
+    run: Run  # a command
 
     @property
     def key_file(self) -> Path:
@@ -32,7 +37,7 @@ class Service:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Service]:
+def serving(folder: Path, run: Run) -> Iterator[Service]:
     """Run a coordinator, and make a key, as the first steps of the documentation say."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -42,9 +47,8 @@ def serving(folder: Path) -> Iterator[Service]:
         server = subprocess.Popen(command, env=ENVIRONMENT, stderr=log)
     try:
         until(lambda: is_up(url), "the coordinator's start", pause=0.05)
-        made = voxpop("keys", "operator", "ada", "--database", database, "--file", folder / "my.key")
-        assert made.returncode == 0, made.stderr
-        yield Service(url, folder, (folder / "my.key").read_text().strip())
+        run("keys", "operator", "ada", "--database", database, "--file", folder / "my.key")
+        yield Service(url, folder, (folder / "my.key").read_text().strip(), run)
     finally:
         server.terminate()
         server.wait()
@@ -71,8 +75,10 @@ def fact(page: Page, name: str) -> str:
     return f'#study-wave div:has(dt:text-is("{name}")) dd >> nth=0'
 
 
-def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(browser: Browser, tmp_path: Path) -> None:
-    with serving(tmp_path) as service, visit(browser, service.url, accept_downloads=True) as it:
+def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, main_of(monkeypatch)) as service, visit(browser, service.url, accept_downloads=True) as it:
         page = it.page
         it.sign_in(service.key)
         create_draft(it, pilot_csv(tmp_path / "tea.csv", people=6, prices=5))
@@ -131,8 +137,8 @@ def compare_export(it: Visit, service: Service) -> None:
     with it.page.expect_download() as taken:
         it.page.get_by_role("link", name="Decisions (CSV)").click()
     file = service.folder / "decisions.csv"
-    done = voxpop("export", "tea", "--key-file", service.key_file, "--url", service.url, "--out", file)
-    assert done.returncode == 0, done.stderr
+    done = service.run("export", "tea", "--key-file", service.key_file, "--url", service.url, "--out", file)
+    assert done.code == 0, done.err
     assert taken.value.suggested_filename == "tea-decisions.csv"
     assert taken.value.path().read_bytes() == file.read_bytes()
 
