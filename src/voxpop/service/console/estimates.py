@@ -20,7 +20,7 @@ from voxpop.report.view import View
 from voxpop.service.console.charts import Chart, Series
 
 MOST_POINTS = 300  # along a line
-MOST_LISTED = 40  # decisions
+MOST_LISTED = 25  # decisions
 MOST_CELLS = 28  # along each side of a map
 LEVELS = 9  # colours of a map
 FEWEST = 3  # points that make a line
@@ -103,9 +103,15 @@ def _along(view: View, column: Column) -> Chart:
     estimate, likely = course.direction.turn(view.estimate()), view.likely()
     series = []
     if course.phases:
-        series += [Series.of("certified", "certified", edge[at]) for edge in (low, high)]
+        series += [
+            Series.of("certified from", "certified", low[at]),
+            Series.of("certified to", "certified", high[at]),
+        ]
     if likely is not None:
-        series += [Series.of("likely", "likely", (estimate + side * likely)[at]) for side in (-1, 1)]
+        series += [
+            Series.of("likely from", "likely", (estimate - likely)[at]),
+            Series.of("likely to", "likely", (estimate + likely)[at]),
+        ]
     series.append(Series.of("estimate", "estimate", estimate[at]))
     series.append(Series.of("chosen", "chosen", np.where(at == best, estimate[at], np.nan)))
     if answers := _answers(course, at):

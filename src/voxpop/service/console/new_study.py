@@ -109,7 +109,7 @@ class NewStudyScreen:
             typed = {name: text_of(given, name) for name in COLUMNS}
             encoded = base64.b64encode(content).decode()
             found = await self.apart.run("calibrate", file=file, content=encoded, typed=typed)
-            pilot = Pilot(**found)
+            pilot = Pilot.of(found)
             return await run_in_threadpool(self._plan, pilot.file, pilot.text, pilot)
         file, content = await file_of(given, "study")
         if not file:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from voxpop.calibration.doubts import doubts
 from voxpop.calibration.fit import calibrate
@@ -35,6 +36,15 @@ class Pilot:
     doubts: tuple[str, ...]
     constants: tuple[tuple[str, str, str], ...]
     kernel: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Pilot:
+        """Make it of plain data, as another process sends it."""
+        return cls(**{name: _frozen(part) for name, part in found.items()})
+
+
+def _frozen(part: Any) -> Any:
+    return tuple(map(_frozen, part)) if isinstance(part, list) else part
 
 
 def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:

@@ -25,6 +25,7 @@ from voxpop.lab.scenario import Scenario
 from voxpop.privacy.models import privacy_from_settings
 from voxpop.service.study.definition import definition_of
 
+NO_TIME = "there was no time to rehearse this; try it alone, or again in a moment"
 MOST_DECISIONS = 2_500  # of which truths can be drawn at once
 
 
@@ -78,26 +79,25 @@ def rehearse(tables: Mapping[str, Any], privacy: Mapping[str, Any] | None, seed:
 def prices(
     tables: Mapping[str, Any], promises: Sequence[tuple[str, Mapping[str, Any] | None]], most: int, seconds: float
 ) -> Iterator[Price]:
-    """Rehearse each promise up to `most` times, and stop when the time is over; each has been tried at least once."""
-    end, left = monotonic() + seconds, len(promises)
-    for label, privacy in promises:
-        share, outcomes, error = (end - monotonic()) / left, list[Outcome](), ""
-        until, left = monotonic() + share, left - 1
-        for seed in range(most):
+    """Rehearse each promise up to `most` times, as long as there is time for it."""
+    end = monotonic() + seconds
+    for place, (label, privacy) in enumerate(promises):
+        until = monotonic() + (end - monotonic()) / (len(promises) - place)
+        outcomes, error, took = list[Outcome](), "", 0.0
+        while len(outcomes) < most and monotonic() + took < until:  # another one would be done in time
             began = monotonic()
             try:
-                outcomes.append(rehearse(tables, privacy, seed))
+                outcomes.append(rehearse(tables, privacy, len(outcomes)))
             except InputError as refused:
                 error = str(refused)
                 break
-            if 2 * monotonic() - began > until:  # another one like this would take too long
-                break
+            took = monotonic() - began
         yield _price(label, outcomes, error)
 
 
 def _price(label: str, outcomes: Sequence[Outcome], error: str) -> Price:
     if not outcomes:
-        return Price(label, 0, error=error)
+        return Price(label, 0, error=error or NO_TIME)
     people, waves = (median(getattr(each, name) for each in outcomes) for name in ("people", "waves"))
     lost, before = (median(getattr(each, name) for each in outcomes) for name in ("lost", "not_asking"))
     return Price(label, len(outcomes), math.ceil(people), waves, lost, before, error)

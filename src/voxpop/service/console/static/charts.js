@@ -22,7 +22,7 @@
         points: { show: !!role.dots || chart.x.length < 12, size: role.size || 5, stroke, fill: stroke },
       };
     });
-    const axis = (label, size) => ({ label, size, stroke: colour("ink"), grid: { stroke: colour("line") }, ticks: { stroke: colour("line") }, labelSize: 18, font: "12px system-ui", labelFont: "12px system-ui" });
+    const axis = (label, size) => ({ label, size, stroke: colour("ink"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, labelSize: 18, font: "12px system-ui", labelFont: "12px system-ui" });
     const whole = chart.x.every(Number.isInteger) && chart.x.length < 20;
     const plot = new uPlot({
       width, height: Math.max(220, Math.min(360, width * 0.5)), scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1 } }, bands,
