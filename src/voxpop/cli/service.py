@@ -62,6 +62,7 @@ def serve(
     open_dashboard: Annotated[
         bool | None, typer.Option(help="Let anyone look at all studies, without signing in.")
     ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve together (PostgreSQL only).")] = None,
     migrate: Migrate = False,
 ) -> None:
     """Run a coordinator.
@@ -71,8 +72,12 @@ def serve(
     """
     settings = _settings(locals(), 8000, "voxpop.db")
     from voxpop.service import serve
+    from voxpop.service import workers as several
 
-    serve.run(serve.coordinator_of(settings, migrate), settings)
+    if settings.workers == 1:
+        serve.run(serve.coordinator_of(settings, migrate), settings)
+    else:
+        several.serve_with(settings, settings.workers, migrate)
 
 
 def shuffler(
@@ -122,6 +127,7 @@ FLAGS = (
     "trusted_proxies",
     "log_level",
     "open_dashboard",
+    "workers",
 )
 
 

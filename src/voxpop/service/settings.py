@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     max_body: int = 2**20
     log_level: str = "info"
     open_dashboard: bool = False
+    workers: int = 1  # processes that serve together; more than one needs PostgreSQL
     trusted_proxies: str = ""  # addresses whose X-Forwarded-For header is trusted
 
     def own_secret(self) -> Keyring:
