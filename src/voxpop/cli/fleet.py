@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from voxpop.service.study.definition import Definition
 
 PAUSE = 0.25  # seconds between looks at the study
-Say = Callable[[str], None]
 
 
 def fleet(
@@ -62,11 +61,12 @@ def fleet(
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
     promise = _promise(definition, privacy, epsilon)
     by_clock = definition.rules.rounds_per_second is not None
+    application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named = {"enrolment_code": enrolment_code, "http": http}
         crowd = Crowd(simulated(tastes, range(count), url, name, promise, **named), pool)
         try:
-            found = _live(crowd, None if by_clock else _application(url, key, name))
+            found = _live(crowd, application)
         except httpx.HTTPError as error:
             raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     best = int(tastes.mean.argmax())
@@ -112,39 +112,46 @@ def _tastes(
 
 
 def _promise(definition: Definition, privacy: str | None, epsilon: float | None) -> Promise:
-    from dataclasses import replace
-
     from voxpop.service.demo.crowd import promise_of
 
     kept = promise_of(definition)
     return replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
 
 
-def _application(url: str, key: str | None, name: str) -> Callable[[dict[str, Any]], None] | None:
-    """Return a function that plays the rounds of the phase, as an application does; None without a key."""
-    if key is None:
-        return None
-    from voxpop.service.demo.crowd import play_phase
-    from voxpop.service.keys import new_key
+@dataclass(frozen=True)
+class _Application:
+    """The application of a study, with an operator's key: it uses the decisions and reports the rounds."""
 
-    place = f"/v1/studies/{name}"
+    url: str
+    key: str
+    study: str
+    by_clock: bool  # a clock plays the rounds, and they are not reported
 
-    def play(now: dict[str, Any]) -> None:
-        phase = now["phase"]
+    def play(self, phase: int) -> None:
+        """Play the rounds of the phase that are left."""
+        from voxpop.service.demo.crowd import play_phase
+        from voxpop.service.keys import new_key
 
         def report(rounds: int, _: int) -> None:
-            send(url, key, "PUT", f"{place}/rounds/{new_key()}", {"phase": phase, "rounds": rounds})
+            self._send("PUT", f"/rounds/{new_key()}", {"phase": phase, "rounds": rounds})
 
+        if self.by_clock:
+            return
         try:
-            play_phase(phase, lambda: send(url, key, "GET", place + "/decision"), report)
+            play_phase(phase, lambda: self._send("GET", "/decision"), report)
         except RefusedError as refusal:
             if refusal.status != 409:  # the study was paused, or another application plays too: look again
                 raise
 
-    return play
+    def waiting(self) -> str:
+        """Say what the study waits for, if it does."""
+        return " ".join(said for said in self._send("GET", "")["says"] if said.startswith(("Waiting", "Stopped")))
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
+        return send(self.url, self.key, method, f"/v1/studies/{self.study}{path}", body)
 
 
-def _live(crowd: Crowd, play: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+def _live(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
     """Register, and take part until the study is finished; return the decision that is in force then."""
     from voxpop.client import StudyOverError
     from voxpop.service.demo.processes import Patience
@@ -157,13 +164,14 @@ def _live(crowd: Crowd, play: Callable[[dict[str, Any]], None] | None) -> dict[s
             return crowd.devices[0].decision()
         while (now := crowd.devices[0].decision())["stage"] != "finished":
             line = f"phase {now['phase']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
+            if application is not None and now["rounds"]:
+                application.play(now["phase"])
+            elif application is not None and (waits := application.waiting()):
+                line += f". {waits}"
             shown.update(line)
             if not console.is_terminal and line != said:
-                console.print(line, highlight=False)
-            said = line
-            patience.see((line, now["rounds"]))
-            if play is not None and now["rounds"]:
-                play(now)
+                console.print(line, highlight=False, soft_wrap=True)
+            patience.see((said := line, now["rounds"]))
             crowd.check_in()
             time.sleep(PAUSE)
     return now
