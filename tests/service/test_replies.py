@@ -17,6 +17,7 @@ from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Simulated
+from voxpop.service.keyring import Keyring
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
@@ -46,7 +47,7 @@ class Services:
         self._theirs._client = self.client
         self.shuffler_url = self.serve(self._theirs, self._stack)
         self.coordinator.context.shuffler = HttpShuffler(
-            self.shuffler_url, SHUFFLER_KEY, self.shuffler_url, self.client
+            self.shuffler_url, Keyring.of(SHUFFLER_KEY), self.shuffler_url, self.client
         )
 
     def serve(self, app: CoordinatorApp | ShufflerApp, stack: ExitStack, **named: Any) -> str:
@@ -77,7 +78,7 @@ class Services:
         """Forward the totals of whole batches, twice."""
         for batch, total in self.shuffler.sealed():
             self._theirs._forward()
-            send(self.client, SHUFFLER_KEY, self.url, f"/v1/batches/{batch}/total", total)
+            send(self.client, Keyring.of(SHUFFLER_KEY), self.url, f"/v1/batches/{batch}/total", total)
 
     def close(self) -> None:
         self._stack.close()

@@ -60,6 +60,7 @@ def serve(
     trusted_proxies: Proxies = None,
     log_level: Level = None,
     open_dashboard: Annotated[bool | None, typer.Option(help="Let anyone see the dashboard.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve together (PostgreSQL only).")] = None,
     migrate: Migrate = False,
 ) -> None:
     """Run a coordinator.
@@ -69,8 +70,12 @@ def serve(
     """
     settings = _settings(locals(), 8000, "voxpop.db")
     from voxpop.service import serve
+    from voxpop.service import workers as several
 
-    serve.run(serve.coordinator_of(settings, migrate), settings)
+    if settings.workers == 1:
+        serve.run(serve.coordinator_of(settings, migrate), settings)
+    else:
+        several.serve_with(settings, settings.workers, migrate)
 
 
 def shuffler(
@@ -120,6 +125,7 @@ FLAGS = (
     "trusted_proxies",
     "log_level",
     "open_dashboard",
+    "workers",
 )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -110,6 +111,15 @@ class Database:
 def scrub_after(connection: sa.Connection) -> None:
     """Note that this transaction deletes reports, so that nothing of them stays on disk after it."""
     connection.info["deleted"] = True
+
+
+@contextmanager
+def driver_of(connection: sa.Connection) -> Iterator[Any]:
+    """Yield PostgreSQL's own connection, for what SQLAlchemy cannot do; its errors become SQLAlchemy's all the same."""
+    try:
+        yield connection.connection.driver_connection
+    except psycopg.OperationalError as error:
+        raise sa.exc.OperationalError(None, None, error) from None
 
 
 def open_database(address: str) -> Database:

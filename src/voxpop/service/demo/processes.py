@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import httpx
 
 from voxpop.core.errors import InputError
 from voxpop.lab.scenarios import Scenario
+from voxpop.service.children import end_with_parent
 from voxpop.service.demo.crowd import play_phase, promise_of
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key, write_key
@@ -32,7 +32,6 @@ from voxpop.stores.migrate import open_store
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
 ATTEMPTS = 5  # at finding free ports
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -237,22 +236,6 @@ class _Service:
                 if said.get("event") == "listening":
                     return str(said["url"])
         return None
-
-
-def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """Return what a child runs first so that it gets this signal when this process ends in any way (on Linux)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # the parent has already ended
-            os._exit(1)
-
-    return ask
 
 
 def _free_ports() -> tuple[int, int]:

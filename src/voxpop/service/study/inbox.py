@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
+from voxpop.stores.database import driver_of
 from voxpop.stores.schema import studies
 
 
@@ -29,6 +32,8 @@ class Upload:
     body: bytes  # the numbers of the report, eight bytes each
 
 
+Row = tuple[int, bytes, str, int, bytes]  # invitation, digest, study, phase and body
+Counted = dict[tuple[str, int], Counter[str]]  # by study and phase: what is added to its counters
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
 # For PostgreSQL. Columns are sent as binary arrays, so that one planned statement serves any number of reports.
@@ -43,32 +48,41 @@ STORE = """
         AS given (invitation, digest, study, phase, body)
     ), new AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
-        ON CONFLICT DO NOTHING RETURNING invitation
     )
-    INSERT INTO inbox (invitation, study, phase, body)
-    SELECT invitation, study, phase, body FROM given JOIN new USING (invitation)
+    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, study, phase, body FROM given
 """
-
-
-class _OvertakenError(Exception):
-    """Another coordinator has counted a report under one of these tokens since they were looked up."""
+COUNT = """
+    INSERT INTO tallies (study, phase, writer, answered, refused)
+    SELECT study, phase, %b, answered, refused
+    FROM unnest(%b::text[], %b::integer[], %b::integer[], %b::integer[]) AS given (study, phase, answered, refused)
+    ON CONFLICT (study, phase, writer) DO UPDATE
+    SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+"""
 
 
 def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     """Store the reports that are valid, in one transaction; return a verdict on each."""
+    if context.database.embedded:
+        with context.database.write() as connection:
+            return _store(context, _InSqlite(connection), uploads)
     while True:
-        with suppress(_OvertakenError), context.database.write() as connection:
-            return _store(context, connection, uploads)
+        with (
+            suppress(UniqueViolation),
+            context.database.write() as connection,
+            driver_of(connection) as driver,
+            driver.pipeline(),  # two round trips: to look, and to store and commit
+        ):
+            return _store(context, _InPostgresql(driver), uploads)
+        # Another coordinator has counted a report under one of these tokens since they were looked up.
 
 
-def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
+def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
-    names = sorted({upload.place[0] for upload in uploads})
-    look = _look_in_sqlite if connection.dialect.name == "sqlite" else _look_in_postgresql
-    stages, rows = look(connection, names, hashes)
+    stages, rows = desk.look(sorted({upload.place[0] for upload in uploads}), hashes)
     valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
+    counted: Counted = defaultdict(Counter)
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
         digest = digest_of(upload.token, upload.body)
@@ -77,27 +91,14 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
         verdicts.append(verdict)
         if verdict is True:
             new[row.id] = (upload, digest)
-    if new:
-        _insert(connection, [(number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items()])
+            counted[upload.place]["answered"] += 1
+        elif verdict is not False and row is not None and (row.study, row.phase) == upload.place:
+            counted[upload.place]["refused"] += 1
+    # In the same order everywhere, so that two coordinators do not wait for each other.
+    reports = sorted((number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items())
+    if counted:
+        desk.insert(context.writer, reports, counted)
     return verdicts
-
-
-def _insert(connection: sa.Connection, rows: list[tuple[int, bytes, str, int, bytes]]) -> None:
-    """Insert receipts and reports, bypassing SQLAlchemy's work per row, which would cost as much as the database."""
-    rows = sorted(rows)  # so that two coordinators store the same rows in the same order
-    if connection.dialect.name != "sqlite":
-        if connection.exec_driver_sql(STORE, tuple(map(list, zip(*rows, strict=True)))).rowcount < len(rows):
-            raise _OvertakenError
-        return
-    # One statement per table: the driver releases the GIL at every step and has to wait for it again.
-    receipts_of = tuple(value for row in rows for value in row[:2])
-    reports_of = tuple(value for number, _, *rest in rows for value in (number, *rest))
-    for columns, values in (
-        ("receipts (invitation, digest)", receipts_of),
-        ("inbox (invitation, study, phase, body)", reports_of),
-    ):
-        marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(rows))) + ")"] * len(rows))
-        connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
 
 
 def _judge(
@@ -118,20 +119,6 @@ def _judge(
     return judge("study or phase", belongs, known, digest, over, problem)
 
 
-def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
-
-    Other coordinators may store reports at the same time. Invitations need no lock: they end only under an exclusive
-    lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
-    """
-    driver: Any = connection.connection.driver_connection
-    new = partial(driver.cursor, row_factory=namedtuple_row)
-    with driver.pipeline(), new() as locked, new() as found:  # one round trip for both statements
-        locked.execute(LOCK, (names,))
-        found.execute(FIND, (hashes,))
-        return {row.id: row for row in locked}, {row.token_hash: row for row in found}
-
-
 @dataclass(frozen=True, slots=True)
 class _Invitation:
     id: int
@@ -142,23 +129,78 @@ class _Invitation:
     digest: bytes | None
 
 
-def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Find the same in SQLite, where the transaction holds the only write lock.
+class _InPostgresql:
+    """What is looked up and stored on PostgreSQL, by the driver's own connection."""
 
-    The driver releases the GIL for every row, so the invitations come as one row of JSON.
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
+
+        Other coordinators may store reports at the same time. Invitations need no lock: they end only under an
+        exclusive lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
+        """
+        locked, found = (self._driver.cursor(row_factory=namedtuple_row) for _ in range(2))
+        locked.execute(LOCK, (names,))
+        found.execute(FIND, (hashes,))
+        invited = {row.token_hash: row for row in found.fetchall()}
+        return {row.id: row for row in locked.fetchall()}, invited
+
+    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
+        """Insert receipts and reports, count them, and commit."""
+        counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
+        with self._driver.cursor() as cursor:
+            if reports:
+                cursor.execute(STORE, _columns(reports))
+            cursor.execute(COUNT, (writer, *_columns(counts)))
+        self._driver.commit()
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+class _InSqlite:
+    """The same in SQLite, where the transaction holds the only write lock.
+
+    The driver releases the GIL for every row and has to wait for it again, so invitations come as one row of JSON, and
+    each table takes one statement. SQLAlchemy's work per row would cost as much as the database.
     """
-    stages = {row.id: row for row in connection.execute(sa.select(studies).where(studies.c.id.in_(names)))}
-    marks = ", ".join("?" * len(hashes))
-    statement = (
-        "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
-        f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
-    )
-    text = connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
-    rows = [
-        _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
-        for number, study, phase, token, expired, digest in json.loads(text)
-    ]
-    return stages, {row.token_hash: row for row in rows}
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Find the studies, and the invitations of these tokens."""
+        wanted = sa.select(studies).where(studies.c.id.in_(names))
+        stages = {row.id: row for row in self._connection.execute(wanted)}
+        marks = ", ".join("?" * len(hashes))
+        statement = (
+            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
+            f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
+        )
+        text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
+        rows = [
+            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
+            for number, study, phase, token, expired, digest in json.loads(text)
+        ]
+        return stages, {row.token_hash: row for row in rows}
+
+    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
+        """Insert receipts and reports, and count them."""
+        receipts_of = tuple(value for row in reports for value in row[:2])
+        reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
+        for columns, values in (
+            ("receipts (invitation, digest)", receipts_of),
+            ("inbox (invitation, study, phase, body)", reports_of),
+        ):
+            if reports:
+                marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
+                self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
+        for (study, phase), count in counted.items():
+            named = {"answered": count["answered"], "refused": count["refused"]}
+            tallies.add(self._connection, study, phase, writer=writer, **named)
 
 
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import math
 import secrets
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key, token_of
-from voxpop.stores.schema import counts, inbox, invitations, people, receipts
+from voxpop.service.study import tallies
+from voxpop.service.study.tallies import Funnel as Funnel
+from voxpop.service.study.tallies import funnel as funnel
+from voxpop.stores.schema import counts, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
+READ = 10_000  # people who are read at once, so that other threads get their turn
 CHANCES = 2  # invitations to a phase, before somebody else is asked for
+
+# For PostgreSQL: as binary arrays, any number of rows is one statement with eight values.
+INSERT = """
+    INSERT INTO invitations (study, phase, person, nonce, token_hash, deadline, ready, expired)
+    SELECT * FROM unnest(
+        %b::text[], %b::integer[], %b::bigint[], %b::bytea[], %b::bytea[], %b::float8[], %b::boolean[], %b::boolean[]
+    )
+"""
 
 
 def held(connection: sa.Connection, study: str, phase: int) -> int:
     """Count the invitations to a phase that were answered or still can be."""
     ours = (invitations.c.study == study) & (invitations.c.phase == phase) & ~invitations.c.expired
     return int(connection.execute(sa.select(sa.func.count()).select_from(invitations).where(ours)).scalar_one())
-
-
-def answered(connection: sa.Connection, study: str, phase: int) -> int:
-    """Count the reports of a phase in the inbox."""
-    ours = sa.select(sa.func.count()).select_from(inbox).where(inbox.c.study == study, inbox.c.phase == phase)
-    return int(connection.execute(ours).scalar_one())
 
 
 def live(connection: sa.Connection, study: str, phase: int, tokens: Sequence[bytes]) -> int:
@@ -44,44 +51,69 @@ def draw(connection: sa.Connection, study: str, phase: int, wanted: int, most: i
 
     People who did not answer an invitation to this phase are drawn a second time, but only when nobody else is left.
     """
-    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
-    fresh = sa.select(people.c.id).where(may, people.c.id.not_in(_asked(study, phase)))
-    chosen = _sample(connection.execute(fresh).scalars().all(), wanted)
+    may, asked = _may(study, most) & (people.c.id <= newest), _asked(phase)
+    chosen = _sample(_ids(connection, may & ~asked.exists()), wanted)
     if len(chosen) < wanted:
-        often = _asked(study, phase).group_by(invitations.c.person).having(sa.func.count() >= CHANCES)
-        second = _ended(study, phase, may).where(people.c.id.not_in(often))
-        chosen += _sample(connection.execute(second).scalars().all(), wanted - len(chosen))
+        times = asked.with_only_columns(sa.func.count()).scalar_subquery()
+        chosen += _sample(_ids(connection, may & _ended(phase) & (times < CHANCES)), wanted - len(chosen))
     return chosen
 
 
 def draw_again(connection: sa.Connection, study: str, phase: int, wanted: int, most: int, newest: int) -> list[int]:
     """Draw from people who were invited to this phase before and did not answer, however often."""
-    may = (people.c.study == study) & (people.c.participations < most) & (people.c.id <= newest)
-    return _sample(connection.execute(_ended(study, phase, may)).scalars().all(), wanted)
+    may = _may(study, most) & (people.c.id <= newest)
+    return _sample(_ids(connection, may & _ended(phase)), wanted)
 
 
 def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> int:
     """Count the people who registered after person `newest` and may take part."""
-    later = (people.c.study == study) & (people.c.participations < most) & (people.c.id > newest)
+    later = _may(study, most) & (people.c.id > newest)
     return int(connection.execute(sa.select(sa.func.count()).select_from(people).where(later)).scalar_one())
 
 
 def holders(connection: sa.Connection, study: str, phase: int, persons: Sequence[int]) -> set[int]:
     """Return those of these people who have an invitation to this phase that was answered or still can be."""
-    wanted = _asked(study, phase).where(~invitations.c.expired, invitations.c.person.in_(persons))
+    ours = (invitations.c.study == study, invitations.c.phase == phase, ~invitations.c.expired)
+    wanted = sa.select(invitations.c.person).where(*ours, invitations.c.person.in_(persons))
     return set(connection.execute(wanted).scalars())
 
 
-def _asked(study: str, phase: int) -> sa.Select[Any]:
-    """Select the people who were ever invited to a phase."""
-    return sa.select(invitations.c.person).where(invitations.c.study == study, invitations.c.phase == phase)
+def _may(study: str, most: int) -> sa.ColumnElement[bool]:
+    """Select the people of a study who have taken part fewer than `most` times and have not withdrawn."""
+    return (people.c.study == study) & (people.c.participations < most) & ~people.c.withdrawn
 
 
-def _ended(study: str, phase: int, may: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> bool:
+    """Return True if none of these people, who were drawn a moment ago, has withdrawn since."""
+    here = sa.select(sa.func.count()).select_from(people).where(~people.c.withdrawn, people.c.id <= newest)
+    return bool(connection.execute(here.where(people.c.id.in_(persons))).scalar_one() == len(persons))
+
+
+def _asked(phase: int) -> sa.Select[Any]:
+    """Select the invitations of a person to a phase."""
+    ours = sa.select(invitations.c.id).where(invitations.c.person == people.c.id, invitations.c.phase == phase)
+    return ours.correlate(people)
+
+
+def _ended(phase: int) -> sa.ColumnElement[bool]:
     """Select people whose invitations to a phase all ended without an answer."""
-    asked = _asked(study, phase)
-    held = asked.where(~invitations.c.expired)
-    return sa.select(people.c.id).where(may, people.c.id.in_(asked), people.c.id.not_in(held))
+    asked = _asked(phase)
+    return asked.exists() & ~asked.where(~invitations.c.expired).exists()
+
+
+def _ids(connection: sa.Connection, which: sa.ColumnElement[bool]) -> Sequence[int]:
+    """Read the numbers of these people, as few bytes as a million of them need, and a part at a time."""
+    found = connection.execute(sa.select(people.c.id).where(which).execution_options(yield_per=READ))
+    ids = array("q")
+    for part in found.scalars().partitions():
+        ids.extend(part)
+    return ids
+
+
+def _sample(ids: Sequence[int], wanted: int) -> list[int]:
+    """Draw a uniform sample with the operating system's randomness: nobody may predict who is asked."""
+    places = secrets.SystemRandom().sample(range(len(ids)), min(wanted, len(ids)))
+    return [ids[place] for place in places]
 
 
 def made(
@@ -107,14 +139,15 @@ def made(
 
 
 def insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
-    """Store invitations."""
-    if rows:
+    """Store the invitations of one phase, and count those who are asked."""
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
         connection.execute(sa.insert(invitations), rows)
-
-
-def _sample(ids: Sequence[int], wanted: int) -> list[int]:
-    """Draw a uniform sample with the operating system's randomness: nobody may predict who is asked."""
-    return secrets.SystemRandom().sample(list(ids), min(wanted, len(ids)))
+    else:
+        names = ("study", "phase", "person", "nonce", "token_hash", "deadline", "ready", "expired")
+        connection.exec_driver_sql(INSERT, tuple([row[name] for row in rows] for name in names))
+    tallies.add(connection, rows[0]["study"], rows[0]["phase"], asked=len(rows))
 
 
 def overdue(connection: sa.Connection, study: str, phase: int, now: float) -> bool:
@@ -131,11 +164,15 @@ def next_deadline(connection: sa.Connection, study: str, phase: int, now: float)
 
 
 def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
-    """Select the invitations past their deadline that have no receipt."""
+    """Select the open invitations past their deadline that have no receipt."""
+    return _silent(study, phase) & (invitations.c.deadline < now)
+
+
+def _silent(study: str, phase: int) -> sa.ColumnElement[bool]:
+    """Select the open invitations to a phase that have no receipt."""
     return sa.and_(
         invitations.c.study == study,
         invitations.c.phase == phase,
-        invitations.c.deadline < now,
         ~invitations.c.expired,
         ~sa.exists().where(receipts.c.invitation == invitations.c.id),
     )
@@ -143,14 +180,21 @@ def _late(study: str, phase: int, now: float) -> sa.ColumnElement[bool]:
 
 def expire(connection: sa.Connection, study: str, phase: int, now: float) -> int:
     """End the unanswered invitations past their deadline; return how many."""
-    late = sa.update(invitations).where(_late(study, phase, now))
-    return connection.execute(late.values(expired=True)).rowcount
+    return _end(connection, study, phase, _late(study, phase, now))
 
 
 def expire_all(connection: sa.Connection, study: str, phase: int) -> None:
     """End every invitation to a phase, because nothing will be released."""
+    _end(connection, study, phase, _silent(study, phase))
     ours = sa.update(invitations).where(invitations.c.study == study, invitations.c.phase == phase)
     connection.execute(ours.values(expired=True))
+
+
+def _end(connection: sa.Connection, study: str, phase: int, which: sa.ColumnElement[bool]) -> int:
+    """End invitations that were not answered, and count them; return how many."""
+    ended = connection.execute(sa.update(invitations).where(which).values(expired=True)).rowcount
+    tallies.add(connection, study, phase, lapsed=ended)
+    return ended
 
 
 def postpone(connection: sa.Connection, study: str, phase: int, seconds: float) -> None:
@@ -175,16 +219,11 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     )
     persons = connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
     new = sa.select(sa.func.count()).select_from(people).where(people.c.id.in_(took_part), people.c.participations == 0)
-    left = counts.c.never_asked - connection.execute(new).scalar_one()
+    left = counts.c.never_asked - connection.execute(new.where(~people.c.withdrawn)).scalar_one()
     connection.execute(sa.update(counts).where(counts.c.study == study).values(never_asked=left))
     more = people.c.participations + 1
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))
-    silent = sa.update(invitations).where(
-        invitations.c.study == study,
-        invitations.c.phase == phase,
-        ~sa.exists().where(receipts.c.invitation == invitations.c.id),
-    )
-    connection.execute(silent.values(expired=True))
+    _end(connection, study, phase, _silent(study, phase))
     return tuple(map(str, persons))
 
 
@@ -195,33 +234,32 @@ def note_answered(connection: sa.Connection, study: str, phase: int, tokens: lis
             invitations.c.token_hash.in_(tokens[start : start + CHUNK]),
             invitations.c.study == study,
             invitations.c.phase == phase,
-            invitations.c.id.not_in(sa.select(receipts.c.invitation)),
+            ~sa.exists().where(receipts.c.invitation == invitations.c.id),
         )
-        connection.execute(sa.insert(receipts).from_select(["invitation", "digest"], wanted))
+        added = connection.execute(sa.insert(receipts).from_select(["invitation", "digest"], wanted)).rowcount
+        tallies.add(connection, study, phase, answered=added)
+
+
+def waits(connection: sa.Connection, study: str, phase: int) -> bool:
+    """Return True if an invitation to a phase can still be answered."""
+    return connection.execute(sa.select(invitations.c.id).where(_silent(study, phase)).limit(1)).first() is not None
 
 
 def unanswered(connection: sa.Connection, study: str, phase: int) -> list[Any]:
     """Return token hash, ready and deadline of the open invitations of a phase that have no receipt."""
-    wanted = sa.select(invitations.c.token_hash, invitations.c.ready, invitations.c.deadline).where(
-        invitations.c.study == study,
-        invitations.c.phase == phase,
-        ~invitations.c.expired,
-        invitations.c.id.not_in(sa.select(receipts.c.invitation)),
-    )
-    return list(connection.execute(wanted))
+    wanted = sa.select(invitations.c.token_hash, invitations.c.ready, invitations.c.deadline)
+    return list(connection.execute(wanted.where(_silent(study, phase))))
 
 
 def make_ready(connection: sa.Connection, tokens: list[bytes], deadline: float) -> None:
     """Show devices the invitations whose tokens the shuffler knows by now, with a new deadline."""
-    _update_by_token(connection, tokens, ready=True, deadline=deadline)
+    for start in range(0, len(tokens), CHUNK):
+        ours = sa.update(invitations).where(invitations.c.token_hash.in_(tokens[start : start + CHUNK]))
+        connection.execute(ours.values(ready=True, deadline=deadline))
 
 
-def withdraw(connection: sa.Connection, tokens: list[bytes]) -> None:
+def withdraw(connection: sa.Connection, study: str, phase: int, tokens: list[bytes]) -> None:
     """End invitations whose tokens the shuffler no longer accepts."""
-    _update_by_token(connection, tokens, expired=True)
-
-
-def _update_by_token(connection: sa.Connection, tokens: list[bytes], **changes: Any) -> None:
-    if tokens:
-        chosen = sa.update(invitations).where(invitations.c.token_hash == sa.bindparam("token"))
-        connection.execute(chosen.values(**changes), [{"token": token} for token in tokens])
+    for start in range(0, len(tokens), CHUNK):
+        ours = invitations.c.token_hash.in_(tokens[start : start + CHUNK])
+        _end(connection, study, phase, ours & ~invitations.c.expired)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service import audit, operators
-from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keys import SIGNATURE, new_key, signed
+from voxpop.service.group_commit import Done, GroupWriter
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import SIGNATURE, new_key
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
@@ -29,6 +30,7 @@ from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, New
 from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.request_parts import (
     anyone,
@@ -49,16 +51,17 @@ DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
+REPORT = "/v1/studies/{study}/phases/{phase}/report"
 
 
 class CoordinatorApp:
     """The handlers of a coordinator, and what they share."""
 
     def __init__(
-        self, coordinator: Coordinator, shuffler_key: bytes | None = None, open_dashboard: bool = False
+        self, coordinator: Coordinator, shuffler_key: Keyring | bytes | None = None, open_dashboard: bool = False
     ) -> None:
         self.coordinator = coordinator
-        self.shuffler_key = shuffler_key
+        self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
@@ -94,13 +97,13 @@ class CoordinatorApp:
 
     async def shuffler(self, request: Request) -> str:
         """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
-        key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
+        keys, given = self.shuffler_keys, request.headers.get("x-voxpop-signature", "")
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
-        if key is None or not SIGNATURE.fullmatch(given):
+        if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
             raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
-        if not signed(key, request.method, request.scope["path"], await request.body(), given):
+        if not keys.signed(request.method, request.scope["path"], await request.body(), given):
             raise stranger
         return ""
 
@@ -188,30 +191,43 @@ class CoordinatorApp:
             self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
+    async def withdraw(self, request: Request, key: str) -> Response:
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.withdraw, study, key)
+        self.scheduler.nudge(study)
+        return JSONResponse({"status": "withdrawn"})
+
     async def check_in(self, request: Request, key: str) -> Response:
         reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
         return Response(reply, media_type="application/json")
 
-    async def count(self, path: Mapping[str, str], token: str, report: bytes) -> bool:
-        """Count a report; return False if it was counted before."""
+    def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
+        """Count a report; then say whether it is new."""
         place = require_text("study", path["study"]), require_phase(path["phase"])
-        new = accepted(await self.uploads.put(inbox.Upload(place, token, report), len(report)))
-        if new:
-            self.telemetry.reports.inc()
-            self.scheduler.count(place[0])
-        return new
+
+        def judged(verdict: Verdict | None, error: Exception | None) -> None:
+            if verdict is True:
+                self.telemetry.reports.inc()
+                self.scheduler.count(place[0])
+            if isinstance(verdict, Refusal):
+                verdict, error = None, verdict
+            done(verdict, error)
+
+        self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
         """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
-        study = require_text("study", path["study"])
-        snapshot = self.coordinator.snapshots.known(study)
-        if snapshot is None or again:
-            try:
-                snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-            except Refusal:
-                return 0  # the upload itself will be refused
-        plans = [phase.plan for phase in (*snapshot.closed, snapshot.current) if phase is not None]
-        return max((len(plan.arms) for plan in plans), default=0)
+        known = self.known_numbers(path)
+        if known and not again:
+            return known
+        with suppress(Refusal):  # the upload itself will be refused
+            await run_in_threadpool(self.coordinator.snapshots.current, require_text("study", path["study"]))
+        return self.known_numbers(path)
+
+    def known_numbers(self, path: Mapping[str, str]) -> int:
+        """Return the same without reading the database; 0 if this is not known."""
+        snapshot = self.coordinator.snapshots.known(require_text("study", path["study"]))
+        return 0 if snapshot is None else snapshot.most_arms
 
     # -- for the shuffler
 
@@ -231,6 +247,11 @@ class CoordinatorApp:
 
     # -- the application
 
+    @property
+    def report_upload(self) -> ReportUpload:
+        """What the upload route does."""
+        return ReportUpload(self.submit, self.most_numbers, self.known_numbers)
+
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
@@ -239,9 +260,9 @@ class CoordinatorApp:
         return [
             Route(
                 "PUT",
-                v1 + "/phases/{phase}/report",
+                REPORT,
                 "token",
-                ReportUpload(self.count, self.most_numbers),
+                self.report_upload,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
@@ -274,6 +295,15 @@ class CoordinatorApp:
                 {201: replies.Registered, 200: replies.Registered},
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
+            ),
+            Route(
+                "DELETE",
+                v1 + "/participant",
+                "participant",
+                self.withdraw,
+                "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
+                {200: replies.Withdrawn},
+                (404,),
             ),
             Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
@@ -382,7 +412,8 @@ class CoordinatorApp:
             "shuffler": self.shuffler,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        return Guard(router, self.telemetry, rate_limit, most_bytes)
+        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, quick)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

@@ -145,6 +145,15 @@ class DecisionInForce(Body):
     rounds: Count = Field(description="The number of rounds for which it stays in force.")
 
 
+class Funnel(Body):
+    """What became of the people of a phase."""
+
+    asked: Count = Field(description="Invitations so far.")
+    answered: Count = Field(description="Reports that were counted.")
+    lapsed: Count = Field(description="Invitations that ended without an answer.")
+    refused: Count = Field(description="Reports with a valid token that were not counted.")
+
+
 class Status(Body):
     """How far a study is."""
 
@@ -158,6 +167,7 @@ class Status(Body):
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
     short: Count = Field(description="People who are missing because too few have registered.")
+    funnel: Funnel
     registered: Count
     never_asked: Count
     withdrawn: Count = Field(description="People who have withdrawn.")
@@ -247,6 +257,15 @@ class Registered(Body):
     status: Literal["registered"]
 
 
+class Withdrawn(Body):
+    """The participant has withdrawn, now or before; what may be forgotten is."""
+
+    status: Literal["withdrawn"]
+
+
+Pause = Annotated[float, Field(ge=0, description="Seconds after which it is worth checking in again.")]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
@@ -255,6 +274,7 @@ class Invitation(Body):
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
+    next_check_in: Pause
     phase: DevicePhase
 
 
@@ -264,13 +284,15 @@ class Waiting(Body):
     invited: Literal[False]
     status: Literal["waiting"]
     participations: Count = Field(description="How often the participant has taken part.")
+    next_check_in: Pause
 
 
 class NotNeeded(Body):
-    """The participant has answered in this phase, or the study is over."""
+    """The participant has answered in this phase or withdrawn, or the study is over."""
 
     invited: Literal[False]
-    status: Literal["answered", "finished"]
+    status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Pause | None = Field(description="null if the participant is never asked again.")
 
 
 class CheckIn(RootModel[Annotated[Invitation | Waiting | NotNeeded, Field(discriminator="status")]]):
@@ -293,5 +315,11 @@ class BatchProgress(Body):
     """How far a batch is."""
 
     count: Count = Field(description="Reports so far.")
-    withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
-    answered: list[Hash] = Field(description="Of the overdue tokens, those that have answered.")
+    withdrawn: list[Hash] = Field(description="Of the overdue and forgotten tokens, those that can no longer answer.")
+    answered: list[Hash] = Field(description="Of the overdue and forgotten tokens, those whose reports are counted.")
+
+
+class CalledOff(Body):
+    """A batch was deleted, now or before."""
+
+    status: Literal["called off"]
