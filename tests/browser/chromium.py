@@ -14,9 +14,14 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from tests.helpers_waiting import HANGING
 
 CHROMIUM = Path("/usr/bin/chromium")
-QUIET = (  # a browser that asks nobody for updates, lists and fonts; as root, Chromium's own sandbox does not start
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
-).split()
+QUIET = (
+    "--no-sandbox",  # it does not start as root
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
 WAIT = HANGING * 1000  # milliseconds
 
 
@@ -26,7 +31,7 @@ def chromium() -> Iterator[Browser]:
     assert CHROMIUM.exists(), f"{CHROMIUM} is missing; install it with: apt-get install -y chromium"
     expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET])
         yield browser
         browser.close()
 

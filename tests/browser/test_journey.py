@@ -4,7 +4,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,11 +14,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import Visit, visit
-from tests.browser.people import Crowd
 from tests.helpers_cli import ENVIRONMENT, VOXPOP, Outcome, main_of, pilot_csv
 from tests.helpers_waiting import until
 
-
+PEOPLE = 150
 Run = Callable[..., Outcome]
 
 
@@ -70,51 +69,46 @@ def marked(page: Page) -> bool:
     return bool(page.evaluate("window.marked === true"))
 
 
-def fact(page: Page, name: str) -> str:
-    """Find a figure of the open wave by its name."""
-    return f'#study-wave div:has(dt:text-is("{name}")) dd >> nth=0'
+@contextmanager
+def fleet(service: Service, devices: int) -> Iterator[subprocess.Popen[str]]:
+    """Let simulated people take part until the study is over."""
+    command = [str(VOXPOP), "fleet", "tea", "--devices", str(devices), "--url", service.url]
+    command += ["--key-file", str(service.key_file)]
+    people = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    try:
+        yield people
+    finally:
+        people.terminate()
+        people.communicate()
 
 
 def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(tmp_path, main_of(monkeypatch)) as service, visit(browser, service.url, accept_downloads=True) as it:
-        page = it.page
+        page, badge = it.page, it.page.locator(".badge").first
         it.sign_in(service.key)
         create_draft(it, pilot_csv(tmp_path / "tea.csv", people=6, prices=5))
         page.wait_for_url(f"{service.url}/studies/tea")
-        expect(page.locator(".badge").first).to_have_text("draft")
+        expect(badge).to_have_text("draft")
         it.press("Start")
-        expect(page.locator(".badge").first).to_have_text("running")
+        expect(badge).to_have_text("running")
 
-        with closing(Crowd(service.url, "tea", service.key)) as crowd:
-            until(lambda: crowd.needed > 0, "the plan of the first wave", pause=0.05)
-            mark(page)
-            needed = crowd.needed
-            crowd.register(needed + 5)
-            expect(page.get_by_text(f"{needed + 5} people")).to_be_visible()
-            crowd.play()
-            assert crowd.answer(3) == 3
-            expect(page.locator(fact(page, "Answered"))).to_have_text(f"3 of {needed}")
-            assert marked(page), "the page changed because it was loaded again"
-
-            it.press("Pause")
-            expect(page.locator(".badge").first).to_have_text("paused")
-            mark(page)
-            assert crowd.answer(1) == 1, "who was invited before the pause may still answer"
-            expect(page.locator(fact(page, "Answered"))).to_have_text(f"4 of {needed}")
-            assert marked(page)
-            it.press("Resume")
-            expect(page.locator(".badge").first).to_have_text("running")
-
-            mark(page)
-            crowd.answer(needed)
+        mark(page)
+        with fleet(service, PEOPLE) as people:
+            expect(page.get_by_text(f"{PEOPLE} people", exact=True)).to_be_visible()
             expect(page.locator("#study-history")).to_contain_text("wave 1")
-            assert marked(page)
+            assert marked(page), "the page changed because it was loaded again"
+            it.press("Pause")
+            expect(badge).to_have_text("paused")
+            it.press("Resume")
+            expect(badge).to_have_text("running")
+            page.get_by_text("End now…").click()
+            it.press("End now, really")
+            expect(badge).to_have_text("finished")
+            said, _ = people.communicate()
+            assert said.startswith("finished: use price = ")
 
-        page.get_by_text("End now…").click()
-        it.press("End now, really")
-        expect(page.locator(".badge").first).to_have_text("finished")
         compare_export(it, service)
         leave(it, service)
 
@@ -127,7 +121,7 @@ def create_draft(it: Visit, pilot: Path) -> None:
     it.press("Read the pilot")
     expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
     expect(page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
-    page.get_by_label("Good enough").fill("0.01")
+    page.get_by_label("Good enough").fill("0.001")  # so that the study does not end by itself
     page.get_by_label("Name", exact=True).fill("tea")
     it.press("Save as a draft")
 
@@ -163,5 +157,3 @@ def leave(it: Visit, service: Service) -> None:
     assert urlsplit(page.url).path == "/sign-in", "the cookie of a session that was ended is worth nothing"
     assert it.strangers == set()
     assert it.said == []
-
-

@@ -1,4 +1,4 @@
-"""Every screen, for everyone: with a screen reader, in the dark, on a phone, without a mouse, and for those who only look."""
+"""Every screen is for everyone: with a screen reader, in the dark, on a phone, without a mouse, and to look only."""
 
 from collections.abc import Iterator
 from pathlib import Path

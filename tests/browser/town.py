@@ -1,6 +1,6 @@
 """A coordinator with a handful of studies, each at another point of its life, and the people who take part in them.
 
-Everything follows from seeds and from a clock that stands still, so that pages and their pictures look the same each time.
+Everything follows from seeds and from a clock that stands still, so that pages and their pictures look alike each time.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "reproduce": "reproduce",
     "bench": "bench",
     "demo": "demo",
+    "fleet": "fleet",
     "serve": "service",
     "shuffler": "service",
     "migrate": "service",
