@@ -74,12 +74,11 @@ def fleet(service: Service, devices: int) -> Iterator[subprocess.Popen[str]]:
     """Let simulated people take part until the study is over."""
     command = [str(VOXPOP), "fleet", "tea", "--devices", str(devices), "--url", service.url]
     command += ["--key-file", str(service.key_file)]
-    people = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
-    try:
-        yield people
-    finally:
-        people.terminate()
-        people.communicate()
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as people:
+        try:
+            yield people
+        finally:
+            people.terminate()
 
 
 def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
