@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect, sync_playwright
 
 from tests.helpers_waiting import HANGING
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 QUIET = (
     "--no-sandbox",  # it does not start as root
     "--disable-gpu",
@@ -62,9 +64,9 @@ class Visit:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     @property
-    def notice(self) -> Any:
+    def notice(self) -> Locator:
         """What the page says about something that went wrong."""
-        return self.page.get_by_role("alert")
+        return self.page.get_by_role("alert").filter(has_text=re.compile(r"\S"))
 
     @property
     def strangers(self) -> set[str]:

@@ -103,9 +103,23 @@ class Town:
         found = calibrated_once(pilot)
         name, definition = plan_of(found.file, found.text, {"name": study, "model": "none", **typed})
         self.coordinator.create(name, definition, None, draft, "ada")
+        self._begin(study, taste, people)
+
+    def define(self, study: str, text: str, people: int = 0, draft: bool = False) -> None:
+        """Create a study from a study file, which is quicker, and register people for it."""
+        _, definition = plan_of("study.toml", text, {"name": study, "model": "none"})
+        self.coordinator.create(study, definition, None, draft, "ada")
+        self._begin(study, of_price, people)
+
+    def _begin(self, study: str, taste: Taste, people: int) -> None:
         self.tastes[study] = taste
         self.settle(study)
         self.clock.now += 5 * MINUTE
+        if people:
+            self.join(study, people)
+
+    def join(self, study: str, people: int) -> None:
+        """Register people."""
         self.keys[study] = [new_key() for _ in range(people)]
         participants.register(self.coordinator.context, [Newcomer(study, key) for key in self.keys[study]])
 
