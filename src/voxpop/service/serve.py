@@ -51,7 +51,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
     withdrawal.forget_again(coordinator.context)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard)
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers)
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:
