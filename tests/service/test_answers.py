@@ -42,13 +42,6 @@ def test_while_the_database_is_gone_requests_are_answered_503(tmp_path: Path) ->
     site.close()
 
 
-def test_the_dashboard_lets_nobody_frame_or_extend_it(site: Site) -> None:
-    headers = site.client.get("/").headers
-    assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert "default-src 'none'" in headers["content-security-policy"]
-    assert headers["x-content-type-options"] == "nosniff"
-
-
 def test_an_address_has_no_second_spelling(site: Site) -> None:
     for address in ("/healthz/", "/healthz%0A"):
         assert site.client.get(address).status_code == 404

@@ -143,7 +143,7 @@ def ask_for_the_rest(services: Services) -> None:
     with ExitStack() as stack:  # a coordinator is ready only while its scheduler runs
         running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
         for url in (services.url, services.shuffler_url, running):
-            for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+            for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/api"):
                 services.client.get(url + path)
 
 

@@ -26,7 +26,7 @@ from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import PilotTable, read_pilot_table
 from voxpop.policies import DEFAULT
 from voxpop.privacy.sources import Secure
-from voxpop.report.summary import describe, number
+from voxpop.report.calibrated import constant_rows, pilot_sentences
 
 
 def calibrate(
@@ -105,15 +105,7 @@ def _protection(low: float | None, high: float | None, epsilon: float | None, de
 def _show(found: Calibration, table: PilotTable) -> None:
     """Print how the file was read, what it says and leaves open in plain words, and the constants."""
     _print(*table.said, "")
-    best = max(range(len(found.rewards)), key=lambda action: found.direction.turn(found.rewards[action].value))
-    measure = found.direction.measure
-    reward, differ, vary = found.rewards[best], number(found.bias_std.value), number(found.noise_std.value)
-    _print(
-        f"{found.people} people tried {len(found.pilot)} decisions. Best in the pilot: {describe(found.pilot[best])}, "
-        f"with a {measure} of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)}).",
-        f"People differ by about {differ} in what one decision brings them, and one person's {measure} by about {vary} "
-        "from round to round.",
-    )
+    _print(*pilot_sentences(found))
     open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     if open_questions:
         _print("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))
@@ -141,8 +133,8 @@ def _constants(found: Calibration) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("constant", "estimate", "95 % interval"):
         table.add_column(name, justify="left" if name == "constant" else "right")
-    for name, value in found.constants.items():
-        table.add_row(name, number(value.value), value.range)
+    for row in constant_rows(found):
+        table.add_row(*row)
     return table
 
 

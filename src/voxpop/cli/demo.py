@@ -32,7 +32,7 @@ def demo(
     privacy: PrivacyOption = "shuffle",
     epsilon: Annotated[float, typer.Option(help="The eps that everyone is promised.")] = 5.0,
     horizon: Annotated[int, typer.Option(help="Rounds for which the price matters.")] = 5000,
-    port: Annotated[int, typer.Option(help="The port of the coordinator and its dashboard; 0 for a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="The port of the coordinator and its console; 0 for a free one.")] = 0,
 ) -> None:
     """Find the best price with a coordinator, a shuffler and hundreds of devices that really talk to each other.
 
@@ -60,7 +60,7 @@ def demo(
     ):
         with console.status("starting a coordinator, a shuffler and two processes of devices"):
             world = stack.enter_context(running(scenario, definition, devices, Path(folder), port))
-        console.print(f"dashboard: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
+        console.print(f"console: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
         with Live(console=console, refresh_per_second=5) as live:
             last: dict[str, Any] = {}
 

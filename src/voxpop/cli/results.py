@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,17 +15,14 @@ from voxpop.cli.opening import Seen, Which, look
 from voxpop.cli.operators import LOCAL, KeyFile, Url, progress_lines
 from voxpop.core.errors import InputError, require_choice
 from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES, Row, best_rows, columns_of, headline, wave_rows
+from voxpop.drivers.tables import TABLES, Row, best_rows, headline, wave_rows
 from voxpop.formats import exports
 from voxpop.formats.files import file_stem, write_atomically
-from voxpop.report.summary import failure_chance, number
+from voxpop.report.export import WRITERS, exported, summary
+from voxpop.report.summary import number
 
 LEADING = 10  # decisions that a status shows
 LIVE = ("In force", "Waiting", "Stopped")  # what only a coordinator knows
-WRITERS: dict[str, Callable[[Sequence[str], list[Row]], bytes]] = {
-    ".csv": exports.as_csv,
-    ".parquet": exports.as_parquet,
-}
 
 
 def status(
@@ -95,10 +91,10 @@ def export(
     ending = ".csv" if out is None else _ending(out, table)
     seen = look(study, url, key_file)
     if out is None:
-        typer.echo(_exported(seen.course, ending, chosen).decode(), nl=False)
+        typer.echo(exported(seen.course, ending, chosen).decode(), nl=False)
         return
     _check_target(out, seen, force)
-    write_atomically(out, _exported(seen.course, ending, chosen))
+    write_atomically(out, exported(seen.course, ending, chosen))
     console.print(f"written: {out}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -122,21 +118,10 @@ def _check_target(out: Path, seen: Seen, force: bool) -> None:
         raise InputError(f"{out} exists; choose another name, or replace it with --force")
 
 
-def _exported(course: Course, ending: str, table: str) -> bytes:
-    if ending == ".json":
-        return exports.as_json({"summary": _summary(course), **{name: make(course) for name, make in TABLES.items()}})
-    return WRITERS[ending](columns_of(course, table), TABLES[table](course))
-
-
-def _summary(course: Course) -> Row:
-    chance = failure_chance(course.policy, course.problem, len(course.phases))
-    return {**headline(course), "confidence": 1 - chance if chance < 1 else None}
-
-
 def _status(seen: Seen) -> dict[str, Any]:
     course, question = seen.course, seen.question
     return {
-        "summary": _summary(course),
+        "summary": summary(course),
         "question": None if question is None else plain(question),
         "waves": wave_rows(course),
         "leading": best_rows(course, LEADING),

@@ -92,8 +92,10 @@ class Table:
                 )
 
 
-def read_table(path: Path, synonyms: dict[str, str] | None = None) -> Table:
+def read_table(path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None) -> Table:
     r"""Read a table whose first line names its columns; `synonyms` renames them, by their names in lower case.
+
+    With `content` nothing is read from the disk, and the path is only what errors call it.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
@@ -104,7 +106,7 @@ def read_table(path: Path, synonyms: dict[str, str] | None = None) -> Table:
     >>> table.separator, table.notes
     (';', ('people.csv is not UTF-8 and was read as Windows-1252 text, as Excel writes it',))
     """
-    text, notes = _text(path)
+    text, notes = _text(path, read_bytes(path) if content is None else content)
     separator, lines = _cut(path, text)
     number, heading = lines[0]
     rows = [(line, _fitted(cells, len(heading))) for line, cells in lines[1:]]
@@ -135,9 +137,8 @@ def _columns(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) ->
     return kept, left_out
 
 
-def _text(path: Path) -> tuple[str, tuple[str, ...]]:
+def _text(path: Path, data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file with lines that end in a line feed, and what to say about its encoding."""
-    data = read_bytes(path)
     for beginning, sentence in OTHERS.items():
         if data.startswith(beginning):
             raise InputError(f"{path} {sentence}")

@@ -100,13 +100,22 @@ PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "c
 
 def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
     """Read the problem and the policy of a study file, and its whole content."""
-    text = read_text(path)
+    data = parse_study(path, read_text(path))
+    return *study_of(path, data), data
+
+
+def parse_study(path: Path, text: str) -> dict[str, Any]:
+    """Return the tables of a study file, of which nothing is checked yet; the path is only what errors call it."""
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
+
+
+def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:
+    """Make the problem and the policy of a study file's tables."""
     with said_of(path):
-        return _problem(data), _policy(data), data
+        return _problem(data), _policy(data)
 
 
 @dataclass(frozen=True, eq=False)

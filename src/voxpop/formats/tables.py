@@ -52,15 +52,16 @@ def read_pilot_table(
     roles: Roles | None = None,
     ranges: Ranges | None = None,
     measure: str = "reward",
+    content: bytes | None = None,
 ) -> PilotTable:
     """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
     `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value. The column reward may
-    also be called as the measure is: cost.
+    also be called as the measure is: cost. With `content` nothing is read from the disk.
     """
     roles = roles or Roles()
-    table = read_table(path, {**SYNONYMS, measure: "reward"})
+    table = read_table(path, {**SYNONYMS, measure: "reward"}, content)
     if "reward" not in table.names and "cost" in map(str.lower, table.names):
         raise InputError(
             f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "

@@ -21,6 +21,10 @@ class Central(Additive):
     """The agent whitens, clips, adds up, and adds noise once (eq:privatizer_cdp)."""
 
     model: ClassVar[str] = "central"
+    seen: ClassVar[str] = (
+        "Whoever runs the service sees what each person answers until the wave closes, and nobody else ever does: "
+        "noise is added before anything is published. It costs next to nothing."
+    )
 
     def variance(self, count: int) -> float:
         """Variance of the noise per whitened coordinate, averaged over `count` people."""

@@ -25,6 +25,10 @@ class Local(Additive):
     """Each device whitens, clips and adds noise itself (eq:randomizer_ldp)."""
 
     model: ClassVar[str] = "local"
+    seen: ClassVar[str] = (
+        "Nobody sees what a person answers: each device adds noise of its own before it sends anything. It takes many "
+        "more people."
+    )
     noise_on_device: ClassVar[bool] = True
 
     def variance(self, count: int) -> float:

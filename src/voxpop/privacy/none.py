@@ -37,6 +37,10 @@ class PlainRelease:
     by_shuffler: ClassVar[bool] = False
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = False
+    seen: ClassVar[str] = (
+        "Nothing is promised. Whoever runs the service sees what each person answers until the wave closes, and the "
+        "exact averages are published. It costs nothing."
+    )
     batch: ClassVar[None] = None
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:

@@ -33,6 +33,7 @@ class Release(Protocol):
     by_shuffler: ClassVar[bool]  # a shuffler adds the reports up
     most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
     fills_gaps: ClassVar[bool]  # an average that is missing (NaN) is answered with the centre
+    seen: ClassVar[str]  # who sees a person's own answer, and what that costs, in a sentence or two
 
     @property
     def arms(self) -> int:

@@ -124,6 +124,10 @@ class Shuffled(Clipped):
 
     encoding: Encoding
     model: ClassVar[str] = "shuffle"
+    seen: ClassVar[str] = (
+        "A shuffler, run by somebody else, sees each answer with a little noise on it, and passes on only the total. "
+        "People must trust it not to look, and the others not to be made up. It costs next to nothing."
+    )
     noise_on_device: ClassVar[bool] = True
     by_shuffler: ClassVar[bool] = True
     most_delta: ClassVar[float] = MOST_DELTA

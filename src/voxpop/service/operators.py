@@ -70,6 +70,16 @@ class KeyInfo:
     revoked_at: float | None
 
 
+@dataclass(frozen=True)
+class SessionInfo:
+    """A session as it is listed."""
+
+    number: str  # the hash of its cookie, which opens nothing
+    operator: str
+    created_at: float
+    seen_at: float
+
+
 def add_key(
     database: Database,
     name: str,
@@ -173,6 +183,28 @@ def sign_out(database: Database, session: Session, at: float) -> None:
     with database.write() as connection:
         connection.execute(sa.delete(sessions).where(sessions.c.id_hash == hash_key(session.cookie)))
         audit.note(connection, at, session.principal.name, Action.SIGNED_OUT, session.principal.study)
+
+
+def list_sessions(database: Database, at: float) -> list[SessionInfo]:
+    """List the sessions that have not ended, the one last used first."""
+    with database.read() as connection:
+        rows = connection.execute(sa.select(sessions).where(~_over(at)).order_by(sessions.c.seen_at.desc()))
+        return [SessionInfo(row.id_hash.hex(), row.operator, row.created_at, row.seen_at) for row in rows]
+
+
+def end_session(database: Database, number: str, at: float, actor: str) -> bool:
+    """End somebody's session; return False if it has ended already."""
+    try:
+        ours = sessions.c.id_hash == bytes.fromhex(number)
+    except ValueError:
+        raise InputError("the session's number is not valid; reload the list of sessions") from None
+    with database.write() as connection:
+        found = connection.execute(sa.select(sessions.c.operator).where(ours)).scalar_one_or_none()
+        if found is None:
+            return False
+        connection.execute(sa.delete(sessions).where(ours))
+        audit.note(connection, at, actor, Action.SIGNED_OUT, detail=f"the session of {found}")
+    return True
 
 
 def _over(at: float) -> sa.ColumnElement[bool]:

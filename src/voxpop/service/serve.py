@@ -50,7 +50,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard)
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers)
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:
@@ -143,6 +143,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
     require_number("burst", settings.burst, least=1)
     require_integer("connections", settings.connections, least=0)
     require_integer("max_body", settings.max_body, least=1024)
+    require_integer("hsts", settings.hsts, least=0)
     port = require_integer("port", settings.port, least=0, most=65535)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
@@ -163,6 +164,9 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_graceful_shutdown=10,
+        headers=[]
+        if tls is None or settings.hsts == 0
+        else [("strict-transport-security", f"max-age={settings.hsts}")],
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
     if ready is None:

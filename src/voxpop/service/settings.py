@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     coordinator_url: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    hsts: int = 86_400  # seconds for which browsers shall insist on https, where this service serves it; 0: not at all
     rate: float = 200.0  # requests per second from one address
     burst: float = 1000.0
     connections: int = 200  # from one address; 0 for no limit

@@ -18,10 +18,10 @@ from typing import IO, Any
 
 import httpx
 
-from voxpop.client import Promise
 from voxpop.core.errors import InputError
 from voxpop.lab.scenarios import Scenario
 from voxpop.service.children import end_with_parent
+from voxpop.service.demo.crowd import play_phase, promise_of
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.study.coordinator import Coordinator
@@ -86,12 +86,10 @@ class Demo:
             time.sleep(0.2)
 
     def _play_phase(self, place: str, phase: int) -> None:
-        arms, pulls = [], []
-        while (now := self.get(place + "/decision"))["phase"] == phase and now["rounds"]:
-            arms.append(now["index"])
-            pulls.append(now["rounds"])
-            body = {"phase": phase, "rounds": now["rounds"]}
-            self._request("PUT", f"{place}/rounds/{phase}-{len(arms)}", body)
+        def report(rounds: int, number: int) -> None:
+            self._request("PUT", f"{place}/rounds/{phase}-{number}", {"phase": phase, "rounds": rounds})
+
+        arms, pulls = play_phase(phase, lambda: self.get(place + "/decision"), report)
         if not arms:  # the rounds have not begun
             return
         line = json.dumps({"phase": phase, "arms": arms, "pulls": pulls}) + "\n"
@@ -145,7 +143,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             settings = {
                 "url": coordinator,
                 "study": STUDY,
-                "promise": asdict(_promise(definition)),
+                "promise": asdict(promise_of(definition)),
                 "devices": devices // 2 + (devices % 2 if number == 0 else 0),
                 "prices": [label["price"] for label in scenario.problem.decisions],
                 "seed": number,
@@ -193,13 +191,6 @@ def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own
     for service in services:
         service.wait()
     return coordinator
-
-
-def _promise(definition: Definition) -> Promise:
-    budget, cost = definition.privacy.budget, definition.privacy.cost
-    if budget is None or cost is None:
-        return Promise()
-    return Promise(definition.privacy.model, budget.epsilon, budget.delta, honest=cost.honest)
 
 
 @contextmanager

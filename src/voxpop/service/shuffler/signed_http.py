@@ -16,6 +16,8 @@ from voxpop.service.keyring import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.context import BatchProgress
 
+READY_SECONDS = 3.0  # that the shuffler has to say whether it is ready
+
 
 def require_url(name: str, url: str) -> str:
     """Return the URL of a service without a trailing slash; refuse anything else."""
@@ -59,6 +61,16 @@ class HttpShuffler:
 
     def call_off(self, name: str) -> None:
         send(self.client, self.keys, self.url, f"/v1/batches/{name}", method="DELETE").raise_for_status()
+
+    def problem(self) -> str | None:
+        """Return in one sentence why the shuffler cannot work now, or None."""
+        try:
+            answer = self.client.get(self.url + "/readyz", timeout=READY_SECONDS)
+        except httpx.HTTPError as error:
+            return f"it does not answer ({type(error).__name__}); check that it runs and can be reached"
+        if answer.status_code == 200:
+            return None
+        return f"it answers, but is not ready (status {answer.status_code}); ask its operator"
 
     def upload_address(self, name: str) -> str:
         return f"{self.public_url}/v1/batches/{name}/report"

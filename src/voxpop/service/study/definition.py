@@ -12,7 +12,8 @@ from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_choice, require_integer, require_number, said_of
 from voxpop.core.problem import Problem
 from voxpop.formats import wire
-from voxpop.formats.studyfile import direction_of, privacy_of, read_study
+from voxpop.formats.files import read_text
+from voxpop.formats.studyfile import direction_of, parse_study, privacy_of, study_of
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Privacy
 from voxpop.privacy.models import privacy_from_settings
@@ -108,7 +109,12 @@ def rules_of(data: Mapping[str, Any]) -> Rules:
 
 def read_definition(path: Path) -> tuple[str, Definition]:
     """Read the name and the definition of a study from a study file."""
-    problem, policy, data = read_study(path)
+    return definition_of(path, parse_study(path, read_text(path)))
+
+
+def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]:
+    """Make the name and the definition of a study of a study file's tables; the path is only what errors call it."""
+    problem, policy = study_of(path, data)
     if direction_of(path, data) is Direction.MINIMIZE:
         raise InputError(
             f"{path} minimises, and devices of the service send rewards; let devices record minus the cost as their "

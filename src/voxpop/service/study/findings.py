@@ -9,21 +9,20 @@ from typing import Any
 
 from voxpop.core.phases import Forecast, latest_warning
 from voxpop.report.summary import describe, expectation, failure_chance, number
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.snapshot import Snapshot, Standing
 
 Status = Mapping[str, Any]
 
 
 def best_decision(snapshot: Snapshot) -> dict[str, Any]:
     """Return the best decision so far, what is certified about it, and what it is expected to lose."""
-    state, index = snapshot.state, snapshot.best
-    certified = state.certificate if index == state.best else state.most_lost(index)
+    now = Standing.of(snapshot.definition, snapshot.state)
     return {
-        "index": index,
-        "decision": snapshot.definition.problem.decisions[index],
-        "certified": certified if math.isfinite(certified) else None,  # JSON has no infinity
+        "index": now.best,
+        "decision": snapshot.definition.problem.decisions[now.best],
+        "certified": now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
         "confidence": _confidence(snapshot),
-        "expected_loss": state.expected_loss,
+        "expected_loss": now.expected_loss,
     }
 
 

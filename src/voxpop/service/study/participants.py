@@ -159,4 +159,5 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
         address = context.shuffler.upload_address(row.batch)
     # Seconds from now: a device's clock may be years off.
     left = max(0.0, round(row.deadline - context.clock(), 3))
-    return {"invited": True, "token": token, "upload": address, "seconds_left": left}, snapshot.told
+    head = {"invited": True, "status": "invited", "token": token, "upload": address, "seconds_left": left}
+    return head, snapshot.told

@@ -19,6 +19,23 @@ from voxpop.service.study.events import Event, Kind, closed_parts, opened_phase
 from voxpop.service.study.participation import most_participations
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What was known at some moment: the best decision, what is certified about it, and what it is expected to lose."""
+
+    best: int
+    certified: float  # infinite: nothing
+    expected_loss: float | None
+    left: int  # decisions that can still be best
+
+    @classmethod
+    def of(cls, definition: Definition, state: State) -> Self:
+        """Say where a study stands in this state."""
+        best = definition.policy.best(definition.problem, state)
+        certified = state.certificate if best == state.best else state.most_lost(best)
+        return cls(best, certified, state.expected_loss, len(state.active))
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """Everything that follows from the log up to event `seq`."""
@@ -33,12 +50,15 @@ class Snapshot:
     finished: bool = False
     reason: str = ""  # why it finished
     early: bool = False  # an operator ended it
+    standings: tuple[Standing, ...] = ()  # before the first phase, and after each
 
     @classmethod
     def begin(cls, event: Event) -> Self:
         """Start from the event that created a study."""
         definition = Definition.of(event.body)
-        return cls(definition, event.seq, definition.policy.init(definition.problem), Ledger(definition.budget))
+        state = definition.policy.init(definition.problem)
+        standings = (Standing.of(definition, state),)
+        return cls(definition, event.seq, state, Ledger(definition.budget), standings=standings)
 
     def after(self, event: Event) -> Snapshot:
         """Fold in one more event."""
@@ -61,6 +81,7 @@ class Snapshot:
             current=None,
             told="",
             closed=(*self.closed, ClosedPhase(plan, release, feedback, info, state.active)),
+            standings=(*self.standings, Standing.of(self.definition, state)),
         )
 
     @property

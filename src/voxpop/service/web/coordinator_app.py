@@ -11,9 +11,13 @@ from typing import Any
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from voxpop.service import audit, operators
+from voxpop.service.console.entry import Entry
+from voxpop.service.console.errors import refusal_page
+from voxpop.service.console.routes import console_routes
+from voxpop.service.console.shared import Console
 from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keyring import Keyring
 from voxpop.service.keys import SIGNATURE, new_key
@@ -25,13 +29,14 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.watching import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
-from voxpop.service.web.dashboard import PAGE_HEADERS, dashboard_data, dashboard_page
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.request_parts import (
     anyone,
     bearer,
@@ -58,13 +63,20 @@ class CoordinatorApp:
     """The handlers of a coordinator, and what they share."""
 
     def __init__(
-        self, coordinator: Coordinator, shuffler_key: Keyring | bytes | None = None, open_dashboard: bool = False
+        self,
+        coordinator: Coordinator,
+        shuffler_key: Keyring | bytes | None = None,
+        open_dashboard: bool = False,
+        workers: int = 1,
     ) -> None:
         self.coordinator = coordinator
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
+        self._readiness = Readiness(lambda: coordinator.database)
+        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
+        self.entry = Entry(self.console)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
@@ -113,7 +125,7 @@ class CoordinatorApp:
 
     # -- for operators
 
-    async def create(self, request: Request, actor: str) -> Response:
+    async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
@@ -122,14 +134,14 @@ class CoordinatorApp:
         self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
-    async def change(self, request: Request, actor: str) -> Response:
+    async def change_life(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         wanted = Wanted((await read_body(request, LifeChange)).wanted)
         changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
         self.scheduler.nudge(study)
         return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
 
-    async def delete(self, request: Request, actor: str) -> Response:
+    async def delete_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
@@ -167,7 +179,7 @@ class CoordinatorApp:
         return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
 
     async def watch(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(dashboard_data, self.coordinator, path_text(request, "study")))
+        return JSONResponse(await run_in_threadpool(watched, self.coordinator, path_text(request, "study")))
 
     # -- for the application
 
@@ -237,10 +249,10 @@ class CoordinatorApp:
         self.scheduler.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
-    # -- for anyone
+    # -- whether it works
 
-    async def dashboard(self, request: Request, _: str) -> Response:
-        return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
+    async def _trouble(self) -> str | None:
+        return await self._readiness.problem() or self._problem()
 
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
@@ -305,14 +317,13 @@ class CoordinatorApp:
                 {200: replies.Withdrawn},
                 (404,),
             ),
-            Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
             Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
                 "operator",
-                self.create,
+                self.create_study,
                 "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
                 (403, 404, 409),
@@ -328,7 +339,7 @@ class CoordinatorApp:
                 "PUT",
                 v1 + "/life",
                 "operator",
-                self.change,
+                self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
                 {200: replies.LifeChanged},
                 (403, 404, 409),
@@ -338,7 +349,7 @@ class CoordinatorApp:
                 "DELETE",
                 v1,
                 "operator",
-                self.delete,
+                self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
                 {200: replies.Deleted},
                 (403, 404, 409),
@@ -394,6 +405,7 @@ class CoordinatorApp:
                 Total,
                 most_bytes=MOST_STUDY_BYTES,
             ),
+            *console_routes(self.console, self.entry),
         ]
 
     @cached_property
@@ -410,10 +422,11 @@ class CoordinatorApp:
             "participant": bearer,
             "token": bearer,
             "shuffler": self.shuffler,
+            **self.entry.checks,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
         quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
-        return Guard(router, self.telemetry, rate_limit, most_bytes, quick)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

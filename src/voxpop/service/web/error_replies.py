@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -28,14 +30,23 @@ def refusal_of(error: Exception, route: str) -> Refusal:
     return Refusal(500, "something went wrong here; nothing was counted, try again")
 
 
-def error_reply(error: Exception, route: str, unread: bool) -> Response:
-    """Make the reply to a request that failed; `unread` means that part of its body was not received."""
+def error_reply(
+    error: Exception, route: str, unread: bool, page: Callable[[Refusal], Response | None] = lambda _: None
+) -> Response:
+    """Make the reply to a request that failed; `unread` means that part of its body was not received.
+
+    `page` makes the reply for people, if it is people who have asked.
+    """
     refusal = refusal_of(error, route)
+    reply = page(refusal)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(max(1, round(refusal.retry_after)))
-    if refusal.status == 401:
+    if refusal.status == 401 and reply is None:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (413, 503) and unread:
         headers["connection"] = "close"  # the rest of the body is not wanted
-    return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
+    if reply is None:
+        return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
+    reply.headers.update(headers)
+    return reply

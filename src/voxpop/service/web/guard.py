@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxpop.service.refusals import Refusal
@@ -15,6 +18,7 @@ from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.telemetry import Telemetry
 
+RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if a program has asked
 UNLIMITED = ("/healthz", "/readyz")  # exempt from the rate limit
 
 
@@ -27,11 +31,12 @@ class Guard:
         telemetry: Telemetry,
         rate_limit: RateLimit,
         most_bytes: int,
+        page: RefusalPage = lambda scope, refusal: None,
         quick: QuickUploads | None = None,
     ) -> None:
         self.quick = quick
         self._router, self._telemetry, self._rate_limit, self._most_bytes = router, telemetry, rate_limit, most_bytes
-        self._held = HeldBytes() if quick is None else quick.held
+        self._held, self._page = HeldBytes() if quick is None else quick.held, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,7 +61,8 @@ class Guard:
                 require_short(scope, self._most_bytes)
                 raise
         except Exception as error:
-            reply = error_reply(error, _pattern(scope), body.is_unread(scope))
+            page = partial(self._page, scope)
+            reply = error_reply(error, _pattern(scope), body.is_unread(scope), page)
             if status == 0:  # otherwise a reply has already begun
                 await reply(scope, receive, observed)
         finally:

@@ -12,11 +12,24 @@ from starlette.responses import Response
 
 from voxpop.service.group_commit import Done
 
-Role = Literal["anyone", "operator", "viewer", "participant", "token", "shuffler", "coordinator"]
+Role = Literal[
+    "anyone",
+    "operator",
+    "viewer",
+    "participant",
+    "token",
+    "shuffler",
+    "coordinator",
+    "session",  # of a browser that is signed in; the console's pages
+    "manager",  # the same, as an operator
+    "live",  # the same, for a page that updates itself
+]
 RoleCheck = Callable[
     [Request], Awaitable[str]
 ]  # returns the key, token or name of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
+
+ENDLESS = "voxpop.endless"  # in the scope of a request: its reply ends only with the caller or the server
 
 PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
@@ -58,3 +71,9 @@ class Route:
     query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
+    documented: bool = True  # in the OpenAPI document
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
+        return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)

@@ -72,7 +72,7 @@ class ShufflerApp:
         await run_in_threadpool(self.shuffler.call_off, path_text(request, "batch"))
         return JSONResponse({"status": "called off"})
 
-    async def upload(self, request: Request, token: str) -> Response:
+    async def upload_report(self, request: Request, token: str) -> Response:
         batch = path_text(request, "batch")
         most = most_bytes_of(await self._coordinates_of(batch))
         if len(await request.body()) > most:  # before it is decoded
@@ -132,7 +132,7 @@ class ShufflerApp:
                 "PUT",
                 batch + "/report",
                 "token",
-                self.upload,
+                self.upload_report,
                 "Upload the report for an invitation, with the batch and encoding that its noise was made for.",
                 {201: Receipt, 200: Receipt},
                 (403, 404, 409, 410),

@@ -42,6 +42,7 @@ class OpenAPI(Body):
 
     openapi: Literal["3.1.0"]
     info: OpenAPIInfo
+    tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
 
@@ -220,7 +221,7 @@ class LedgerTotals(Body):
 
 
 class Watch(Body):
-    """The data of the dashboard."""
+    """What can be seen of a study."""
 
     status: Status
     reward: str
@@ -269,6 +270,7 @@ class Invitation(Body):
     """The participant is invited to send a report."""
 
     invited: Literal[True]
+    status: Literal["invited"]
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
@@ -293,7 +295,7 @@ class NotNeeded(Body):
     next_check_in: Pause | None = Field(description="null if the participant is never asked again.")
 
 
-class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
+class CheckIn(RootModel[Annotated[Invitation | Waiting | NotNeeded, Field(discriminator="status")]]):
     """Whether the participant is invited and, if so, what the device needs."""
 
 

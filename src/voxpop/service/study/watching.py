@@ -1,29 +1,16 @@
-"""The dashboard: one page that loads nothing from other sites, and the data it shows."""
+"""What can be seen of a study: its closed phases, what is known of every decision, and what it has cost in privacy."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from voxpop.report.summary import describe
 from voxpop.service.study.coordinator import Coordinator
 
-# Style and script are part of the page, which contacts only its own coordinator.
-PAGE_HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' "
-        "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-}
 
-
-def dashboard_data(coordinator: Coordinator, study: str) -> dict[str, Any]:
-    """Collect what the dashboard shows of a study: what follows from its log, and how far the current phase is."""
+def watched(coordinator: Coordinator, study: str) -> dict[str, Any]:
+    """Collect what follows from the log of a study, and how far the current phase is."""
     snapshot = coordinator.snapshots.current(study)
     state, problem = snapshot.state, snapshot.definition.problem
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
@@ -53,12 +40,3 @@ def dashboard_data(coordinator: Coordinator, study: str) -> dict[str, Any]:
         "ledger": snapshot.ledger.totals(delta),
         "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
     }
-
-
-@cache
-def dashboard_page(public: bool) -> str:
-    """Render the page; a public one does not ask for a key."""
-    from jinja2 import Environment
-
-    text = (files("voxpop.service.web") / "dashboard.html.j2").read_text(encoding="utf-8")
-    return Environment(autoescape=True).from_string(text).render(public=public)

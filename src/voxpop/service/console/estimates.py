@@ -1,0 +1,211 @@
+"""What a study says about its decisions, as a page shows it: charts along parameters, a map, and a list with bars.
+
+Which of these a study gets follows from its decisions (`report/decisions.py`), as in its report: one number is drawn as
+a line with its bands; two numbers as a map; several are drawn one by one, through the chosen decision. Every study
+has the list of the decisions that can still be best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.core.errors import Array
+from voxpop.core.problem import Indices
+from voxpop.drivers.course import Course
+from voxpop.report.decisions import Column
+from voxpop.report.summary import number
+from voxpop.report.view import View
+from voxpop.service.console.charts import Chart, Series
+
+MOST_POINTS = 300  # along a line
+MOST_LISTED = 25  # decisions
+MOST_CELLS = 28  # along each side of a map
+LEVELS = 9  # colours of a map
+FEWEST = 3  # points that make a line
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A decision in the list: what is known of it in words, and where its bars lie, from 0 to 100."""
+
+    name: str
+    chosen: bool
+    estimate: str
+    likely: str  # empty: the policy does not know
+    low: str  # empty: nothing is certified
+    high: str
+    people: int
+    certified_at: tuple[float, float]
+    likely_at: tuple[float, float]
+    estimate_at: float
+
+
+@dataclass(frozen=True)
+class Map:
+    """The estimates of decisions with two numbers, as levels from 0 to 8, from the top left."""
+
+    x_label: str
+    y_label: str
+    x_ends: tuple[str, str]
+    y_ends: tuple[str, str]
+    rows: tuple[tuple[int, ...], ...]
+    chosen: tuple[int, int]  # column and row
+    least: str
+    most: str
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Everything about the decisions that a page shows."""
+
+    charts: tuple[Chart, ...]
+    map: Map | None
+    bars: tuple[Bar, ...]
+    left: int  # decisions that can still be best
+    size: int
+    sure: str  # how sure the certified bounds are
+    reward: str
+
+
+def estimates_of(course: Course) -> Estimates:
+    """Make the pictures of a study's decisions."""
+    view = View(course)
+    charts: tuple[Chart, ...] = ()
+    if view.informed:
+        charts = tuple(_along(view, column) for column in view.layout.varied if len(_slice(view, column)) >= FEWEST)
+    drawn = _map(view) if view.informed and view.layout.kind == "map" else None
+    left, size = len(course.state.active), course.problem.size
+    return Estimates(charts, drawn, _bars(view), left, size, view.sure, course.reward)
+
+
+def _slice(view: View, column: Column) -> Indices:
+    """Return the decisions that differ from the chosen one in this parameter only, in its order; none for words."""
+    if not column.numeric:
+        return np.empty(0, dtype=np.intp)
+    best, same = view.answer.index, np.ones(view.course.problem.size, dtype=bool)
+    for other in view.layout.varied:
+        if other is not column:
+            same &= other.places == other.places[best]
+    found = np.flatnonzero(same)
+    found = found[np.argsort(column.places[found], kind="stable")]
+    if len(found) <= MOST_POINTS:
+        return found
+    kept = np.unique(np.linspace(0, len(found) - 1, MOST_POINTS).astype(int))
+    return np.asarray(found[np.union1d(kept, np.flatnonzero(found == best))])
+
+
+def _along(view: View, column: Column) -> Chart:
+    """Draw the estimate along one parameter, with its bands and what people answered there."""
+    course, at, best = view.course, _slice(view, column), view.answer.index
+    places, (low, high) = column.places[at], course.bounds
+    estimate, likely = course.direction.turn(view.estimate()), view.likely()
+    series = []
+    if course.phases:
+        series += [
+            Series.of("certified from", "certified", low[at]),
+            Series.of("certified to", "certified", high[at]),
+        ]
+    if likely is not None:
+        series += [
+            Series.of("likely from", "likely", (estimate - likely)[at]),
+            Series.of("likely to", "likely", (estimate + likely)[at]),
+        ]
+    series.append(Series.of("estimate", "estimate", estimate[at]))
+    series.append(Series.of("chosen", "chosen", np.where(at == best, estimate[at], np.nan)))
+    if answers := _answers(course, at):
+        series.append(Series.of("answers", "answers", [answers.get(index) for index in at.tolist()]))
+    fixed = [other for other in view.layout.varied if other is not column]
+    others = ", ".join(f"{other.name} = {other.write(other.values[best])}" for other in fixed)
+    title = f"{course.reward} along {column.name}" + (f", at {others}" if others else "")
+    return Chart(title, column.name, course.reward, tuple(places.tolist()), tuple(series), column.logarithmic)
+
+
+def _answers(course: Course, at: Indices) -> dict[int, float]:
+    """Return the average answer about each of these decisions, over all waves that asked about it."""
+    total, people = dict[int, float](), dict[int, int]()
+    wanted = set(at.tolist())
+    for phase in course.phases:
+        means = course.direction.turn(phase.feedback.mean).tolist()
+        for arm, mean in zip(phase.plan.arms.tolist(), means, strict=True):
+            if arm in wanted:
+                total[arm] = total.get(arm, 0.0) + mean * phase.people
+                people[arm] = people.get(arm, 0) + phase.people
+    return {arm: total[arm] / people[arm] for arm in total}
+
+
+def _map(view: View) -> Map:
+    """Colour every place of a map like the decision that is nearest to it."""
+    from scipy.spatial import cKDTree
+
+    x, y = view.layout.varied
+    estimate = view.course.direction.turn(view.estimate())
+    across, down = (min(MOST_CELLS, len(column.options)) for column in (x, y))
+    known = np.column_stack([_shares(x), _shares(y)])
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, across), np.linspace(1, 0, down)), axis=-1).reshape(-1, 2)
+    values = estimate[cKDTree(known).query(grid)[1]]
+    least, most = float(np.nanmin(estimate)), float(np.nanmax(estimate))
+    levels = np.nan_to_num((values - least) / ((most - least) or 1.0)) * (LEVELS - 1)
+    rows = np.rint(levels).astype(int).reshape(down, across)
+    share_x, share_y = known[view.answer.index]
+    chosen = round(share_x * (across - 1)), round((1 - share_y) * (down - 1))
+    ends = [(column.write(column.options[0]), column.write(column.options[-1])) for column in (x, y)]
+    cells = tuple(tuple(row) for row in rows.tolist())
+    return Map(x.name, y.name, ends[0], ends[1], cells, chosen, number(least), number(most))
+
+
+def _shares(column: Column) -> Array:
+    """Return where the decisions lie along a parameter, from 0 to 1."""
+    places = np.log(column.places) if column.logarithmic else column.places
+    return np.asarray((places - places.min()) / (np.ptp(places) or 1.0))
+
+
+def _bars(view: View) -> tuple[Bar, ...]:
+    """List the decisions that can still be best, the chosen one first and then by their estimates."""
+    course, state, best = view.course, view.course.state, view.answer.index
+    score = state.centre[state.active] + np.where(state.active == best, np.inf, 0.0)
+    rows = state.active[np.argsort(-score, kind="stable")][:MOST_LISTED]
+    estimate, (low, high) = course.estimates[rows], (edge[rows] for edge in course.bounds)
+    likely = view.likely()
+    spread = np.zeros(len(rows)) if likely is None else likely[rows]
+    known = bool(course.phases)
+    left, right = _window(estimate, spread, low if known else estimate, high if known else estimate)
+
+    def place(values: Array) -> list[float]:
+        shares = 100 * np.clip((values - left) / (right - left), 0, 1)
+        return [round(share, 1) for share in shares.tolist()]
+
+    certified = list(zip(place(low), place(high), strict=True)) if known else [(0.0, 0.0)] * len(rows)
+    near = list(zip(place(estimate - spread), place(estimate + spread), strict=True))
+    answered = _people(course)
+    return tuple(
+        Bar(
+            name=view.layout.name(index),
+            chosen=index == best,
+            estimate=number(estimate[row]),
+            likely="" if likely is None else f"± {number(spread[row])}",
+            low=number(low[row]) if known else "",
+            high=number(high[row]) if known else "",
+            people=answered.get(index, 0),
+            certified_at=certified[row],
+            likely_at=near[row],
+            estimate_at=middle,
+        )
+        for row, (index, middle) in enumerate(zip(rows.tolist(), place(estimate), strict=True))
+    )
+
+
+def _window(estimate: Array, spread: Array, low: Array, high: Array) -> tuple[float, float]:
+    """Return limits that show all estimates and likely ranges, and the certified bounds of the first."""
+    ends = np.concatenate([estimate - spread, estimate + spread, low[:1], high[:1]])
+    left, right = float(ends.min()), float(ends.max())
+    return (left, right) if right > left else (left - 1.0, right + 1.0)
+
+
+def _people(course: Course) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for phase in course.phases:
+        for arm in phase.plan.arms.tolist():
+            found[arm] = found.get(arm, 0) + phase.people
+    return found

@@ -1,0 +1,172 @@
+"""Pages that stay up to date: server-sent events, with one look at the database for all browsers that watch a thing.
+
+A stream ends with its session, and with the server: it marks its connection as endless (`web/protocol.py`), so that a
+server that stops closes it at once. Browsers come back by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from voxpop.service import logs, operators
+from voxpop.service.console.pages import PAGE_HEADERS, render_part
+from voxpop.service.operators import Session
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.web.routes import ENDLESS
+
+View = TypeVar("View")
+
+LOOK_SECONDS = 1.0  # between two looks at the database
+BEAT_SECONDS = 15.0  # after which a stream checks its session, and says that it lives
+MOST_STREAMS = 1000  # of one process
+STREAM_HEADERS = {**PAGE_HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+
+
+@dataclass(frozen=True)
+class Feed(Generic[View]):
+    """Something that can be watched."""
+
+    key: str  # the same for all who watch the same
+    view: Callable[[], View]  # what pages show of it
+    signs: Callable[[], Hashable] | None = None  # a cheaper look, which differs when the view may; None: always
+
+
+class _Watch:
+    """The looks at one feed, for all who watch it."""
+
+    def __init__(self, feed: Feed[Any]) -> None:
+        self.feed, self.watchers, self.version = feed, 0, 0
+        self.view: Any = None
+        self.changed = asyncio.Event()
+        self.task = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        known: object = object()
+        while True:
+            try:
+                found = None if self.feed.signs is None else await run_in_threadpool(self.feed.signs)
+                if found is None or found != known:
+                    self._tell(await run_in_threadpool(self.feed.view))
+                    known = found
+            except Exception as error:  # the database may be away; browsers keep what they have
+                logs.fault("live", error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _tell(self, view: Any) -> None:
+        if self.version and view == self.view:
+            return
+        self.view, self.version = view, self.version + 1
+        told, self.changed = self.changed, asyncio.Event()
+        told.set()
+
+
+class Hub:
+    """All watches of a process."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, _Watch] = {}
+        self.streams = 0
+
+    @asynccontextmanager
+    async def watch(self, feed: Feed[Any]) -> AsyncIterator[_Watch]:
+        """Watch a feed; its looks end with its last watcher."""
+        watch = self._watches.get(feed.key)
+        if watch is None:
+            watch = self._watches[feed.key] = _Watch(feed)
+        watch.watchers += 1
+        self.streams += 1
+        try:
+            yield watch
+        finally:
+            self.streams -= 1
+            watch.watchers -= 1
+            if not watch.watchers:
+                watch.task.cancel()
+                del self._watches[feed.key]
+
+
+def event(text: str, name: str = "") -> bytes:
+    """Write one server-sent event."""
+    lines = [f"event: {name}"] if name else []
+    return "\n".join([*lines, *(f"data: {line}" for line in text.splitlines() or [""]), "", ""]).encode()
+
+
+def ended_events(here: str) -> bytes:
+    """Tell a page that its session has ended, and that there is nothing more to come."""
+    return event(render_part("notice", None, here, notice="", ended=True)) + event("", "ended")
+
+
+class LiveResponse(Response):
+    """A stream of messages about a feed, each made from its newest view."""
+
+    def __init__(
+        self, hub: Hub, feed: Feed[Any], message: Callable[[Any], str], coordinator: Coordinator, session: Session
+    ) -> None:
+        if hub.streams >= MOST_STREAMS:
+            raise Refusal(503, "too many pages are watched at once; close some, or try again later", retry_after=30)
+        super().__init__(headers=STREAM_HEADERS)
+        del self.headers["content-length"]
+        self._hub, self._feed, self._message = hub, feed, message
+        self._coordinator, self._session = coordinator, session
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ENDLESS] = True
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send(scope["path"], send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, path: str, send: Send) -> None:
+        async def say(text: bytes) -> None:
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+
+        clock, seen = asyncio.get_running_loop().time, 0
+        beat = clock() + BEAT_SECONDS
+        async with self._hub.watch(self._feed) as watch:
+            while True:
+                changed = watch.changed
+                if watch.version != seen:
+                    seen = watch.version
+                    await say(event(self._message(watch.view)))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(beat):
+                        await changed.wait()
+                if clock() < beat:
+                    continue
+                if not await self._still_signed_in():
+                    await say(ended_events(path))
+                    return
+                await say(b": still here\n\n")
+                beat = clock() + BEAT_SECONDS
+
+    async def _still_signed_in(self) -> bool:
+        if not self._session.cookie:  # of an open service, where nobody signs in
+            return True
+        now = self._coordinator.context.clock()
+        given = (self._coordinator.database, self._session.cookie, now, True)
+        try:
+            return await run_in_threadpool(operators.session_of, *given) is not None
+        except Exception as error:  # the database may be away
+            logs.fault("live", error)
+            return True
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the browser has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

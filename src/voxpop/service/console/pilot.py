@@ -1,0 +1,88 @@
+"""A pilot that was uploaded: how its columns were read, what it says, and the study file that follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from voxpop.calibration.doubts import doubts
+from voxpop.calibration.fit import calibrate
+from voxpop.core.errors import InputError, require_integer
+from voxpop.core.spaces import Choice, Space
+from voxpop.formats.ranges import Ranges, limits_of
+from voxpop.formats.roles import Roles
+from voxpop.formats.study_writing import write_study
+from voxpop.formats.tables import read_pilot_table
+from voxpop.policies import DEFAULT
+from voxpop.report.calibrated import constant_rows, pilot_sentences
+from voxpop.service.console.planning import whole
+
+MOST_POINTS = 51  # values of a numeric parameter
+WANTED = 1_500  # decisions in all, unless the operator says how many values
+HORIZON = 20_000  # rounds, unless the operator says something else
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot says. Its averages are part of the study file; single answers are nowhere."""
+
+    file: str
+    text: str  # the study file
+    columns: tuple[str, ...]  # how each was read
+    sentences: tuple[str, ...]
+    doubts: tuple[str, ...]
+    constants: tuple[tuple[str, str, str], ...]
+    kernel: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Pilot:
+        """Make it of plain data, as another process sends it."""
+        return cls(**{name: _frozen(part) for name, part in found.items()})
+
+
+def _frozen(part: Any) -> Any:
+    return tuple(map(_frozen, part)) if isinstance(part, list) else part
+
+
+def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
+    """Read and calibrate a pilot."""
+    path = Path(Path(file).name or "pilot.csv")
+    if not content:
+        raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
+    roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
+    ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
+    table = read_pilot_table(path, roles=roles, ranges=ranges, content=content)
+    horizon = whole("Rounds", typed["horizon"]) if typed.get("horizon") else HORIZON
+    require_integer("Rounds", horizon, least=1)
+    points = whole("Values of a number", typed["points"]) if typed.get("points") else points_of(table.space)
+    require_integer("Values of a number", points, least=2)
+    found = calibrate(table.pilot, table.space)
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
+    return Pilot(
+        path.name,
+        text,
+        table.said,
+        tuple(pilot_sentences(found)),
+        tuple(open_questions),
+        tuple(constant_rows(found)),
+        found.kernel_name,
+    )
+
+
+def _names(typed: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Read a list of columns."""
+    return tuple(part.strip() for part in typed.get(name, "").split(",") if part.strip())
+
+
+def points_of(space: Space) -> int:
+    """Choose how many values a numeric parameter has, so that there are not too many decisions."""
+    parameters = space.parameters.values()
+    choices = math.prod(len(parameter.options) for parameter in parameters if isinstance(parameter, Choice))
+    numbers = sum(not isinstance(parameter, Choice) for parameter in parameters)
+    if not numbers:
+        return MOST_POINTS
+    return max(3, min(MOST_POINTS, int((WANTED / choices) ** (1 / numbers) + 1e-9)))

@@ -1,0 +1,9 @@
+// htmx alone may turn text into HTML, and nothing may make a function of text: no page needs that.
+(() => {
+  const rules = { createHTML: (text) => text, createScript: (text) => text }; // what it inserts is data: see the policy
+  const policy = window.trustedTypes ? trustedTypes.createPolicy("htmx", rules) : rules;
+  const refuse = function () { throw new Error("text is never run as code here"); };
+  htmx.registerExtension("console", { init: (api) => api.initSecurity(policy, refuse, refuse) });
+  // A stream that is closed on purpose is no error.
+  addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
+})();

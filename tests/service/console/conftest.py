@@ -1,0 +1,38 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.console.browser import VIEWER_KEY, Browser, Desk, desk_at
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(str(tmp_path / "c.db")) as made:
+        yield made
+
+
+@pytest.fixture
+def url(desk: Desk) -> Iterator[str]:
+    with desk.served() as found:
+        yield found
+
+
+@pytest.fixture
+def stranger(url: str) -> Iterator[Browser]:
+    with Browser(url) as browser:
+        yield browser
+
+
+@pytest.fixture
+def operator(url: str) -> Iterator[Browser]:
+    with Browser(url) as browser:
+        assert browser.sign_in().status_code == 303
+        yield browser
+
+
+@pytest.fixture
+def viewer(url: str) -> Iterator[Browser]:
+    with Browser(url) as browser:
+        assert browser.sign_in(VIEWER_KEY).status_code == 303
+        yield browser

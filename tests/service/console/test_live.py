@@ -1,0 +1,233 @@
+"""Pages that stay up to date: one look for all who watch, and streams that end with their session and the server."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.responses import Response
+
+from tests.helpers_waiting import HANGING, until
+from tests.service.console.browser import OTHER, Browser, Desk
+from tests.service.world import STUDY
+from voxpop.service import operators
+from voxpop.service.console import live
+from voxpop.service.console.live import Feed, Hub, LiveResponse, event
+from voxpop.service.operators import IDLE_SECONDS
+from voxpop.service.study.life import Wanted
+from voxpop.service.web.connections import Connections
+from voxpop.service.web.protocol import server_config
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0.05)
+
+
+class Stream:
+    """The events of an open page."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+
+    def next(self) -> str:
+        """Wait for the next event, and return it; comments say only that the stream lives."""
+        found: list[str] = []
+        for line in self._lines:
+            if line.startswith(("data:", "event:")):
+                found.append(line)
+            elif not line and found:
+                return "\n".join(found)
+        return ""  # the stream has ended
+
+
+@contextmanager
+def watching(browser: Browser, path: str) -> Iterator[Stream]:
+    with browser.client.stream("GET", path) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        yield Stream(answer.iter_lines())
+
+
+def test_a_change_reaches_an_open_page(desk: Desk, operator: Browser) -> None:
+    with watching(operator, "/live") as stream:
+        assert ">planning<" in stream.next()
+        desk.coordinator.change(STUDY, Wanted.PAUSED, "me")
+        changed = stream.next()
+    assert changed.startswith('data: <hx-partial hx-target="#studies" hx-swap="outerMorph">')
+    assert ">paused<" in changed
+
+
+def test_the_numbers_of_people_are_live(desk: Desk, operator: Browser) -> None:
+    with watching(operator, f"/studies/{STUDY}/people/live") as stream:
+        stream.next()
+        desk.register(7)
+        while "<dd>7</dd>" not in (said := stream.next()):
+            assert said
+
+
+def test_a_viewer_s_stream_tells_of_one_study_only(desk: Desk, viewer: Browser) -> None:
+    with watching(viewer, "/live") as stream:
+        said = stream.next()
+        desk.coordinator.change(OTHER, Wanted.PAUSED, "me")
+        desk.coordinator.change(STUDY, Wanted.PAUSED, "me")
+        said += stream.next()
+    assert STUDY in said
+    assert OTHER not in said
+
+
+def test_a_searched_list_stays_searched(desk: Desk, operator: Browser) -> None:
+    page = operator.get("/?q=cof").text
+    place = re.search(r'hx-sse:connect="([^"]+)"', page)
+    assert place is not None
+    with watching(operator, place[1]) as stream:
+        said = stream.next()
+        desk.coordinator.change(OTHER, Wanted.PAUSED, "me")
+        said += stream.next()
+    assert OTHER in said
+    assert f"/studies/{STUDY}" not in said
+
+
+@pytest.mark.parametrize("how", ["revoked", "idle", "signed out"])
+def test_a_stream_ends_with_its_session_and_says_so(desk: Desk, operator: Browser, how: str) -> None:
+    with watching(operator, "/live") as stream:
+        stream.next()
+        if how == "revoked":
+            operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+        elif how == "idle":
+            desk.clock.now += IDLE_SECONDS + 1  # the stream itself is no use of the session
+        else:
+            session = operators.Session(operator.client.cookies["voxpop"], operators.Principal("me"))
+            operators.sign_out(desk.coordinator.database, session, desk.clock())
+        said = [stream.next(), stream.next(), stream.next()]
+    assert "You are no longer signed in" in said[-3]
+    assert said[-2].startswith("event: ended")
+    assert said[-1] == ""
+
+
+def test_a_stream_without_a_session_says_so_and_ends(stranger: Browser) -> None:
+    """An error would make the browser try again for ever."""
+    with watching(stranger, "/live") as stream:
+        assert "You are no longer signed in" in stream.next()
+        assert stream.next().startswith("event: ended")
+        assert stream.next() == ""
+
+
+def test_a_stream_that_is_left_is_forgotten(desk: Desk, operator: Browser) -> None:
+    hub = desk.service.console.hub
+    for _ in range(3):
+        with watching(operator, "/live") as stream:
+            stream.next()
+            assert hub.streams >= 1
+        operator.client.close()
+        operator.client = type(operator)(str(operator.client.base_url)).client
+        operator.sign_in()
+    until(lambda: hub.streams == 0, "the end of the streams")
+
+
+def test_a_server_that_stops_does_not_wait_for_open_pages(desk: Desk) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(server_config(desk.app, Connections(0), lifespan="off"))  # waits as long as it takes
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    until(lambda: server.started, "the start")
+    with Browser(f"http://127.0.0.1:{listener.getsockname()[1]}") as browser:
+        browser.sign_in()
+        with watching(browser, "/live") as stream:
+            stream.next()
+            server.should_exit = True
+            thread.join(HANGING)
+            assert not thread.is_alive()
+    listener.close()
+
+
+async def stream_of(hub: Hub, feed: Feed[Any], desk: Desk, wanted: int) -> list[str]:
+    """Watch a feed until so many events have come."""
+    said: list[str] = []
+    left = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        text = message.get("body", b"").decode()
+        if text.startswith("data:"):
+            said.append(text)
+        if len(said) >= wanted:
+            left.set()
+
+    async def receive() -> Any:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    session = operators.Session("", operators.Principal("anyone", "viewer"))
+    response: Response = LiveResponse(hub, feed, str, desk.coordinator, session)
+    await asyncio.wait_for(response({"type": "http", "path": "/live"}, receive, send), HANGING)
+    return said
+
+
+def test_all_who_watch_share_one_look(desk: Desk) -> None:
+    """The view changes with every look, so that the number of looks is seen in the events."""
+    looks = 0
+
+    def view() -> int:
+        nonlocal looks
+        looks += 1
+        return looks
+
+    async def many() -> list[list[str]]:
+        hub = Hub()
+        found = await asyncio.gather(*(stream_of(hub, Feed("one", view), desk, 3) for _ in range(20)))
+        assert hub.streams == 0
+        return found
+
+    for said in asyncio.run(many()):
+        assert said[:3] == [event(str(number)).decode() for number in (1, 2, 3)]
+    assert looks < 20  # and not three for each of the twenty
+
+
+def test_a_view_is_made_only_when_the_signs_differ(desk: Desk) -> None:
+    signs, made = iter([1, 1, 1, 2, 2, 2]), list[int]()
+    last = Event()
+
+    def sign() -> int:
+        found = next(signs, None)
+        if found is None:
+            last.set()
+        return found or 3
+
+    def view() -> int:
+        made.append(len(made))
+        return len(made)
+
+    async def watch() -> None:
+        await stream_of(Hub(), Feed("signs", view, sign), desk, 3)
+
+    asyncio.run(watch())
+    assert last.is_set()
+    assert len(made) == 3
+
+
+def test_a_look_that_fails_is_followed_by_others(desk: Desk) -> None:
+    calls = 0
+
+    def view() -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError("the database is away")
+        return f"look {calls}"
+
+    assert asyncio.run(stream_of(Hub(), Feed("broken", view), desk, 2))[:2] == [
+        event("look 1").decode(),
+        event("look 3").decode(),
+    ]
+
+
+def test_an_event_has_one_line_of_data_for_each_line_of_text() -> None:
+    assert event("a\nb") == b"data: a\ndata: b\n\n"
+    assert event("", "ended") == b"event: ended\ndata: \n\n"
