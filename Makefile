@@ -4,20 +4,22 @@ BIN := .venv/bin
 # Tests run side by side, and small matrices are slower with several threads.
 export OMP_NUM_THREADS ?= 1
 SETUP := .venv/.installed
+# The console is tested in this browser; Playwright's own, which would have to be downloaded, is not needed.
+export CHROMIUM ?= /usr/bin/chromium
 FUZZ_SECONDS ?= 60
 FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
 
-.PHONY: run test pytest lint format docs gallery mutants bench baseline reproduce soak dist clean
+.PHONY: run test pytest lint format docs gallery screenshots mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
 
 # Side by side: what one waits for, the other uses.
-test: $(SETUP)
+test: $(SETUP) $(CHROMIUM)
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(SETUP)
+pytest: $(SETUP) $(CHROMIUM)
 	$(BIN)/pytest -n 2 --dist worksteal -q
 
 lint: $(SETUP)
@@ -37,6 +39,10 @@ docs: $(SETUP)
 # Runs the examples of the gallery and writes what they print and draw into their pages.
 gallery: $(SETUP)
 	$(BIN)/python -m tests.pages docs/gallery/*.md
+
+# The pictures of docs/console.md, of studies that are made up for them.
+screenshots: $(SETUP) $(CHROMIUM)
+	$(BIN)/python -m tests.browser.screenshots
 
 # Plants each known fault in a copy of the source and shows which test catches it; `make mutants ARGS=clipping` takes
 # those with that word in their name.
@@ -73,6 +79,12 @@ $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+
+$(CHROMIUM):
+	@test "$$(id -u)" = 0 || { echo "$@ is missing; install it with: sudo apt-get install -y chromium" >&2; exit 1; }
+	apt-get update -qq
+	apt-get install -y -qq chromium
+	@test -e $@ || { echo "$@ is missing; say where a Chromium is: make test CHROMIUM=/path/to/it" >&2; exit 1; }
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak

@@ -9,7 +9,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.service.chaos import free_port
 from tests.service.postgres import server
+
+__all__ = ["chosen_databases", "free_port"]
 
 
 def chosen_databases() -> Iterator[tuple[str, str, Path]]:

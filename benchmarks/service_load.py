@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from databases import chosen_databases
+from databases import chosen_databases, free_port
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
@@ -41,7 +41,7 @@ from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 6, 32
-STUDY, PORT = "load", 8765
+STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
 
 SCRIPT = """
@@ -87,7 +87,8 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[subpro
                 time.sleep(0.1)
         yield running
     finally:
-        running.kill()
+        running.terminate()
+        running.wait()
         running.wait()
 
 

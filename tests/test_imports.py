@@ -99,6 +99,7 @@ PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people
+    ("voxpop.service.demo.tastes", "default_rng"),  # the people of voxpop fleet
     ("voxpop.service.demo.replay", "Simulated"),
 }
 GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement

@@ -49,7 +49,7 @@ def test_a_stranger_to_the_shuffler_is_refused_before_the_body(site: Site, signa
 
 
 def test_without_a_shuffler_a_total_is_refused_before_the_body(site: Site) -> None:
-    site.service.shuffler_key = None
+    site.service.shuffler_keys = None
     with talk(site, f"PUT /v1/batches/{BATCH}/total", 30 * 2**20) as there:
         there.sendall(f"x-voxpop-signature: {sign(SHUFFLER_KEY, 'PUT', '/', b'')}\r\n\r\n".encode())
         assert status_of(there) == 401

@@ -264,8 +264,9 @@ def test_every_route_declares_a_role_and_refuses_the_others(site: Site, method: 
     body = {"report": [0.5]} if role == "token" else {}
     strangers = {"operator": KEY, "participant": site.people[0], "token": site.invited()[0]["token"]}
     for name, key in {**strangers, "unknown": new_key(), "nothing": ""}.items():
-        # A device chooses its own key, so anybody may register one, but each checks in only for itself.
-        chosen, looking = (role, method) == ("participant", "PUT"), (role, name) == ("viewer", "operator")
+        # A device chooses its own key, so anybody may register or withdraw one, but each checks in only for itself.
+        chosen = role == "participant" and method in ("PUT", "DELETE")
+        looking = (role, name) == ("viewer", "operator")
         if role in ("anyone", name) or chosen or looking:
             continue
         headers = as_(key) if key else {}

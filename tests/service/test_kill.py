@@ -11,6 +11,7 @@ from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
 from voxpop.service.demo.replay import disagreements
+from voxpop.service.keyring import Keyring
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.study.coordinator import Coordinator
@@ -25,7 +26,7 @@ PHASES = 5
 
 def study(database: str, model: str, floor: int) -> Coordinator:
     """Create a study whose phases ask `floor` people; the test looks at it from outside."""
-    link = HttpShuffler("http://127.0.0.1:1", b"", "http://127.0.0.1:1") if model == "shuffle" else None
+    link = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1") if model == "shuffle" else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)
     coordinator.create(STUDY, definition(private(model, floor), deadline=3600.0))

@@ -17,6 +17,7 @@ from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Simulated
+from voxpop.service.keyring import Keyring
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
@@ -46,7 +47,7 @@ class Services:
         self._theirs._client = self.client
         self.shuffler_url = self.serve(self._theirs, self._stack)
         self.coordinator.context.shuffler = HttpShuffler(
-            self.shuffler_url, SHUFFLER_KEY, self.shuffler_url, self.client
+            self.shuffler_url, Keyring.of(SHUFFLER_KEY), self.shuffler_url, self.client
         )
 
     def serve(self, app: CoordinatorApp | ShufflerApp, stack: ExitStack, **named: Any) -> str:
@@ -77,7 +78,7 @@ class Services:
         """Forward the totals of whole batches, twice."""
         for batch, total in self.shuffler.sealed():
             self._theirs._forward()
-            send(self.client, SHUFFLER_KEY, self.url, f"/v1/batches/{batch}/total", total)
+            send(self.client, Keyring.of(SHUFFLER_KEY), self.url, f"/v1/batches/{batch}/total", total)
 
     def close(self) -> None:
         self._stack.close()
@@ -131,6 +132,8 @@ def ask_for_the_rest(services: Services) -> None:
     services.client.get(f"{services.url}/")
     place, mine = f"{services.url}/v1/studies", as_(KEY)
     services.client.get(place, headers=mine)
+    services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))
+    send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v1/batches/{'b' * 43}", method="DELETE")
     services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
     services.client.delete(f"{place}/{STUDY}", headers=mine)
     services.client.put(f"{services.url}/v1/keys/someone", json={}, headers=mine)
@@ -140,7 +143,7 @@ def ask_for_the_rest(services: Services) -> None:
     with ExitStack() as stack:  # a coordinator is ready only while its scheduler runs
         running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
         for url in (services.url, services.shuffler_url, running):
-            for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+            for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/api"):
                 services.client.get(url + path)
 
 

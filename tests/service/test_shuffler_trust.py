@@ -15,6 +15,7 @@ from tests.service.served import served
 from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, world
 from voxpop.privacy.batch import Batch
 from voxpop.service import serve
+from voxpop.service.keyring import Keyring
 from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
@@ -320,7 +321,7 @@ def test_a_batch_that_is_refused_is_noted_and_nobody_is_asked(tmp_path: Path) ->
             httpx.Client() as client,
             world(str(tmp_path / "c.db"), definition(private("shuffle")), 30, shuffler) as it,
         ):
-            it.coordinator.context.shuffler = HttpShuffler(url, KEY, "https://shuffler.example", client)
+            it.coordinator.context.shuffler = HttpShuffler(url, Keyring.of(KEY), "https://shuffler.example", client)
             it.coordinator.context.note = lambda kind, **values: notes.append((kind, values.get("status")))
             it.settle()
             it.play_all()

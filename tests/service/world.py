@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,10 +63,15 @@ class DirectShuffler:
 
     shuffler: Shuffler
 
-    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
-        reply = self.shuffler.announce(name, batch, tokens, overdue)
+    def announce(
+        self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> BatchProgress:
+        reply = self.shuffler.announce(name, batch, tokens, overdue, forget)
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
         return BatchProgress(reply["count"], withdrawn, answered)
+
+    def call_off(self, name: str) -> None:
+        self.shuffler.call_off(name)
 
     def upload_address(self, name: str) -> str:
         return f"https://shuffler.example/{name}"

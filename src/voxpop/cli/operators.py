@@ -49,24 +49,42 @@ def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) ->
     return "\n  ".join([first, *(sentence for sentence in found["says"] if sentence.startswith(topics))])
 
 
-def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
-    """Send one request as an operator."""
-    import httpx
+class RefusedError(InputError):
+    """The coordinator refused a request."""
 
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def own_key(key_file: Path | None) -> str:
+    """Return the operator's key, from a file or from the environment."""
     from voxpop.service.keys import exposed, key_of_file, require_key
-    from voxpop.service.shuffler.signed_http import require_url
 
     if key_file and (warning := exposed(key_file)) is not None:
         typer.echo(f"warning: {warning}", err=True)
     key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
-    key = require_key("the operator key (--key-file or VOXPOP_KEY)", key)
+    return require_key("the operator key (--key-file or VOXPOP_KEY)", key)
+
+
+def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
+    """Send one request as an operator."""
+    return send(url, own_key(key_file), method, path, body)
+
+
+def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
+    """Send one request with an operator's key."""
+    import httpx
+
+    from voxpop.service.shuffler.signed_http import require_url
+
     address = require_url("url", url) + path
     try:
         answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
     except httpx.HTTPError as error:
         raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     if answer.status_code >= 400:
-        raise InputError(_sentence(answer))
+        raise RefusedError(answer.status_code, _sentence(answer))
     return answer.json()
 
 

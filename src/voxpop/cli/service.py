@@ -19,6 +19,9 @@ Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.
 Port = Annotated[int | None, typer.Option(help="The port to listen on.")]
 Cert = Annotated[Path | None, typer.Option("--tls-cert", help="The certificate, for https.")]
 Key = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
+Hsts = Annotated[
+    int | None, typer.Option(help="Seconds for which browsers insist on https, with --tls-cert; 0 for not at all.")
+]
 Rate = Annotated[float | None, typer.Option(help="Requests per second from one address; 0 for no limit.")]
 Connections = Annotated[int | None, typer.Option(help="Connections from one address at once; 0 for no limit.")]
 Body = Annotated[int | None, typer.Option(help="The largest request body, in bytes.")]
@@ -50,6 +53,7 @@ def serve(
     ] = None,
     tls_cert: Cert = None,
     tls_key: Key = None,
+    hsts: Hsts = None,
     rate: Rate = None,
     connections: Connections = None,
     max_body: Body = None,
@@ -58,6 +62,7 @@ def serve(
     open_dashboard: Annotated[
         bool | None, typer.Option(help="Let anyone look at all studies, without signing in.")
     ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve together (PostgreSQL only).")] = None,
     migrate: Migrate = False,
 ) -> None:
     """Run a coordinator.
@@ -67,8 +72,12 @@ def serve(
     """
     settings = _settings(locals(), 8000, "voxpop.db")
     from voxpop.service import serve
+    from voxpop.service import workers as several
 
-    serve.run(serve.coordinator_of(settings, migrate), settings)
+    if settings.workers == 1:
+        serve.run(serve.coordinator_of(settings, migrate), settings)
+    else:
+        several.serve_with(settings, settings.workers, migrate)
 
 
 def shuffler(
@@ -78,6 +87,7 @@ def shuffler(
     coordinator_url: Annotated[str | None, typer.Option(help="The coordinator's address, for the totals.")] = None,
     tls_cert: Cert = None,
     tls_key: Key = None,
+    hsts: Hsts = None,
     rate: Rate = None,
     connections: Connections = None,
     max_body: Body = None,
@@ -110,12 +120,14 @@ FLAGS = (
     "coordinator_url",
     "tls_cert",
     "tls_key",
+    "hsts",
     "rate",
     "connections",
     "max_body",
     "trusted_proxies",
     "log_level",
     "open_dashboard",
+    "workers",
 )
 
 

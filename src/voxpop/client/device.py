@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -22,6 +22,7 @@ from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Release, Secure, Source
 
 MOST_PHASE = 2**31
+MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for
 
 
 class Outcome(Enum):
@@ -35,6 +36,7 @@ class Outcome(Enum):
     NOTHING_TO_SAY = "invited, but the device has no reward for some decision of the phase; nothing was sent"
     SPENT = "invited, but the device has already made as many reports as its promise allows; nothing was sent"
     FINISHED = "the study is over"
+    WITHDRAWN = "the device has withdrawn from the study; nothing is asked, kept or sent any more"
     OFFLINE = "the service did not answer; try again later"
 
 
@@ -69,9 +71,10 @@ class Device:
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
         self._caller = Caller(self._http, attempts, sleep)
+        self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
     def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
-        """Record a reward of the decision in force; it stays on the device."""
+        """Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded."""
         self.memory.record(phase, arm, reward, rounds)
 
     def decision(self) -> dict[str, Any]:
@@ -84,6 +87,10 @@ class Device:
 
     def register(self) -> None:
         """Register this device; repeating it changes nothing."""
+        if self.memory.withdrawn:
+            raise InputError(
+                f"this device has withdrawn from the study {self.study!r}; to take part again, begin with a new one"
+            )
         headers = {} if self._enrolment_code is None else {"x-voxpop-enrolment": self._enrolment_code}
         answer = self._study("PUT", "/participant", headers)
         if not is_done(answer, "registered"):
@@ -92,6 +99,8 @@ class Device:
 
     def check_in(self) -> Outcome:
         """Ask whether this device is invited, and if so answer. A report is sent again until it is acknowledged."""
+        if self.memory.withdrawn:
+            return self.withdraw()
         try:
             if not self.memory.registered:
                 self.register()
@@ -103,6 +112,7 @@ class Device:
             found = document_of(answer)
             if type(found.get("invited")) is not bool:
                 raise _stranger(answer)
+            self.next_check_in = _pause(found.get("next_check_in"))
             if left is not None:
                 if found["invited"] and _phase_of(found) == left.phase:
                     return Outcome.OFFLINE  # the coordinator still waits for it
@@ -112,6 +122,8 @@ class Device:
                 self.memory.forget(left.phase)
             if found["invited"]:
                 return self._answer(found)
+            if found.get("status") == "withdrawn":  # with this key, on another device
+                return self._leave()
             return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
                 str(found.get("status")), Outcome.WAITING
             )
@@ -119,6 +131,28 @@ class Device:
             return Outcome.FINISHED
         except httpx.RequestError:
             return Outcome.OFFLINE
+
+    def withdraw(self) -> Outcome:
+        """Leave the study: delete rewards and report here, and have the service forget what it may; safe to repeat.
+
+        If the service does not answer, nothing is kept here all the same, and the next check-in tells it again.
+        """
+        self.memory.withdraw()
+        if self.memory.forgotten:
+            return Outcome.WITHDRAWN
+        try:
+            answer = self._study("DELETE", "/participant")
+            if not is_done(answer, "withdrawn"):
+                raise _stranger(answer)
+        except httpx.RequestError:
+            return Outcome.OFFLINE
+        return self._leave()
+
+    def _leave(self) -> Outcome:
+        """Note that the service has forgotten this device."""
+        self.memory.withdraw()
+        self.memory.note_forgotten()
+        return Outcome.WITHDRAWN
 
     def close(self) -> None:
         """Close the file and the connections."""
@@ -217,6 +251,12 @@ class Device:
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer
+
+
+def _pause(seconds: object) -> float | None:
+    """Read after how many seconds to check in again; a coordinator of an earlier version does not say."""
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= MOST_PAUSE
+    return float(cast(float, seconds)) if known else None
 
 
 def _phase_of(invitation: dict[str, Any]) -> int:

@@ -59,13 +59,40 @@ class Memory:
     @property
     def registered(self) -> bool:
         """True if the coordinator knows the key."""
-        with self._lock:
-            return self._file.execute("SELECT 1 FROM facts WHERE name = 'registered'").fetchone() is not None
+        return self._is("registered")
 
     def note_registered(self) -> None:
         """Remember that the coordinator knows the key."""
+        self._note("registered")
+
+    @property
+    def withdrawn(self) -> bool:
+        """True if the owner has left the study."""
+        return self._is("withdrawn")
+
+    def withdraw(self) -> None:
+        """Delete all rewards and the report that is not acknowledged, and keep none from now on."""
+        with self._transaction():
+            self._note("withdrawn")
+            self._file.execute("DELETE FROM outbox")
+            self._file.execute("DELETE FROM rewards")
+
+    @property
+    def forgotten(self) -> bool:
+        """True if the coordinator has forgotten the key."""
+        return self._is("forgotten")
+
+    def note_forgotten(self) -> None:
+        """Remember that the coordinator has forgotten the key."""
+        self._note("forgotten")
+
+    def _is(self, fact: str) -> bool:
         with self._lock:
-            self._file.execute("INSERT OR IGNORE INTO facts VALUES ('registered', '')")
+            return self._file.execute("SELECT 1 FROM facts WHERE name = ?", [fact]).fetchone() is not None
+
+    def _note(self, fact: str) -> None:
+        with self._lock:
+            self._file.execute("INSERT OR IGNORE INTO facts VALUES (?, '')", [fact])
 
     def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Add a reward, or the average of several rounds."""
@@ -75,8 +102,10 @@ class Memory:
         # Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
         reward = max(-HUGE, min(HUGE, require_number("reward", reward)))
         add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
-        with self._lock:
-            self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", [phase, arm, rounds, reward * rounds])
+        with self._transaction():
+            if not self.withdrawn:
+                values = [phase, arm, rounds, reward * rounds]
+                self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", values)
 
     def averages(self, phase: int, arms: list[int]) -> list[float]:
         """Compute the average reward of each arm in a phase; NaN for an arm without a reward."""
@@ -104,7 +133,7 @@ class Memory:
             left = self.outgoing()
             if left is not None:  # another process of this device was faster
                 return left
-            if self.reports >= most:
+            if self.reports >= most or self.withdrawn:
                 return None
             self.keep(outgoing)
             return outgoing

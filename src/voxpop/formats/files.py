@@ -28,13 +28,16 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}; check the path") from None
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step: after a crash it holds the old content or the new, never a part."""
+def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
+    """Replace a file in one step: after a crash it holds the old content or the new, never a part.
+
+    A `private` file can be read by its owner only, from its first byte on.
+    """
     data = content.encode() if isinstance(content, str) else content
     path = path.resolve()  # a link stays a link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=_open_private if private else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -45,16 +48,20 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 
 
-def write_durably(path: Path, content: str | bytes) -> None:
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def write_durably(path: Path, content: str | bytes, private: bool = False) -> None:
     """Replace a file in one step; once this returns, the new content survives a loss of power."""
-    write_atomically(path, content)
+    write_atomically(path, content, private)
     try:
-        _sync_folder(path.resolve().parent)
+        sync_folder(path.resolve().parent)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r} durably: {error.strerror}; try again") from None
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the names of new files in a folder survive a loss of power; Windows needs and offers nothing for this."""
     if sys.platform == "win32":
         return
@@ -121,7 +128,7 @@ def append_durably(path: Path, size: int, data: bytes) -> None:
                     file.truncate(size)
                 raise
         if new:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
 

@@ -75,10 +75,10 @@ class OwnPeople:
         elif space is not None and decisions is not None:
             if self.grid:
                 raise InputError("the study file names the decisions; leave --grid out")
-            rewards = _of_formula(Path(self.path), self.formula, decisions)
+            rewards = rewards_of_formula(Path(self.path), self.formula, decisions)
         else:
             space, decisions = _of_grid(self.grid)
-            rewards = _of_formula(Path(self.path), self.formula, decisions)
+            rewards = rewards_of_formula(Path(self.path), self.formula, decisions)
         if len(rewards) < 2:
             raise InputError(f"{self.path} has one person; a population needs at least two, and hundreds work well")
         return space, decisions, TablePeople(rewards, self.noise_std)
@@ -114,7 +114,7 @@ def in_space(path: Path, decisions: Decisions, space: Space) -> Decisions:
         return Decisions([space.scale(label) for label in labels], labels)
 
 
-def _of_formula(path: Path, text: str, decisions: Decisions) -> Array:
+def rewards_of_formula(path: Path, text: str, decisions: Decisions) -> Array:
     """Compute the formula for every person and decision; return the rewards, of shape (people, decisions)."""
     formula = Formula(text)
     labels: Sequence[Any] = decisions.labels or ()

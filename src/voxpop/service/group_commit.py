@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from voxpop.service.refusals import DATABASE_AWAY, Refusal
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
+Done = Callable[[Verdict | None, Exception | None], None]  # is told the verdict, or why there is none
 
 MOST_AT_ONCE = 500  # items in one transaction
 MOST_WAITING = 20_000  # items
@@ -29,24 +30,31 @@ class GroupWriter(Generic[Item, Verdict]):
 
     def __init__(self, store: Callable[[list[Item]], list[Verdict]]) -> None:
         self._store = store
-        self._waiting: list[tuple[Item, asyncio.Future[Verdict]]] = []
+        self._waiting: list[tuple[Item, int, Done[Verdict]]] = []
         self._bytes = 0
         self._thread = ThreadPoolExecutor(1, "writer")
         self._running: asyncio.Task[None] | None = None
 
     async def put(self, item: Item, size: int = 0) -> Verdict:
         """Store an item of `size` bytes; return its verdict once it is durable."""
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+
+        def done(verdict: Verdict | None, error: Exception | None) -> None:
+            if answer.done():  # the caller is gone
+                return
+            answer.set_result(cast(Verdict, verdict)) if error is None else answer.set_exception(error)
+
+        self.submit(item, size, done)
+        return await answer
+
+    def submit(self, item: Item, size: int, done: Done[Verdict]) -> None:
+        """Store an item of `size` bytes; call `done` with its verdict once it is durable, or with an error."""
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
             raise Refusal(503, "too many requests are waiting to be stored; send it again in a moment", retry_after=1)
-        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, answer))
+        self._waiting.append((item, size, done))
+        self._bytes += size
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
-        self._bytes += size
-        try:
-            return await answer
-        finally:
-            self._bytes -= size
 
     async def close(self) -> None:
         """Store what is still waiting, and stop."""
@@ -61,22 +69,23 @@ class GroupWriter(Generic[Item, Verdict]):
             if len(batch) >= BUSY:  # callers just answered will send again at once, and larger groups are cheaper
                 await asyncio.sleep(GATHER)
 
-    async def _write(self, batch: list[tuple[Item, asyncio.Future[Verdict]]]) -> None:
+    async def _write(self, batch: list[tuple[Item, int, Done[Verdict]]]) -> None:
         loop = asyncio.get_running_loop()
         try:
-            verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _ in batch])
+            verdicts = await loop.run_in_executor(self._thread, self._store, [item for item, _, _ in batch])
         except DATABASE_AWAY as error:  # storing them one by one would only mean waiting again for each
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(error)
+            for _, size, done in batch:
+                self._bytes -= size
+                done(None, error)
             return
         except Exception as error:
             if len(batch) > 1:  # one bad item must not spoil the others
                 for one in batch:
                     await self._write([one])
-            elif not batch[0][1].done():
-                batch[0][1].set_exception(error)
+                return
+            self._bytes -= batch[0][1]
+            batch[0][2](None, error)
             return
-        for (_, answer), verdict in zip(batch, verdicts, strict=True):
-            if not answer.done():  # the caller may be gone
-                answer.set_result(verdict)
+        for (_, size, done), verdict in zip(batch, verdicts, strict=True):
+            self._bytes -= size
+            done(verdict, None)

@@ -103,7 +103,7 @@ def write_key(path: Path, key: str) -> None:
 
 
 def own_secret(path: Path) -> str:
-    """Read the secret file of an embedded database; create it on first use, readable by its owner only."""
+    """Read the secret file of an embedded database, a key a line; create it on first use, for its owner only."""
     if not path.exists() or path.stat().st_size == 0:  # a process that was killed may leave an empty file
         made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         write_key(made, new_key())
@@ -114,7 +114,7 @@ def own_secret(path: Path) -> str:
                 os.link(made, path)
         finally:
             made.unlink()
-    return key_of_file("secret", path)
+    return read_text(path).strip()
 
 
 def check_of(secret: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.keys import check_of, exposed, same
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.study import withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.service.web.connections import Connections, affordable_connections
@@ -47,7 +50,8 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard)
+    withdrawal.forget_again(coordinator.context)
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers)
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:
@@ -58,14 +62,20 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     return app
 
 
-def _require_same_secret(database: Database, secret: bytes) -> None:
-    """Refuse a changed secret: the tokens of open invitations would change, and all reports would be refused."""
-    mark = check_of(secret)
+def _require_same_secret(database: Database, secrets: Keyring) -> None:
+    """Refuse a changed secret: the tokens of open invitations would change, and all reports would be refused.
+
+    The one in use may be new if the one that was in use before is still accepted.
+    """
+    mark = check_of(secrets.in_use)
     with database.write() as connection:
         insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
         connection.execute(insert.values(name="secret", mark=mark).on_conflict_do_nothing())
-        known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret")).scalar_one()
-    if not same(known, mark):
+        known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret").with_for_update())
+        accepted = secrets.holds(known.scalar_one())
+        if accepted:
+            connection.execute(sa.update(marks).where(marks.c.name == "secret").values(mark=mark))
+    if not accepted:
         database.close()
         raise InputError(
             f"the secret is not the one used with the database {database.name} before; give that one "
@@ -127,12 +137,13 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
     return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key)
 
 
-def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
-    """Serve requests until stopped."""
+def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None = None) -> None:
+    """Serve requests until stopped; one of several workers says when it is ready, and shares its port with them."""
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
     require_integer("connections", settings.connections, least=0)
     require_integer("max_body", settings.max_body, least=1024)
+    require_integer("hsts", settings.hsts, least=0)
     port = require_integer("port", settings.port, least=0, most=65535)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
@@ -144,7 +155,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
         tls = _tls(settings.tls_cert, settings.tls_key)
         if (warning := exposed(settings.tls_key)) is not None:
             logs.warn("key_file", key="TLS key", warning=warning)
-    listener = _listen(settings.host, port)
+    listener = listen(settings.host, port, shared=ready is not None)
     guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
     config = server_config(
         guarded,
@@ -153,12 +164,29 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_graceful_shutdown=10,
+        headers=[]
+        if tls is None or settings.hsts == 0
+        else [("strict-transport-security", f"max-age={settings.hsts}")],
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
-    host, port = listener.getsockname()[:2]
-    scheme = "http" if tls is None else "https"
-    logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
-    uvicorn.Server(config).run(sockets=[listener])
+    if ready is None:
+        host, port = listener.getsockname()[:2]
+        scheme = "http" if tls is None else "https"
+        logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
+    _Server(config, ready).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it takes requests."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._ready is not None and self.started:
+            self._ready()
 
 
 def _limits(app: Any, settings: Settings) -> Connections:
@@ -183,10 +211,11 @@ def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, shared: bool = False) -> socket.socket:
+    """Listen on a port, alone or with other processes that share it."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot listen on {host}:{port}: {reason}; choose another --host or --port") from None

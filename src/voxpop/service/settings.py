@@ -10,7 +10,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from voxpop.core.errors import InputError
 from voxpop.service import logs
-from voxpop.service.keys import exposed, key_of_file, own_secret, require_key
+from voxpop.service.keyring import Keyring, keyring_of_file, read_keyring
+from voxpop.service.keys import exposed, own_secret
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores.database import file_of
 
@@ -33,17 +34,19 @@ class Settings(BaseSettings):
     coordinator_url: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    hsts: int = 86_400  # seconds for which browsers shall insist on https, where this service serves it; 0: not at all
     rate: float = 200.0  # requests per second from one address
     burst: float = 1000.0
     connections: int = 200  # from one address; 0 for no limit
     max_body: int = 2**20
     log_level: str = "info"
     open_dashboard: bool = False
+    workers: int = 1  # processes that serve together; more than one needs PostgreSQL
     trusted_proxies: str = ""  # addresses whose X-Forwarded-For header is trusted
 
-    def own_secret(self) -> bytes:
-        """Return the secret from which tokens are made; an embedded database has its own file for it."""
-        given = _key("secret", self.secret, self.secret_file)
+    def own_secret(self) -> Keyring:
+        """Return the secrets from which tokens are made; an embedded database has its own file for them."""
+        given = _keys("secret", self.secret, self.secret_file)
         file = file_of(self.database)
         if given is None and file is None:
             raise InputError(
@@ -54,8 +57,8 @@ class Settings(BaseSettings):
             assert file is not None
             path = file.with_name(file.name + ".secret")
             own_secret(path)
-            given = _read_key("secret", path)
-        return given.encode()
+            given = _read_keys("secret", path)
+        return given
 
     def own_record(self) -> ReleaseRecord | None:
         """Return the record of releases, beside the secret or an embedded database; None if it has no place."""
@@ -65,10 +68,9 @@ class Settings(BaseSettings):
             return None
         return ReleaseRecord(self.released or beside.with_name(beside.name + ".released"))  # type: ignore[union-attr]
 
-    def own_shuffler_key(self) -> bytes | None:
-        """Return the key that coordinator and shuffler share, or None if there is none."""
-        key = _key("shuffler key", self.shuffler_key, self.shuffler_key_file)
-        return None if key is None else key.encode()
+    def own_shuffler_key(self) -> Keyring | None:
+        """Return the keys that coordinator and shuffler share, or None if there are none."""
+        return _keys("shuffler key", self.shuffler_key, self.shuffler_key_file)
 
 
 def settings_of(**flags: Any) -> Settings:
@@ -81,14 +83,14 @@ def settings_of(**flags: Any) -> Settings:
         raise InputError(f"{name} cannot be used: {first['msg']}; correct the flag or VOXPOP_{name.upper()}") from None
 
 
-def _key(name: str, value: SecretStr | None, path: Path | None) -> str | None:
+def _keys(name: str, value: SecretStr | None, path: Path | None) -> Keyring | None:
     if value is not None:
-        return require_key(f"the {name}", value.get_secret_value())
-    return None if path is None else _read_key(name, path)
+        return read_keyring(f"the {name}", value.get_secret_value())
+    return None if path is None else _read_keys(name, path)
 
 
-def _read_key(name: str, path: Path) -> str:
-    key = key_of_file(name, path)
+def _read_keys(name: str, path: Path) -> Keyring:
+    keys = keyring_of_file(name, path)
     if (warning := exposed(path)) is not None:
         logs.warn("key_file", key=name, warning=warning)
-    return key
+    return keys

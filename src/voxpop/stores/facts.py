@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from voxpop.stores.database import Database
-from voxpop.stores.migrate import schema_version
+from voxpop.stores.migrate import version_of
 
 SIZE = {
     "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
@@ -31,6 +31,6 @@ def facts_of(database: Database) -> DatabaseFacts:
     version = ".".join(str(part) for part in dialect.server_version_info or ())
     with database.read() as connection:
         size = int(connection.execute(sa.text(SIZE[dialect.name])).scalar_one())
-        schema = schema_version(connection)
+        schema = version_of(connection)
     kind = "SQLite" if database.embedded else "PostgreSQL"
     return DatabaseFacts(f"{kind} {version}".strip(), database.name, size, schema or "none")

@@ -26,12 +26,10 @@ LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
     """Bring a database up to date; return the version it had and the one it has now."""
     require_sound(database)
-    config = _config(kind)
-    with _locked(database) as connection:
-        before = schema_version(connection)
-        _refuse_stranger(database, connection, kind, before)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    with locked(database) as connection:
+        before = version_of(connection)
+        refuse_stranger(database, connection, kind, before)
+        upgrade_to(connection, kind)
     database.scrub()  # so that the file itself has the number by which it is recognised
     return before, _head(kind)
 
@@ -50,10 +48,10 @@ def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
 def _prepare(database: Database, kind: Kind, upgrade: bool) -> None:
     require_sound(database)
     with database.read() as connection:
-        version = schema_version(connection)
+        version = version_of(connection)
         empty = version is None and not sa.inspect(connection).get_table_names()
         if not empty:
-            _refuse_stranger(database, connection, kind, version)
+            refuse_stranger(database, connection, kind, version)
     if empty or upgrade:
         migrate(database, kind)
     elif version != _head(kind):
@@ -65,7 +63,7 @@ def _prepare(database: Database, kind: Kind, upgrade: bool) -> None:
 
 
 @contextmanager
-def _locked(database: Database) -> Iterator[sa.Connection]:
+def locked(database: Database) -> Iterator[sa.Connection]:
     """Open a transaction in which no other migration can run at the same time."""
     with database.write() as connection:  # on SQLite that is the lock
         if not database.embedded:
@@ -73,7 +71,8 @@ def _locked(database: Database) -> Iterator[sa.Connection]:
         yield connection
 
 
-def _refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, version: str | None) -> None:
+def refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, version: str | None) -> None:
+    """Refuse a database with tables of something else, or with a version that is not of this kind."""
     known = {revision.revision for revision in ScriptDirectory.from_config(_config(kind)).walk_revisions()}
     if version is None and set(sa.inspect(connection).get_table_names()) - {"alembic_version"}:
         raise InputError(f"the database {database.name} holds tables that are not voxpop's; name another one")
@@ -84,8 +83,15 @@ def _refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, 
         )
 
 
-def schema_version(connection: sa.Connection) -> str | None:
-    """Return the version of a database's tables; None if it has none."""
+def upgrade_to(connection: sa.Connection, kind: Kind, version: str = "head") -> None:
+    """Bring the tables to a version, in the transaction of this connection."""
+    config = _config(kind)
+    config.attributes["connection"] = connection
+    command.upgrade(config, version)
+
+
+def version_of(connection: sa.Connection) -> str | None:
+    """Return the version of a database's schema; None if it has none."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -75,7 +75,7 @@ invitations = sa.Table(
     sa.Index("invitations_person", "person", "phase"),
 )
 # The next two tables have no foreign keys: each would cost a lookup and a row lock per report. They are not needed,
-# because the same transaction has read the invitation, and invitations are never deleted.
+# because the same transaction has read the invitation, and who deletes an invitation holds the study's lock alone.
 receipts = sa.Table(
     "receipts",
     coordinator,
@@ -176,7 +176,7 @@ batches = sa.Table(
     sa.Column("coordinates", sa.Integer, nullable=False),
     sa.Column("bits", sa.Integer, nullable=False),  # levels and trials
     sa.Column("size", sa.Integer, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),  # collecting, sealed, forwarded
+    sa.Column("state", sa.String(16), nullable=False),  # a `BatchStage` of service/shuffler/batches.py
     sa.Column("total", sa.Text),  # what is forwarded; NULL until the batch is sealed
     sa.Column("levels", sa.Integer),  # these two are NULL if an older version stored the batch,
     sa.Column("chance", sa.Double),  # until it is announced again

@@ -58,8 +58,10 @@ def text_of(given: FormData, name: str) -> str:
 
 
 async def file_of(given: FormData, name: str) -> tuple[str, bytes]:
-    """Return the name and the content of an uploaded file; both are empty if none was chosen."""
+    """Return the name and the content of an uploaded file, which is then closed; both are empty if none was chosen."""
     value = given.get(name)
     if not isinstance(value, UploadFile):
         return "", b""
-    return value.filename or "", await value.read()
+    content = await value.read()
+    await value.close()
+    return value.filename or "", content

@@ -24,10 +24,9 @@ from voxpop.core.errors import Array
 from voxpop.core.phases import Plan
 from voxpop.lab.populations.pricing import Customers
 from voxpop.runtime.threads import one_thread
+from voxpop.service.demo.crowd import BETWEEN, THREADS
 
-THREADS = 8  # devices that check in at the same time
 SOON = 0.25  # seconds from the end of a phase to the check-in
-BETWEEN = 1.0  # seconds between check-ins when nothing happens
 
 
 class Noting(Memory):

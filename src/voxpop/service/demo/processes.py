@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,9 +18,10 @@ from typing import IO, Any
 
 import httpx
 
-from voxpop.client import Promise
 from voxpop.core.errors import InputError
 from voxpop.lab.scenarios import Scenario
+from voxpop.service.children import end_with_parent
+from voxpop.service.demo.crowd import play_phase, promise_of
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.study.coordinator import Coordinator
@@ -32,7 +32,6 @@ from voxpop.stores.migrate import open_store
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
 ATTEMPTS = 5  # at finding free ports
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -87,12 +86,10 @@ class Demo:
             time.sleep(0.2)
 
     def _play_phase(self, place: str, phase: int) -> None:
-        arms, pulls = [], []
-        while (now := self.get(place + "/decision"))["phase"] == phase and now["rounds"]:
-            arms.append(now["index"])
-            pulls.append(now["rounds"])
-            body = {"phase": phase, "rounds": now["rounds"]}
-            self._request("PUT", f"{place}/rounds/{phase}-{len(arms)}", body)
+        def report(rounds: int, number: int) -> None:
+            self._request("PUT", f"{place}/rounds/{phase}-{number}", {"phase": phase, "rounds": rounds})
+
+        arms, pulls = play_phase(phase, lambda: self.get(place + "/decision"), report)
         if not arms:  # the rounds have not begun
             return
         line = json.dumps({"phase": phase, "arms": arms, "pulls": pulls}) + "\n"
@@ -146,7 +143,7 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
             settings = {
                 "url": coordinator,
                 "study": STUDY,
-                "promise": asdict(_promise(definition)),
+                "promise": asdict(promise_of(definition)),
                 "devices": devices // 2 + (devices % 2 if number == 0 else 0),
                 "prices": [label["price"] for label in scenario.problem.decisions],
                 "seed": number,
@@ -196,13 +193,6 @@ def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own
     return coordinator
 
 
-def _promise(definition: Definition) -> Promise:
-    budget, cost = definition.privacy.budget, definition.privacy.cost
-    if budget is None or cost is None:
-        return Promise()
-    return Promise(definition.privacy.model, budget.epsilon, budget.delta, honest=cost.honest)
-
-
 @contextmanager
 def _process(command: list[str], **named: Any) -> Iterator[subprocess.Popen[str]]:
     process: subprocess.Popen[str] = subprocess.Popen(command, **named)
@@ -246,22 +236,6 @@ class _Service:
                 if said.get("event") == "listening":
                     return str(said["url"])
         return None
-
-
-def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """Return what a child runs first so that it gets this signal when this process ends in any way (on Linux)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # the parent has already ended
-            os._exit(1)
-
-    return ask
 
 
 def _free_ports() -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -34,6 +34,7 @@ class BatchStage(StrEnum):
     COLLECTING = "collecting"
     SEALED = "sealed"  # whole: only its total is left, to be forwarded
     FORWARDED = "forwarded"
+    CALLED_OFF = "called off"  # nothing will be released: nothing but its name is left
 
 
 @dataclass(frozen=True)
@@ -54,46 +55,75 @@ class Shuffler:
     note: Callable[..., None]
     least_batch: int = LEAST_BATCH
 
-    def announce(self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes]) -> dict[str, Any]:
-        """Register a batch and its new tokens, and withdraw the overdue tokens that have not answered."""
+    def announce(
+        self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> dict[str, Any]:
+        """Register a batch and its new tokens, and withdraw the overdue tokens that have not answered.
+
+        Tokens to `forget` are withdrawn with their reports, unless the batch is whole: then they are in its total.
+        """
         if batch.size < self.least_batch:
             raise Refusal(
                 422, f"a batch needs at least {self.least_batch} people here, got {batch.size}; ask more people"
             )
         with self.database.write() as connection:
             row = self._row(connection, name)
-            if row is None:
-                connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **_columns(batch)))
-                self.note("announced", size=batch.size)
-            elif not _agrees(row, batch):
-                raise Refusal(409, "this batch was announced with other constants; nothing was changed")
-            elif row.levels is None:  # an older version stored the batch without its encoding
-                connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
-                self.note("completed", size=batch.size)
-            elif row.state == BatchStage.FORWARDED and row.total is not None:
-                # A coordinator that still announces the batch does not have the total: forward it again.
-                connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
-                self.note("forward_again")
+            self._know(connection, name, row, batch)
             mine = dict(
                 connection.execute(sa.select(tokens.c.token_hash, tokens.c.digest).where(tokens.c.batch == name)).all()
             )
-            new = [token for token in dict.fromkeys(fresh) if token not in mine]
+            # A token to forget may be unknown, and its announcement under way: then it must not become valid later.
+            new = [token for token in dict.fromkeys((*fresh, *forget)) if token not in mine]
             if new:
                 rows = [{"token_hash": token, "batch": name, "withdrawn": False} for token in new]
                 connection.execute(sa.insert(tokens), rows)
-            withdrawn = [token for token in overdue if mine.get(token) is None]
-            if row is not None and row.state != BatchStage.COLLECTING:
-                withdrawn = []  # the batch is whole: nobody needs to be replaced
+            whole = row is not None and row.state != BatchStage.COLLECTING
+            if not whole:
+                _delete_reports(connection, [token for token in forget if mine.pop(token, None) is not None])
+            ended = [*(() if whole else overdue), *forget]  # in a whole batch nobody needs to be replaced
+            withdrawn = [token for token in ended if mine.get(token) is None]
             if withdrawn:
                 shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
                 connection.execute(shut, [{"token": token} for token in withdrawn])
-        count = sum(digest is not None for digest in mine.values())
-        answered = [token for token in overdue if mine.get(token) is not None]
+        answered = [token for token in (*overdue, *forget) if mine.get(token) is not None]
         return {
-            "count": count,
+            "count": sum(digest is not None for digest in mine.values()),
             "withdrawn": [token.hex() for token in withdrawn],
             "answered": [token.hex() for token in answered],
         }
+
+    def _know(self, connection: sa.Connection, name: str, row: Any, batch: Batch) -> None:
+        """Register a batch that is announced, or compare it with what is known."""
+        if row is None:
+            connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **_columns(batch)))
+            self.note("announced", size=batch.size)
+        elif row.state == BatchStage.CALLED_OFF:
+            raise _called_off()
+        elif not _agrees(row, batch):
+            raise Refusal(409, "this batch was announced with other constants; nothing was changed")
+        elif row.levels is None:  # an older version stored the batch without its encoding
+            connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
+            self.note("completed", size=batch.size)
+        elif row.state == BatchStage.FORWARDED and row.total is not None:
+            # A coordinator that still announces the batch does not have the total: forward it again.
+            connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
+            self.note("forward_again")
+
+    def call_off(self, name: str) -> None:
+        """Delete everything of a batch but its name: an announcement that comes late must not begin it again."""
+        with self.database.write() as connection:
+            row = self._row(connection, name)
+            if row is None:
+                nothing = {"size": 0, "coordinates": 0, "bits": 0}
+                connection.execute(sa.insert(batches).values(id=name, state=BatchStage.CALLED_OFF, **nothing))
+                return
+            for table in (reports, tokens):
+                connection.execute(sa.delete(table).where(table.c.batch == name))
+            gone = sa.update(batches).where(batches.c.id == name)
+            connection.execute(gone.values(state=BatchStage.CALLED_OFF, total=None))
+            scrub_after(connection)
+        if row.state != BatchStage.CALLED_OFF:
+            self.note("called_off", size=row.size)
 
     def store(self, uploads: list[EncodedReport]) -> list[Verdict]:
         """Store the valid reports and seal the batches that are whole, in one transaction; return the verdicts."""
@@ -107,7 +137,9 @@ class Shuffler:
                 if row is None:
                     continue
                 chosen = [uploads[index] for index in groups[batch]]
-                for index, verdict in zip(groups[batch], self._store(connection, row, chosen), strict=True):
+                over = row.state == BatchStage.CALLED_OFF
+                found = [_called_off()] * len(chosen) if over else self._store(connection, row, chosen)
+                for index, verdict in zip(groups[batch], found, strict=True):
                     verdicts[index] = verdict
         return verdicts
 
@@ -180,6 +212,21 @@ class Shuffler:
     def _count(self, connection: sa.Connection, batch: str) -> int:
         wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
         return int(connection.execute(wanted).scalar_one())
+
+
+def _delete_reports(connection: sa.Connection, hashes: list[bytes]) -> None:
+    """Delete the reports of these tokens, and what could be compared with guesses of them."""
+    if not hashes:
+        return
+    given = [{"token": hashed} for hashed in hashes]
+    connection.execute(sa.delete(reports).where(reports.c.token_hash == sa.bindparam("token")), given)
+    unmarked = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
+    connection.execute(unmarked.values(digest=None), given)
+    scrub_after(connection)
+
+
+def _called_off() -> Refusal:
+    return Refusal(410, "this batch was called off; nothing is counted any more")
 
 
 def _columns(batch: Batch) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ import httpx
 
 from voxpop.core.errors import InputError
 from voxpop.privacy.batch import Batch
-from voxpop.service.keys import sign
+from voxpop.service.keyring import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.context import BatchProgress
 
@@ -26,12 +27,14 @@ def require_url(name: str, url: str) -> str:
     return url.rstrip("/")
 
 
-def send(client: httpx.Client, key: bytes, url: str, path: str, document: Any) -> httpx.Response:
-    """PUT a signed document; the signature covers the path as the receiver sees it."""
-    body = json.dumps(document, separators=(",", ":")).encode()
+def send(
+    client: httpx.Client, keys: Keyring, url: str, path: str, document: Any = None, method: str = "PUT"
+) -> httpx.Response:
+    """Send a signed document, or none; the signature covers the path as the receiver sees it."""
+    body = b"" if document is None else json.dumps(document, separators=(",", ":")).encode()
     full = urlsplit(url).path.rstrip("/") + path
-    headers = {"content-type": "application/json", "x-voxpop-signature": sign(key, "PUT", full, body)}
-    return client.put(url + path, content=body, headers=headers)
+    headers = {"content-type": "application/json", "x-voxpop-signature": keys.sign(method, full, body)}
+    return client.request(method, url + path, content=body, headers=headers)
 
 
 @dataclass
@@ -39,23 +42,25 @@ class HttpShuffler:
     """The shuffler at `url`, which devices reach at `public_url`."""
 
     url: str
-    key: bytes
+    keys: Keyring
     public_url: str
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
 
-    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
-        document = {
-            **asdict(batch),
-            "tokens": [token.hex() for token in tokens],
-            "overdue": [token.hex() for token in overdue],
-        }
-        answer = send(self.client, self.key, self.url, f"/v1/batches/{name}", document)
-        if answer.status_code in (409, 422):
+    def announce(
+        self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> BatchProgress:
+        said = {"tokens": tokens, "overdue": overdue} | ({"forget": forget} if forget else {})
+        document = asdict(batch) | {part: [token.hex() for token in some] for part, some in said.items()}
+        answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}", document)
+        if answer.status_code in (409, 410, 422):
             raise Refusal(answer.status_code, "the shuffler refuses this batch; ask its operator")
         answer.raise_for_status()
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
         return BatchProgress(int(reply["count"]), withdrawn, answered)
+
+    def call_off(self, name: str) -> None:
+        send(self.client, self.keys, self.url, f"/v1/batches/{name}", method="DELETE").raise_for_status()
 
     def problem(self) -> str | None:
         """Return in one sentence why the shuffler cannot work now, or None."""

@@ -18,24 +18,23 @@ from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
-from voxpop.stores.schema import counts, people
+from voxpop.stores.schema import counts, people, studies
 
 CHUNK = 1_000  # invitations in one transaction
 PAUSE = 0.02  # seconds between two of them
+EVERYBODY = 2**62  # the newest person of a phase that an older version began: everybody may be asked about it
 
 
 def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
     """Count the people who are registered now and may take part in the current phase."""
-    most, known = (
-        snapshot.most_participations,
-        connection.execute(sa.select(counts).where(counts.c.study == study)).one(),
-    )
+    most = snapshot.most_participations
+    known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
     if most <= 1:
         return int(known.never_asked) if most else 0
     if len(snapshot.closed) < most:  # nobody can have taken part so often
         return int(known.registered)
-    spent = sa.select(sa.func.count()).select_from(people)
-    spent = spent.where(people.c.study == study, people.c.participations >= most)  # fewer than those who may
+    spent = sa.select(sa.func.count()).select_from(people)  # who are fewer than those who may
+    spent = spent.where(people.c.study == study, people.c.participations >= most, ~people.c.withdrawn)
     return int(known.registered) - int(connection.execute(spent).scalar_one())
 
 
@@ -48,6 +47,22 @@ def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
 def newest(connection: sa.Connection) -> int:
     """Return the number of the person who registered last."""
     return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
+
+
+def recount(connection: sa.Connection, study: str, phase: int) -> None:
+    """Count again how many invitations to the phase are answered or open, after some have ended."""
+    log.update_study(connection, study, invited=invitations.held(connection, study, phase))
+
+
+def require_later(connection: sa.Connection) -> None:
+    """Let nobody who registers from now on pass for one who was there before, after people were deleted.
+
+    SQLite gives the number of a person who registered last again when they are gone; PostgreSQL gives none twice.
+    """
+    if connection.dialect.name == "sqlite":
+        last = newest(connection)
+        later = sa.update(studies).where(studies.c.newest > last, studies.c.newest < EVERYBODY)
+        connection.execute(later.values(newest=last))
 
 
 def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
@@ -108,6 +123,8 @@ def _invite(
             return False
         # The number may be the same although others were invited since: nobody gets two invitations at a time.
         if invitations.holders(connection, study, phase.plan.phase, chosen):
+            return False
+        if not invitations.all_here(connection, chosen, row.newest):
             return False
         invitations.insert(connection, rows)
         changes = {"stage": Stage.COLLECTING, "played": phase.plan.asked, "invited": before[1] + len(rows)}

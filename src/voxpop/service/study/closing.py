@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from voxpop.core.phases import Tally
 from voxpop.drivers.phase import release_phase
 from voxpop.service.reports import matrix
-from voxpop.service.study import invitations, log
+from voxpop.service.study import invitations, log, withdrawal
 from voxpop.service.study.events import Event, Kind, closed_body
 from voxpop.service.study.released import LastRelease, created_at
 from voxpop.service.study.stages import Stage
@@ -36,6 +36,7 @@ def close(turn: Turn, total: Tally | None = None) -> None:
         connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == number))
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invitations.forget(connection, study, number)
+    withdrawal.erase_rest(connection, study, number)
     scrub_after(connection)
     if context.released is not None:  # last, because what follows is the commit
         created = created_at(connection, study)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from secrets import token_hex
 from typing import Any, Protocol
 
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.batch import Batch
+from voxpop.service.keyring import Keyring
 from voxpop.service.study.log import Snapshots
+from voxpop.service.study.pacing import Crowd
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores.database import Database
 
@@ -21,15 +23,20 @@ class BatchProgress:
     """How far a batch is, according to the shuffler."""
 
     count: int
-    withdrawn: tuple[bytes, ...]  # of the overdue tokens, those that can no longer answer
-    answered: tuple[bytes, ...]  # of the overdue tokens, those that have answered
+    withdrawn: tuple[bytes, ...]  # of the overdue and the forgotten tokens, those that can no longer answer
+    answered: tuple[bytes, ...]  # of these, those whose reports are in the batch
 
 
 class ShufflerLink(Protocol):
     """The shuffler as the coordinator sees it."""
 
-    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
-        """Announce a batch, new tokens, and tokens whose time is over; may be repeated."""
+    def announce(
+        self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> BatchProgress:
+        """Announce a batch, new tokens, those whose time is over, and those of people who withdrew; may be repeated."""
+
+    def call_off(self, name: str) -> None:
+        """Have a batch deleted with all its reports, because nothing will be released; may be repeated."""
 
     def upload_address(self, name: str) -> str:
         """Return the URL to which devices send their reports."""
@@ -40,10 +47,10 @@ def _silent(kind: str, **values: Any) -> None: ...
 
 @dataclass
 class Context:
-    """The database, the secret, the shuffler, the source of noise, the clock and the snapshots."""
+    """The database, the secrets, the shuffler, the source of noise, the clock and the snapshots."""
 
     database: Database
-    secret: bytes
+    secrets: Keyring
     shuffler: ShufflerLink | None = None
     noise: Source = field(default_factory=Secure)
     clock: Callable[[], float] = time.time
@@ -52,7 +59,13 @@ class Context:
     noted: dict[str, int] = field(default_factory=dict)  # by study: the closed phases that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
-    writer: str = field(default_factory=partial(secrets.token_hex, 8))  # whose counters this process adds to
+    writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
 
     def __post_init__(self) -> None:
+        self.crowd = Crowd()
         self.snapshots = Snapshots(self.database)
+
+    @property
+    def secret(self) -> bytes:
+        """The secret from which new tokens are made."""
+        return self.secrets.in_use

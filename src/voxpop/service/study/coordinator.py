@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -13,10 +14,11 @@ from sqlalchemy.exc import IntegrityError
 from voxpop.core.errors import InputError, require_integer
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
+from voxpop.service.keyring import Keyring
 from voxpop.service.keys import hash_key, same
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
-from voxpop.service.study import asking, findings, invitations, life, log, participants, steps
+from voxpop.service.study import asking, findings, invitations, life, log, participants, steps, withdrawal
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_name
 from voxpop.service.study.events import Event, Kind
@@ -34,8 +36,10 @@ MOST_ROUNDS = 10**15
 class Coordinator:
     """A coordinator; it keeps everything in the database, which several coordinators can share."""
 
-    def __init__(self, database: Database, secret: bytes, shuffler: ShufflerLink | None = None, **named: Any) -> None:
-        self.context = Context(database, secret, shuffler, **named)
+    def __init__(
+        self, database: Database, secret: Keyring | bytes, shuffler: ShufflerLink | None = None, **named: Any
+    ) -> None:
+        self.context = Context(database, Keyring.of(secret), shuffler, **named)
 
     @property
     def database(self) -> Database:
@@ -113,14 +117,20 @@ class Coordinator:
             shown = wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED)
             return list(connection.execute(shown).scalars())
 
-    def unfinished(self) -> dict[str, tuple[Any, ...]]:
-        """Return the studies that have steps to take, by name, each with what changes when something happens in it."""
-        parts = (studies.c.seq, studies.c.stage, studies.c.played, studies.c.invited, counts.c.registered)
-        wanted = sa.select(studies.c.id, *parts).join(counts, counts.c.study == studies.c.id)
+    def unfinished(self, among: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
+        """Return the studies that have steps to take, by name, each with what changes when something happens in it.
+
+        A study that is paused or over has one if the shuffler may hold what it must not keep. If names are given, only
+        the studies among them are looked at.
+        """
+        parts = (studies.c.seq, studies.c.stage, studies.c.played, studies.c.invited)
+        people = (counts.c.registered, counts.c.withdrawn)
+        wanted = sa.select(studies.c.id, *parts, *people).join(counts, counts.c.study == studies.c.id)
+        if among is not None:
+            wanted = wanted.where(studies.c.id.in_(sorted(among)))
+        runs = (studies.c.stage != Stage.FINISHED) & (studies.c.life == Life.RUNNING)
         with self.database.read() as connection:
-            rows = connection.execute(
-                wanted.where(studies.c.stage != Stage.FINISHED, studies.c.life == Life.RUNNING).order_by(studies.c.id)
-            )
+            rows = connection.execute(wanted.where(runs | studies.c.batch.is_not(None)).order_by(studies.c.id))
             return {name: tuple(signs) for name, *signs in rows}
 
     def log(self, study: str, start: int = 0) -> list[Event]:
@@ -231,6 +241,10 @@ class Coordinator:
     def checkin(self, study: str, key: str) -> str:
         """Return as JSON whether a participant is invited and, if so, everything the device needs."""
         return one(participants.check_in(self.context, [(study, key)]))
+
+    def withdraw(self, study: str, key: str) -> None:
+        """Forget a participant as far as that may be; repeating it changes nothing."""
+        withdrawal.withdraw(self.context, study, key)
 
     # -- the shuffler
 

@@ -62,17 +62,23 @@ COUNT = """
 
 def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     """Store the reports that are valid, in one transaction; return a verdict on each."""
+    if context.database.embedded:
+        with context.database.write() as connection:
+            return _store(context, _InSqlite(connection), uploads)
     while True:
-        with suppress(UniqueViolation), context.database.write() as connection:
-            return _store(context, connection, uploads)
+        with (
+            suppress(UniqueViolation),
+            context.database.write() as connection,
+            driver_of(connection) as driver,
+            driver.pipeline(),  # two round trips: to look, and to store and commit
+        ):
+            return _store(context, _InPostgresql(driver), uploads)
         # Another coordinator has counted a report under one of these tokens since they were looked up.
 
 
-def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -> list[Verdict]:
+def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
-    names = sorted({upload.place[0] for upload in uploads})
-    embedded = connection.dialect.name == "sqlite"
-    stages, rows = (_look_in_sqlite if embedded else _look_in_postgresql)(connection, names, hashes)
+    stages, rows = desk.look(sorted({upload.place[0] for upload in uploads}), hashes)
     valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
@@ -91,41 +97,8 @@ def _store(context: Context, connection: sa.Connection, uploads: list[Upload]) -
     # In the same order everywhere, so that two coordinators do not wait for each other.
     reports = sorted((number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items())
     if counted:
-        (_insert_in_sqlite if embedded else _insert_in_postgresql)(connection, context.writer, reports, counted)
+        desk.insert(context.writer, reports, counted)
     return verdicts
-
-
-def _insert_in_postgresql(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
-    """Insert receipts and reports, count them, and commit, all in one round trip."""
-    counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
-    with driver_of(connection) as driver, driver.pipeline(), driver.cursor() as cursor:
-        if reports:
-            cursor.execute(STORE, _columns(reports))
-        cursor.execute(COUNT, (writer, *_columns(counts)))
-        driver.commit()
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
-    return tuple(map(list, zip(*rows, strict=True)))
-
-
-def _insert_in_sqlite(connection: sa.Connection, writer: str, reports: list[Row], counted: Counted) -> None:
-    """Insert receipts and reports, and count them.
-
-    SQLAlchemy's work per row would cost as much as the database, and the driver releases the GIL at every step and has
-    to wait for it again; hence one statement per table.
-    """
-    receipts_of = tuple(value for row in reports for value in row[:2])
-    reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
-    for columns, values in (
-        ("receipts (invitation, digest)", receipts_of),
-        ("inbox (invitation, study, phase, body)", reports_of),
-    ):
-        if reports:
-            marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
-            connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
-    for place, count in counted.items():
-        tallies.add(connection, *place, writer, **count)
 
 
 def _judge(
@@ -146,19 +119,6 @@ def _judge(
     return judge("study or phase", belongs, known, digest, over, problem)
 
 
-def _look_in_postgresql(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
-
-    Other coordinators may store reports at the same time. Invitations need no lock: they end only under an exclusive
-    lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
-    """
-    with driver_of(connection) as driver, driver.pipeline():  # one round trip for both statements
-        locked, found = (driver.cursor(row_factory=namedtuple_row) for _ in range(2))
-        locked.execute(LOCK, (names,))
-        found.execute(FIND, (hashes,))
-        return {row.id: row for row in locked}, {row.token_hash: row for row in found}
-
-
 @dataclass(frozen=True, slots=True)
 class _Invitation:
     id: int
@@ -169,23 +129,78 @@ class _Invitation:
     digest: bytes | None
 
 
-def _look_in_sqlite(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> Found:
-    """Find the same in SQLite, where the transaction holds the only write lock.
+class _InPostgresql:
+    """What is looked up and stored on PostgreSQL, by the driver's own connection."""
 
-    The driver releases the GIL for every row, so the invitations come as one row of JSON.
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Lock the studies against changes until the transaction ends, then find the invitations of these tokens.
+
+        Other coordinators may store reports at the same time. Invitations need no lock: they end only under an
+        exclusive lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
+        """
+        locked, found = (self._driver.cursor(row_factory=namedtuple_row) for _ in range(2))
+        locked.execute(LOCK, (names,))
+        found.execute(FIND, (hashes,))
+        invited = {row.token_hash: row for row in found.fetchall()}
+        return {row.id: row for row in locked.fetchall()}, invited
+
+    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
+        """Insert receipts and reports, count them, and commit."""
+        counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
+        with self._driver.cursor() as cursor:
+            if reports:
+                cursor.execute(STORE, _columns(reports))
+            cursor.execute(COUNT, (writer, *_columns(counts)))
+        self._driver.commit()
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+class _InSqlite:
+    """The same in SQLite, where the transaction holds the only write lock.
+
+    The driver releases the GIL for every row and has to wait for it again, so invitations come as one row of JSON, and
+    each table takes one statement. SQLAlchemy's work per row would cost as much as the database.
     """
-    stages = {row.id: row for row in connection.execute(sa.select(studies).where(studies.c.id.in_(names)))}
-    marks = ", ".join("?" * len(hashes))
-    statement = (
-        "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
-        f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
-    )
-    text = connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
-    rows = [
-        _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
-        for number, study, phase, token, expired, digest in json.loads(text)
-    ]
-    return stages, {row.token_hash: row for row in rows}
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def look(self, names: list[str], hashes: list[bytes]) -> Found:
+        """Find the studies, and the invitations of these tokens."""
+        wanted = sa.select(studies).where(studies.c.id.in_(names))
+        stages = {row.id: row for row in self._connection.execute(wanted)}
+        marks = ", ".join("?" * len(hashes))
+        statement = (
+            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
+            f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
+        )
+        text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
+        rows = [
+            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
+            for number, study, phase, token, expired, digest in json.loads(text)
+        ]
+        return stages, {row.token_hash: row for row in rows}
+
+    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
+        """Insert receipts and reports, and count them."""
+        receipts_of = tuple(value for row in reports for value in row[:2])
+        reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
+        for columns, values in (
+            ("receipts (invitation, digest)", receipts_of),
+            ("inbox (invitation, study, phase, body)", reports_of),
+        ):
+            if reports:
+                marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
+                self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
+        for (study, phase), count in counted.items():
+            named = {"answered": count["answered"], "refused": count["refused"]}
+            tallies.add(self._connection, study, phase, writer=writer, **named)
 
 
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:

@@ -79,8 +79,14 @@ def holders(connection: sa.Connection, study: str, phase: int, persons: Sequence
 
 
 def _may(study: str, most: int) -> sa.ColumnElement[bool]:
-    """Select the people of a study who have taken part fewer than `most` times."""
-    return (people.c.study == study) & (people.c.participations < most)
+    """Select the people of a study who have taken part fewer than `most` times and have not withdrawn."""
+    return (people.c.study == study) & (people.c.participations < most) & ~people.c.withdrawn
+
+
+def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> bool:
+    """Return True if none of these people, who were drawn a moment ago, has withdrawn since."""
+    here = sa.select(sa.func.count()).select_from(people).where(~people.c.withdrawn, people.c.id <= newest)
+    return bool(connection.execute(here.where(people.c.id.in_(persons))).scalar_one() == len(persons))
 
 
 def _asked(phase: int) -> sa.Select[Any]:
@@ -213,7 +219,7 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     )
     persons = connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
     new = sa.select(sa.func.count()).select_from(people).where(people.c.id.in_(took_part), people.c.participations == 0)
-    left = counts.c.never_asked - connection.execute(new).scalar_one()
+    left = counts.c.never_asked - connection.execute(new.where(~people.c.withdrawn)).scalar_one()
     connection.execute(sa.update(counts).where(counts.c.study == study).values(never_asked=left))
     more = people.c.participations + 1
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))

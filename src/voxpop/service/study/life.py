@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from voxpop.service import audit
 from voxpop.service.audit import Action
 from voxpop.service.refusals import Refusal
-from voxpop.service.study import invitations, log
+from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
@@ -79,7 +79,10 @@ def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
 
 
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
-    """Finish a study with what is known; reports of an open phase are deleted, unread."""
+    """Finish a study with what is known; reports of an open phase are deleted, unread.
+
+    Its batch stays in the study's row until the shuffler has been told to delete it, too: see `batching.py`.
+    """
     if row.life == Life.DRAFT:
         raise Refusal(409, f"the study {row.id!r} has not begun; delete it instead")
     event = Event(row.seq + 1, Kind.FINISHED, context.clock(), {"reason": ENDED, "early": True})
@@ -89,6 +92,7 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))
     invitations.expire_all(connection, row.id, row.phase)
     invitations.forget(connection, row.id, row.phase)
+    withdrawal.erase_rest(connection, row.id, row.phase)
     scrub_after(connection)
     context.shuffled.pop(row.id, None)
     return Action.ENDED
@@ -115,13 +119,16 @@ def delete(context: Context, study: str, actor: str) -> None:
         row = log.row_of(connection, study, lock=True)
         if row.life != Life.DRAFT and row.stage != Stage.FINISHED:
             raise Refusal(409, f"the study {study!r} is under way, and people may be answering; end it first")
+        if row.batch is not None:
+            sentence = f"the shuffler has not deleted its reports of the study {study!r} yet"
+            raise Refusal(409, f"{sentence}; see that it runs, and try again in a moment")
         if row.life != Life.DRAFT:  # a draft was never seen by anyone else, and its name is free again
             connection.execute(sa.insert(deleted).values(study=study, created_at=created_at(connection, study)))
         _remove(connection, study)
         audit.note(connection, context.clock(), actor, Action.DELETED, study)
         scrub_after(connection)
         if context.released is not None:
-            context.released.forget(study)
+            context.released.drop(study)
     context.snapshots.forget(study)
     context.note(Action.DELETED.value, study=study)
 
@@ -133,3 +140,4 @@ def _remove(connection: sa.Connection, study: str) -> None:
     for table in (inbox, forwarded, plays, tallies, summaries, counts, events, invited, people):
         connection.execute(sa.delete(table).where(table.c.study == study))
     connection.execute(sa.delete(studies).where(studies.c.id == study))
+    asking.require_later(connection)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.service.keys import hash_key, same, token_of
+from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
+from voxpop.service.study.pacing import SHARE, next_check_in, spread
+from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
@@ -31,12 +33,12 @@ def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]
-        known = {(row.study, row.key_hash) for row in _people(connection, rows, hashes)}
+        known = {(row.study, row.key_hash): row for row in _people(connection, rows, hashes)}
         answers: list[bool | Refusal] = []
         new: dict[tuple[str, bytes], None] = {}
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
             row, name = rows.get(newcomer.study), (newcomer.study, hashed)
-            problem = _problem(row, newcomer, name in known or name in new)
+            problem = _problem(row, newcomer, known.get(name), name in known or name in new)
             if problem is None and name not in known and name not in new:
                 new[name] = None
                 answers.append(True)
@@ -48,6 +50,8 @@ def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
             stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
             _count(connection, Counter(stored.scalars()))
+            if context.released is not None:  # whoever was forgotten under the same key is someone new
+                context.released.remember(new)
     return answers
 
 
@@ -58,12 +62,14 @@ def _count(connection: sa.Connection, new: Counter[str]) -> None:
         connection.execute(sa.update(counts).where(counts.c.study == study).values(**more))
 
 
-def _problem(row: Any, newcomer: Newcomer, known: bool) -> Refusal | None:
+def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal | None:
     if row is None or row.life == Life.DRAFT:
         return no_study(newcomer.study)
     code, given = row.enrolment_hash, newcomer.enrolment
     if code is not None and (given is None or not same(code, hash_key(given))):
         return Refusal(403, "this study only admits people with its enrolment code; send the right one")
+    if person is not None and person.withdrawn:
+        return Refusal(410, f"this key has withdrawn from the study {newcomer.study!r}; it is not asked again")
     if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
     return None
@@ -73,19 +79,32 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     """Answer every (study, key) with JSON: whether the participant is invited and, if so, all the device needs."""
     hashes = [hash_key(key) for _, key in callers]
     with context.database.read() as connection:
-        rows = _studies(connection, [study for study, _ in callers])
-        known = {(person.study, person.key_hash): person for person in _people(connection, rows, hashes)}
-        invited = _invited(connection, rows, [person.id for person in known.values()])
+        found = _found(connection, [study for study, _ in callers], hashes)
+        strange = [study for (study, _), hashed in zip(callers, hashes, strict=True) if (study, hashed) not in found]
+        known = {row.id for row in _studies(connection, strange).values() if row.life != Life.DRAFT} if strange else ()
+        context.crowd.look(connection)
     answers: list[str | Refusal] = []
     for (study, _), hashed in zip(callers, hashes, strict=True):
-        person = known.get((study, hashed))
-        if study not in rows or rows[study].life == Life.DRAFT:
+        row = found.get((study, hashed))
+        if row is None and study not in known:
             answers.append(no_study(study))
-        elif person is None or not same(person.key_hash, hashed):
+        elif row is None or not same(row.key_hash, hashed):
             answers.append(Refusal(401, "this participant key is not registered; register first"))
         else:
-            answers.append(_answer(context, rows[study], person, invited[person.id]))
+            answers.append(_answer(context, row))
     return answers
+
+
+def _found(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> dict[tuple[str, bytes], Any]:
+    """Find these people by study and key hash, each with the study's row and the open invitation to its phase."""
+    ours = (invitations.c.person == people.c.id) & (invitations.c.phase == studies.c.phase) & ~invitations.c.expired
+    joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, ours)
+    joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+    invited = (invitations.c.nonce, invitations.c.token_hash, invitations.c.deadline, invitations.c.ready)
+    person = (people.c.key_hash, people.c.participations, people.c.withdrawn)
+    wanted = sa.select(studies, *person, *invited, receipts.c.invitation.label("receipt")).select_from(joined)
+    wanted = wanted.where(people.c.study.in_(sorted(set(names))), people.c.key_hash.in_(hashes))
+    return {(row.id, row.key_hash): row for row in connection.execute(wanted) if row.life != Life.DRAFT}
 
 
 def _studies(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
@@ -98,38 +117,38 @@ def _people(connection: sa.Connection, rows: dict[str, Any], hashes: list[bytes]
     return list(connection.execute(wanted))
 
 
-def _invited(connection: sa.Connection, rows: dict[str, Any], persons: list[int]) -> defaultdict[int, Any]:
-    """Find the open invitations of these people to the current phases, by person."""
-    found: defaultdict[int, Any] = defaultdict(lambda: None)
-    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    wanted = sa.select(invitations, receipts.c.invitation.label("receipt")).select_from(joined)
-    wanted = wanted.where(invitations.c.person.in_(persons), ~invitations.c.expired)
-    for row in connection.execute(wanted):
-        if row.phase == rows[row.study].phase:
-            found[row.person] = row
-    return found
-
-
-def _answer(context: Context, row: Any, person: Any, invitation: Any) -> str:
-    waiting = json.dumps({"invited": False, "status": "waiting", "participations": person.participations})
-    if row.stage == Stage.FINISHED:
-        return json.dumps({"invited": False, "status": "finished"})
-    if invitation is not None and invitation.receipt is not None:
-        return json.dumps({"invited": False, "status": "answered"})
-    if invitation is None or row.stage != Stage.COLLECTING or not invitation.ready:
-        return waiting
+def _answer(context: Context, row: Any) -> str:
+    if row.withdrawn or row.stage == Stage.FINISHED:
+        return json.dumps(
+            {"invited": False, "status": "withdrawn" if row.withdrawn else "finished", "next_check_in": None}
+        )
     snapshot = context.snapshots.at(row.id, row.seq)
+    again = next_check_in(context.crowd.size, snapshot, row, row.participations, context.clock())
+    if row.receipt is not None:
+        return json.dumps({"invited": False, "status": "answered", "next_check_in": again})
+    told = _invitation(context, row, snapshot)
+    if told is None:
+        waiting = {"invited": False, "status": "waiting", "participations": row.participations}
+        return json.dumps({**waiting, "next_check_in": again})
+    head, phase = told
+    soon = spread(head["seconds_left"] * SHARE)  # if the report does not arrive, there is time to send it again
+    return json.dumps({**head, "next_check_in": min(again, soon)})[:-1] + ', "phase": ' + phase + "}"
+
+
+def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[str, Any], str] | None:
+    """Return what an invited device is told, and about the phase as JSON; None if it is not invited now."""
+    if not row.ready or row.stage != Stage.COLLECTING:  # also if there is no invitation
+        return None
     if snapshot.seq != row.seq or snapshot.current is None:  # the phase has just closed, and the next one may be open
-        return waiting
+        return None
+    token = context.secrets.token_of(row.nonce, row.token_hash)
+    if token is None:  # its secret was retired too early: somebody else is asked when its time is over
+        return None
     address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
     if snapshot.current.release.batch is not None:
         assert context.shuffler is not None
         address = context.shuffler.upload_address(row.batch)
-    head = {
-        "invited": True,
-        "token": token_of(context.secret, invitation.nonce),
-        "upload": address,
-        # Seconds from now: a device's clock may be years off.
-        "seconds_left": max(0.0, round(invitation.deadline - context.clock(), 3)),
-    }
-    return json.dumps(head)[:-1] + ', "phase": ' + snapshot.told + "}"
+    # Seconds from now: a device's clock may be years off.
+    left = max(0.0, round(row.deadline - context.clock(), 3))
+    head = {"invited": True, "status": "invited", "token": token, "upload": address, "seconds_left": left}
+    return head, snapshot.told

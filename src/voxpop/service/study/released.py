@@ -4,21 +4,28 @@ Such a database would ask people again, or release the same reports a second tim
 secret holds one small file for each study: its last released phase, and the name of the attempt to release it. The
 database knows the name of an attempt before the file does, and the file is written before the release is committed. So
 a healthy database has either closed that phase or is in the middle of that attempt; an older one is neither.
+
+For the same reason the folder holds the hashes of the keys of people who withdrew: a backup knows them again, and the
+next start forgets them again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from voxpop.core.errors import InputError
-from voxpop.formats.files import read_text, write_durably
+from voxpop.formats.files import read_text, sync_folder, write_durably
 from voxpop.service.study.events import Kind
 from voxpop.stores.schema import deleted, events, studies
+
+FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,42 @@ class ReleaseRecord:
     def forget(self, study: str) -> None:
         """Forget the releases of a study."""
         self._file(study).unlink(missing_ok=True)
+
+    def note_forgotten(self, study: str, key_hash: bytes) -> None:
+        """Write down that a person withdrew, durably, before the database forgets them."""
+        folder = self._forgotten(study)
+        try:
+            new = not folder.exists()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / key_hash.hex()).touch(mode=0o600)
+            for changed in (folder, *((folder.parent, self.folder) if new else ())):
+                sync_folder(changed)
+        except OSError as error:
+            raise self._refusal(error.strerror or "it cannot be written") from None
+
+    def remember(self, people: Iterable[tuple[str, bytes]]) -> None:
+        """Forget that these people, each a study and the hash of a key, withdrew: they have registered again."""
+        known = set(self.forgetful())
+        for study, key_hash in people:
+            if study in known:
+                (self._forgotten(study) / key_hash.hex()).unlink(missing_ok=True)
+
+    def forgetful(self) -> list[str]:
+        """Return the studies from which people withdrew."""
+        folder = self.folder / FORGOTTEN
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def forgotten(self, study: str) -> list[bytes]:
+        """Return the hashes of the keys of those who withdrew from a study."""
+        return [bytes.fromhex(path.name) for path in sorted(self._forgotten(study).iterdir())]
+
+    def drop(self, study: str) -> None:
+        """Forget everything about a study that was deleted."""
+        self.forget(study)
+        shutil.rmtree(self._forgotten(study), ignore_errors=True)
+
+    def _forgotten(self, study: str) -> Path:
+        return self.folder / FORGOTTEN / study
 
     def _file(self, study: str) -> Path:
         return self.folder / f"{study}.json"  # the name of a study has only a-z, 0-9 and -

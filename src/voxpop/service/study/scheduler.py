@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
@@ -15,7 +16,8 @@ from voxpop.service import logs
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.steps import LEAST_JUMP, step
 
-EVERY = 0.5  # seconds between looks when nothing happens, for deadlines and clocks
+EVERY = 0.5  # seconds between looks when nothing happens, at studies whose time has come
+EVERY_STUDY = 2.0  # seconds between looks at all studies, for what other coordinators changed
 PAUSE = 0.05  # least seconds between looks, however much happens
 BACKOFF = 1.0  # seconds before a study that failed is tried again; doubles with every failure
 MOST_BACKOFF = 15.0
@@ -37,11 +39,21 @@ class Scheduler:
         self._left: dict[str, int] = {}  # by study: reports lacking, as of the last look and those counted since
         self._rest: dict[str, tuple[object, float]] = {}  # by study: how it was when nothing was due, and until when
         self._latest = 0.0  # the latest time that the clock has shown
+        self._changed: set[str] = set()  # studies in which something happened here
+        self._all_due = -math.inf  # when all studies are looked at, by the monotonic clock
 
     def nudge(self, study: str | None = None) -> None:
         """Look soon, because something happened: in this study, or in any."""
-        self._rest.clear() if study is None else self._rest.pop(study, None)
+        if study is None:
+            self._rest.clear()
+            self._all_due = -math.inf
+        else:
+            self._note_change(study)
         self._something.set()
+
+    def _note_change(self, study: str) -> None:
+        self._rest.pop(study, None)
+        self._changed.add(study)
 
     def count(self, study: str) -> None:
         """Note a counted report, and look soon if it may have been the last of its phase.
@@ -49,7 +61,7 @@ class Scheduler:
         Only this coordinator's reports since the last look are counted; regular looks find those of the others.
         """
         self._left[study] = self._left.get(study, 0) - 1
-        self._rest.pop(study, None)
+        self._note_change(study)
         if self._left[study] <= 0:
             self.nudge(study)
 
@@ -74,10 +86,14 @@ class Scheduler:
 
     async def _run(self) -> None:
         while True:
+            wanted = self._wanted()
             try:
-                found = await run_in_threadpool(self._look)
+                found = await run_in_threadpool(self._look, wanted)
+                if wanted is None:  # forget those that are over
+                    self._rest = {study: rest for study, rest in self._rest.items() if study in found}
             except Exception as error:  # for instance, the database cannot be reached
                 logs.fault("tick", error)
+                self._all_due = -math.inf
                 found = {}
             self._watch_clock()
             for study, signs in found.items():
@@ -88,9 +104,20 @@ class Scheduler:
                 await asyncio.wait_for(self._something.wait(), EVERY)
             self._something.clear()
 
-    def _look(self) -> dict[str, tuple[Any, ...]]:
+    def _wanted(self) -> set[str] | None:
+        """Return the studies to look at: those that changed here or whose time has come; None for all, now and then."""
+        busy = self._changed & self._steps.keys()  # they are looked at after their step
+        changed, self._changed = self._changed - busy, busy
+        if time.monotonic() >= self._all_due:
+            self._all_due = time.monotonic() + EVERY_STUDY
+            return None
+        now = self.context.clock()
+        awake = {study for study, (_, wake) in self._rest.items() if wake <= now}
+        return changed | awake | {study for study, again in self._failed.items() if again <= now}
+
+    def _look(self, among: set[str] | None = None) -> dict[str, tuple[Any, ...]]:
         self.coordinator.database.scrub()
-        return self.coordinator.unfinished()
+        return {} if among is not None and not among else self.coordinator.unfinished(among)
 
     def _watch_clock(self) -> None:
         """Say that the clock was set back, and look at every study: those that wait for a time wait longer now."""
@@ -99,6 +126,7 @@ class Scheduler:
             self.context.note("clock_back", seconds=round(self._latest - now))
             self._rest.clear()
             self._failed.clear()
+            self._all_due = -math.inf
             self._latest = now
         self._latest = max(self._latest, now)
 

@@ -107,6 +107,11 @@ class Snapshot:
         )
 
     @cached_property
+    def most_arms(self) -> int:
+        """How many arms a phase has had at most, and so a report numbers; 0 before the first phase."""
+        return max((len(phase.plan.arms) for phase in (*self.closed, self.current) if phase is not None), default=0)
+
+    @cached_property
     def most_participations(self) -> int:
         """How often a person may take part in phases like the current one before the budget is spent."""
         assert self.current is not None

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from voxpop.core.phases import End
 from voxpop.drivers.phase import Phase
 from voxpop.service.keys import new_key
-from voxpop.service.refusals import Refusal
-from voxpop.service.study import asking, invitations, log
+from voxpop.service.study import asking, batching, invitations, log
 from voxpop.service.study.closing import close, forwarded_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
@@ -49,7 +48,7 @@ class Due(Enum):
     COLLECT = auto()  # its rounds are played: people are asked
     ASK = auto()  # people are missing
     EXPIRE = auto()  # somebody's time is over
-    TELL = auto()  # the shuffler about new and overdue tokens
+    TELL = auto()  # the shuffler about new, overdue and withdrawn tokens
     CLOSE = auto()  # all reports are in
     READ = auto()  # the log: another coordinator was quicker
 
@@ -70,7 +69,7 @@ def step(context: Context, study: str) -> StepTaken:
     with context.database.read() as connection:
         life = log.row_of(connection, study).life
     if snapshot.finished or life != Life.RUNNING:
-        return StepTaken(False, wake=math.inf)
+        return StepTaken(batching.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
     phase = snapshot.current
     if phase is None:
         _open(context, study, snapshot)
@@ -113,7 +112,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
     if due in (Due.NOTHING, Due.READ):
         return due is Due.READ
     if due is Due.TELL:
-        return _collect_by_shuffler(context, study, snapshot, phase)
+        return batching.collect(context, study, snapshot, phase)
     if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
         return False
     if due not in (Due.ASK, Due.COLLECT):
@@ -135,7 +134,7 @@ def _change(turn: Turn, due: Due) -> bool:
     if due is Due.EXPIRE:
         if not invitations.expire(turn.connection, turn.study, plan.phase, turn.now):
             return False
-        _count_held(turn)
+        asking.recount(turn.connection, turn.study, plan.phase)
         return True
     total = None if turn.phase.release.batch is None else forwarded_total(turn)
     if total is None and invitations.funnel(turn.connection, turn.study, plan.phase).answered < plan.people:
@@ -257,40 +256,3 @@ def clock_behind(snapshot: Snapshot, row: Any, now: float) -> float:
         return 0.0
     behind = float(row.opened_at - now)
     return behind if behind > LEAST_JUMP else 0.0
-
-
-def _count_held(turn: Turn) -> None:
-    """Count again how many invitations are answered or open, after some have ended."""
-    held = invitations.held(turn.connection, turn.study, turn.phase.plan.phase)
-    log.update_study(turn.connection, turn.study, invited=held)
-
-
-def _collect_by_shuffler(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
-    """Tell the shuffler about new and overdue tokens; only it knows which of them have answered."""
-    batch, number = phase.release.batch, phase.plan.phase
-    assert batch is not None
-    if context.shuffler is None:
-        context.note("no_shuffler", study=study)
-        return False
-    with context.database.read() as connection:
-        name = log.row_of(connection, study).batch
-        open_ones = invitations.unanswered(connection, study, number)
-    new = [row.token_hash for row in open_ones if not row.ready]
-    overdue = [row.token_hash for row in open_ones if row.ready and row.deadline < context.clock()]
-    try:
-        progress = context.shuffler.announce(name, batch, new, overdue)
-    except Refusal as refusal:  # for instance a batch that is too small for it: the two operators must settle that
-        context.note("not_announced", study=study, people=batch.size, status=refusal.status)
-        return False
-    context.shuffled[study] = progress.count
-    if new or progress.withdrawn or progress.answered:
-        with context.database.write() as connection:
-            row = log.lock_unmoved(connection, study, snapshot.seq)
-            if row is None:
-                return True
-            turn = Turn(context, connection, row, snapshot, phase)
-            invitations.make_ready(connection, new, turn.now + snapshot.definition.rules.deadline)
-            invitations.withdraw(connection, study, number, list(progress.withdrawn))
-            invitations.note_answered(connection, study, number, list(progress.answered))
-            _count_held(turn)
-    return asking.ask(context, study, snapshot, phase) or bool(new)

@@ -35,7 +35,7 @@ def funnel(connection: sa.Connection, study: str, phase: int) -> Funnel:
     return Funnel(*map(int, found))
 
 
-def add(connection: sa.Connection, study: str, phase: int, writer: str = LOCKED, **more: int) -> None:
+def add(connection: sa.Connection, study: str, phase: int, *, writer: str = LOCKED, **more: int) -> None:
     """Add to the counters of a phase; without a writer's name, only under the lock on the study's row."""
     if not any(more.values()):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -18,8 +18,9 @@ from voxpop.service.console.entry import Entry
 from voxpop.service.console.errors import refusal_page
 from voxpop.service.console.routes import console_routes
 from voxpop.service.console.shared import Console
-from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keys import SIGNATURE, new_key, signed
+from voxpop.service.group_commit import Done, GroupWriter
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import SIGNATURE, new_key
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
@@ -33,6 +34,7 @@ from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.request_parts import (
@@ -54,21 +56,26 @@ DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
+REPORT = "/v1/studies/{study}/phases/{phase}/report"
 
 
 class CoordinatorApp:
     """The handlers of a coordinator, and what they share."""
 
     def __init__(
-        self, coordinator: Coordinator, shuffler_key: bytes | None = None, open_dashboard: bool = False
+        self,
+        coordinator: Coordinator,
+        shuffler_key: Keyring | bytes | None = None,
+        open_dashboard: bool = False,
+        workers: int = 1,
     ) -> None:
         self.coordinator = coordinator
-        self.shuffler_key = shuffler_key
+        self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
         self._readiness = Readiness(lambda: coordinator.database)
-        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble)
+        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
         self.entry = Entry(self.console)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
@@ -102,13 +109,13 @@ class CoordinatorApp:
 
     async def shuffler(self, request: Request) -> str:
         """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
-        key, given = self.shuffler_key, request.headers.get("x-voxpop-signature", "")
+        keys, given = self.shuffler_keys, request.headers.get("x-voxpop-signature", "")
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
-        if key is None or not SIGNATURE.fullmatch(given):
+        if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
             raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
-        if not signed(key, request.method, request.scope["path"], await request.body(), given):
+        if not keys.signed(request.method, request.scope["path"], await request.body(), given):
             raise stranger
         return ""
 
@@ -118,7 +125,7 @@ class CoordinatorApp:
 
     # -- for operators
 
-    async def create(self, request: Request, actor: str) -> Response:
+    async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.of, new.definition)
@@ -127,14 +134,14 @@ class CoordinatorApp:
         self.scheduler.nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
-    async def change(self, request: Request, actor: str) -> Response:
+    async def change_life(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         wanted = Wanted((await read_body(request, LifeChange)).wanted)
         changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
         self.scheduler.nudge(study)
         return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
 
-    async def delete(self, request: Request, actor: str) -> Response:
+    async def delete_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
@@ -196,30 +203,43 @@ class CoordinatorApp:
             self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
+    async def withdraw(self, request: Request, key: str) -> Response:
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.withdraw, study, key)
+        self.scheduler.nudge(study)
+        return JSONResponse({"status": "withdrawn"})
+
     async def check_in(self, request: Request, key: str) -> Response:
         reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
         return Response(reply, media_type="application/json")
 
-    async def count(self, path: Mapping[str, str], token: str, report: bytes) -> bool:
-        """Count a report; return False if it was counted before."""
+    def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
+        """Count a report; then say whether it is new."""
         place = require_text("study", path["study"]), require_phase(path["phase"])
-        new = accepted(await self.uploads.put(inbox.Upload(place, token, report), len(report)))
-        if new:
-            self.telemetry.reports.inc()
-            self.scheduler.count(place[0])
-        return new
+
+        def judged(verdict: Verdict | None, error: Exception | None) -> None:
+            if verdict is True:
+                self.telemetry.reports.inc()
+                self.scheduler.count(place[0])
+            if isinstance(verdict, Refusal):
+                verdict, error = None, verdict
+            done(verdict, error)
+
+        self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
         """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
-        study = require_text("study", path["study"])
-        snapshot = self.coordinator.snapshots.known(study)
-        if snapshot is None or again:
-            try:
-                snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-            except Refusal:
-                return 0  # the upload itself will be refused
-        plans = [phase.plan for phase in (*snapshot.closed, snapshot.current) if phase is not None]
-        return max((len(plan.arms) for plan in plans), default=0)
+        known = self.known_numbers(path)
+        if known and not again:
+            return known
+        with suppress(Refusal):  # the upload itself will be refused
+            await run_in_threadpool(self.coordinator.snapshots.current, require_text("study", path["study"]))
+        return self.known_numbers(path)
+
+    def known_numbers(self, path: Mapping[str, str]) -> int:
+        """Return the same without reading the database; 0 if this is not known."""
+        snapshot = self.coordinator.snapshots.known(require_text("study", path["study"]))
+        return 0 if snapshot is None else snapshot.most_arms
 
     # -- for the shuffler
 
@@ -239,6 +259,11 @@ class CoordinatorApp:
 
     # -- the application
 
+    @property
+    def report_upload(self) -> ReportUpload:
+        """What the upload route does."""
+        return ReportUpload(self.submit, self.most_numbers, self.known_numbers)
+
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
@@ -247,9 +272,9 @@ class CoordinatorApp:
         return [
             Route(
                 "PUT",
-                v1 + "/phases/{phase}/report",
+                REPORT,
                 "token",
-                ReportUpload(self.count, self.most_numbers),
+                self.report_upload,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
@@ -283,13 +308,22 @@ class CoordinatorApp:
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
             ),
+            Route(
+                "DELETE",
+                v1 + "/participant",
+                "participant",
+                self.withdraw,
+                "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
+                {200: replies.Withdrawn},
+                (404,),
+            ),
             *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
             Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",
                 v1,
                 "operator",
-                self.create,
+                self.create_study,
                 "Create a study; repeating the request changes nothing.",
                 {201: replies.StudyCreated, 200: replies.StudyCreated},
                 (403, 404, 409),
@@ -305,7 +339,7 @@ class CoordinatorApp:
                 "PUT",
                 v1 + "/life",
                 "operator",
-                self.change,
+                self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
                 {200: replies.LifeChanged},
                 (403, 404, 409),
@@ -315,7 +349,7 @@ class CoordinatorApp:
                 "DELETE",
                 v1,
                 "operator",
-                self.delete,
+                self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
                 {200: replies.Deleted},
                 (403, 404, 409),
@@ -391,7 +425,8 @@ class CoordinatorApp:
             **self.entry.checks,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page)
+        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

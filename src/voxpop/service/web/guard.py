@@ -14,6 +14,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.web.body_limits import HeldBytes, TimedBody, require_short
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
+from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.telemetry import Telemetry
 
@@ -31,7 +32,9 @@ class Guard:
         rate_limit: RateLimit,
         most_bytes: int,
         page: RefusalPage = lambda scope, refusal: None,
+        quick: QuickUploads | None = None,
     ) -> None:
+        self.quick = quick
         self._router, self._telemetry, self._rate_limit, self._most_bytes = router, telemetry, rate_limit, most_bytes
         self._held, self._page = HeldBytes(), page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -12,18 +13,22 @@ from voxpop import __version__
 from voxpop.service.web.bodies.replies import Error
 from voxpop.service.web.routes import PARAMETERS, Role, Route
 
+BEARER = {"type": "http", "scheme": "bearer"}
 SIGNATURE = {"type": "apiKey", "in": "header", "name": "X-Voxpop-Signature"}
+ROLES: dict[Role, str] = {  # who may call an operation
+    "anyone": "No key is needed.",
+    "operator": "An operator's key.",
+    "viewer": "An operator's key, or that of a viewer of the study.",
+    "participant": "The key that a device has made for itself.",
+    "token": "The token of one invitation.",
+    "shuffler": "The shuffler's HMAC signature.",
+    "coordinator": "The coordinator's HMAC signature.",
+}
+SIGNED: tuple[Role, ...] = ("shuffler", "coordinator")
 SECURITY_SCHEMES: dict[Role, dict[str, Any]] = {
-    "operator": {"type": "http", "scheme": "bearer", "description": "An operator's key."},
-    "viewer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "An operator's key, or that of a viewer of the study.",
-    },
-    "participant": {"type": "http", "scheme": "bearer", "description": "The key that a device has made for itself."},
-    "token": {"type": "http", "scheme": "bearer", "description": "The token of one invitation."},
-    "shuffler": {**SIGNATURE, "description": "The shuffler's HMAC signature."},
-    "coordinator": {**SIGNATURE, "description": "The coordinator's HMAC signature."},
+    role: {**(SIGNATURE if role in SIGNED else BEARER), "description": said}
+    for role, said in ROLES.items()
+    if role != "anyone"
 }
 REFUSALS = {
     400: "The body is not JSON.",
@@ -38,6 +43,7 @@ REFUSALS = {
     429: "Too many requests from this address.",
     503: "The service cannot answer now; try again.",
 }
+RETRY = {"Retry-After": {"description": "Seconds to wait before trying again.", "schema": {"type": "integer"}}}
 Schemas = dict[type[BaseModel], dict[str, Any]]  # a reference for each model
 
 
@@ -59,6 +65,7 @@ def openapi_document(title: str, description: str, routes: list[Route]) -> dict[
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": __version__, "description": description},
+        "tags": [{"name": role, "description": ROLES[role]} for role in ROLES if role in roles],
         "paths": paths,
         "components": {
             "schemas": definitions["$defs"],
@@ -70,7 +77,8 @@ def openapi_document(title: str, description: str, routes: list[Route]) -> dict[
 def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
-        "operationId": re.sub(r"\W+", "_", f"{route.method} {route.path}").strip("_").lower(),
+        "operationId": route.name,
+        "tags": [route.role],
         "x-voxpop-role": route.role,
         "security": [] if route.role == "anyone" else [{route.role: []}],
         "parameters": _parameters(route),
@@ -99,13 +107,18 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, model in route.replies.items():
-        content = {route.media_type: {}} if model is None else _json(schemas[model])
-        responses[str(status)] = {"description": "Done.", "content": content}
+        content = {route.media_type: {"schema": {"type": "string"}}} if model is None else _json(schemas[model])
+        responses[str(status)] = {
+            "description": "Done." if model is None else inspect.getdoc(model),
+            "content": content,
+        }
     limited = () if route.path in ("/healthz", "/readyz") else (429, 503)
     with_body = () if route.body is None else (400, 413, 415, 422)
     with_key = () if route.role == "anyone" else (401,)
     for status in sorted({*route.refusals, *limited, *with_body, *with_key}):
         responses[str(status)] = {"description": REFUSALS[status], "content": _json(schemas[Error])}
+        if status in (429, 503):
+            responses[str(status)]["headers"] = RETRY
     return responses
 
 

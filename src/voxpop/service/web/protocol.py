@@ -20,7 +20,8 @@ from uvicorn.protocols.utils import get_remote_addr
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.connections import STALLED, Connections, Group
 from voxpop.service.web.error_replies import error_reply
-from voxpop.service.web.guard import UNLIMITED
+from voxpop.service.web.guard import UNLIMITED, Guard
+from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.routes import ENDLESS
 
 HEAD_SECONDS = 15.0  # from the first sign of a request to the end of its headers, with the TLS handshake
@@ -40,6 +41,8 @@ MANY_HEADERS = Refusal(431, f"there are more than {MOST_HEADERS} headers; send f
 LONG_CHUNKING = Refusal(400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers")
 CROWDED = Refusal(503, "there are too many connections; close some, or try again in a moment", retry_after=2)
 
+CLOSE = (b"connection", b"close")
+
 
 class _Stop(Exception):  # noqa: N818
     """Makes the parser stop."""
@@ -48,9 +51,17 @@ class _Stop(Exception):  # noqa: N818
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on connections and on the heads of requests; the guard limits the bodies."""
 
-    def __init__(self, *, limits: Connections, tls: ssl.SSLContext | None = None, **named: Any) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Connections,
+        tls: ssl.SSLContext | None = None,
+        quick: QuickUploads | None = None,
+        **named: Any,
+    ) -> None:
         super().__init__(**named)
-        self._limits, self._tls = limits, tls
+        self._limits, self._tls, self._quick = limits, tls, quick
+        self._begun: tuple[RequestResponseCycle, Any] | None = None  # a request, and the application that answers it
         self.address = ""
         self.groups: tuple[Group, ...] = ()
         self.unsent = 0
@@ -121,6 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
         for start in range(0, len(data), SLICE):
             if not self._over:
                 self._parse(data[start : start + SLICE])
+        self._answer_begun()
         if self._over:
             return
         if self._answering():
@@ -167,6 +179,34 @@ class BoundedProtocol(HttpToolsProtocol):
         healthy = self._admitted or self.url.decode("latin-1") in UNLIMITED
         return None if healthy else CROWDED
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Wait for the rest of what has arrived: uploads that are whole by then are quicker to answer."""
+        self._begun = cycle, app
+
+    def _answer_begun(self) -> None:
+        if self._begun is None:
+            return
+        (cycle, app), self._begun = self._begun, None
+        if self._quick is not None and not cycle.more_body and not cycle.disconnected:
+            scope: Any = cycle.scope
+            if self._quick.take(scope, bytes(cycle.body), partial(self._reply, cycle)):
+                return
+        super()._start_asgi_task(cycle, app)
+
+    def _reply(self, cycle: RequestResponseCycle, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Write the whole reply to a request at once."""
+        if cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        self._write(status, headers if cycle.keep_alive else [*headers, CLOSE], body)
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        lines = [b"%s: %s\r\n" % header for header in (*self.server_state.default_headers, *headers)]
+        self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
+
     def on_body(self, body: bytes) -> None:
         self._fruitless = 0
         super().on_body(body)
@@ -210,9 +250,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True  # the application must not reply as well
             self.cycle.message_event.set()
         reply = error_reply(refusal, "", unread=False)
-        headers = [*self.server_state.default_headers, *reply.raw_headers, (b"connection", b"close")]
-        lines = [b"%s: %s\r\n" % header for header in headers]
-        self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))
+        self._write(reply.status_code, [*reply.raw_headers, CLOSE], bytes(reply.body))
         self._leave()
 
     def _leave(self) -> None:
@@ -243,7 +281,8 @@ def server_config(
     app: ASGIApp, limits: Connections, tls: ssl.SSLContext | None = None, **settings: Any
 ) -> uvicorn.Config:
     """Make the configuration of a server whose connections have these limits."""
-    http: Any = partial(BoundedProtocol, limits=limits, tls=tls)
+    quick = app.quick if isinstance(app, Guard) else None
+    http: Any = partial(BoundedProtocol, limits=limits, tls=tls, quick=quick)
     return uvicorn.Config(
         app,
         http=http,

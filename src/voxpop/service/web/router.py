@@ -30,6 +30,10 @@ class Endpoint:
         if self._takes_body:
             require_json(request.headers.get("content-type", ""))
         response = await self._handler(request, caller)
+        if scope["method"] == "HEAD":  # the same headers; a stream is not even begun
+            await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
         await response(scope, receive, send)
 
 
@@ -43,11 +47,11 @@ def make_router(
 
 
 class _ExactRoute(routing.Route):
-    """A route with one method and one spelling; Starlette's also takes HEAD, and addresses that end in a newline."""
+    """A route with one spelling and one method, besides HEAD for GET; Starlette's takes addresses with a newline."""
 
     def __init__(self, path: str, endpoint: ASGIApp, method: str) -> None:
         super().__init__(path, endpoint, methods=[method])
-        self.methods = {method}
+        self.methods = {"GET", "HEAD"} if method == "GET" else {method}
         self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
 
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from voxpop.service.group_commit import Done
+
 Role = Literal[
     "anyone",
     "operator",
@@ -41,13 +43,16 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
 
 @dataclass(frozen=True)
 class ReportUpload:
-    """What an upload route has instead of a handler; see `UploadEndpoint`."""
+    """What an upload route has instead of a handler; see `UploadEndpoint` and `QuickUploads`."""
 
-    count: Callable[[Mapping[str, str], str, bytes], Awaitable[bool]]
-    """Count a report, given the path parameters, the token and the numbers; return False if it was counted before."""
+    submit: Callable[[Mapping[str, str], str, bytes, Done[bool]], None]
+    """Count a report, given the path parameters, the token and the numbers; then say False if it was counted before."""
 
     most_numbers: Callable[[Mapping[str, str], bool], Awaitable[int]]
     """Return how many numbers a report to this path may have at most; with True, read the database again."""
+
+    known_numbers: Callable[[Mapping[str, str]], int]
+    """Return the same as far as it is known without the database; 0 if it is not."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +72,8 @@ class Route:
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
     documented: bool = True  # in the OpenAPI document
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
+        return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)

@@ -17,12 +17,13 @@ from starlette.responses import JSONResponse, Response
 
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keys import SIGNATURE, signed
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import SIGNATURE
 from voxpop.service.refusals import Refusal, accepted, too_large
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
-from voxpop.service.web.bodies.replies import BatchProgress, Receipt
+from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, ShuffledReport
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
@@ -45,8 +46,8 @@ RETRY = 1.0  # seconds between attempts to forward
 class ShufflerApp:
     """The handlers of a shuffler, and what they share."""
 
-    def __init__(self, shuffler: Shuffler, coordinator_url: str, key: bytes) -> None:
-        self.shuffler, self.url, self.key = shuffler, coordinator_url, key
+    def __init__(self, shuffler: Shuffler, coordinator_url: str, key: Keyring | bytes) -> None:
+        self.shuffler, self.url, self.keys = shuffler, coordinator_url, Keyring.of(key)
         self.telemetry = Telemetry()
         self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
@@ -57,17 +58,21 @@ class ShufflerApp:
         """Check the coordinator's signature."""
         given = request.headers.get("x-voxpop-signature", "")
         path = request.scope["path"]
-        if not SIGNATURE.fullmatch(given) or not signed(self.key, request.method, path, await request.body(), given):
+        if not SIGNATURE.fullmatch(given) or not self.keys.signed(request.method, path, await request.body(), given):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
     async def announce(self, request: Request, _: str) -> Response:
         said = await read_body(request, Announcement)
-        fresh, overdue = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue))
+        parts = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue, said.forget))
         name = path_text(request, "batch")
-        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, fresh, overdue))
+        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, *parts))
 
-    async def upload(self, request: Request, token: str) -> Response:
+    async def call_off(self, request: Request, _: str) -> Response:
+        await run_in_threadpool(self.shuffler.call_off, path_text(request, "batch"))
+        return JSONResponse({"status": "called off"})
+
+    async def upload_report(self, request: Request, token: str) -> Response:
         batch = path_text(request, "batch")
         most = most_bytes_of(await self._coordinates_of(batch))
         if len(await request.body()) > most:  # before it is decoded
@@ -111,7 +116,7 @@ class ShufflerApp:
     def _forward(self) -> None:
         self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
-            answer = signed_http.send(self._client, self.key, self.url, f"/v1/batches/{batch}/total", total)
+            answer = signed_http.send(self._client, self.keys, self.url, f"/v1/batches/{batch}/total", total)
             if answer.status_code in (200, 201, 410):  # 410: presumably released already
                 self.shuffler.taken(batch)
             else:
@@ -127,7 +132,7 @@ class ShufflerApp:
                 "PUT",
                 batch + "/report",
                 "token",
-                self.upload,
+                self.upload_report,
                 "Upload the report for an invitation, with the batch and encoding that its noise was made for.",
                 {201: Receipt, 200: Receipt},
                 (403, 404, 409, 410),
@@ -138,11 +143,20 @@ class ShufflerApp:
                 batch,
                 "coordinator",
                 self.announce,
-                "Announce a batch, new tokens, and tokens whose time is over; may be repeated.",
+                "Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated.",
                 {200: BatchProgress},
-                (404, 409),
+                (404, 409, 410),
                 Announcement,
                 most_bytes=MOST_STUDY_BYTES,
+            ),
+            Route(
+                "DELETE",
+                batch,
+                "coordinator",
+                self.call_off,
+                "Delete a batch with all its reports, because nothing will be released; may be repeated.",
+                {200: CalledOff},
+                (404,),
             ),
             *standard_routes(lambda: self.shuffler.database, self.telemetry, lambda: None, lambda: self.document),
         ]

@@ -1,15 +1,17 @@
-"""The routes that both services have: liveness, readiness, metrics and the OpenAPI document."""
+"""The routes that both services have: liveness, readiness, metrics, the OpenAPI document and the page made of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service.refusals import Refusal
+from voxpop.service.web.api_page import API_HEADERS, api_page
 from voxpop.service.web.bodies.replies import Alive, OpenAPI, Ready
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.routes import Route
@@ -38,6 +40,13 @@ def standard_routes(
     async def metrics(request: Request, _: str) -> Response:
         return Response(generate_latest(telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
+    async def api(request: Request, _: str) -> Response:
+        return HTMLResponse(page(), headers=API_HEADERS)
+
+    @cache
+    def page() -> str:
+        return api_page(document())
+
     async def openapi(request: Request, _: str) -> Response:
         return JSONResponse(document())
 
@@ -45,5 +54,6 @@ def standard_routes(
         Route("GET", "/healthz", "anyone", health, "Check that the process is alive.", {200: Alive}),
         Route("GET", "/readyz", "anyone", ready, "Check that the service can store reports.", {200: Ready}, (503,)),
         Route("GET", "/metrics", "anyone", metrics, "Get Prometheus metrics.", {200: None}, media_type="text/plain"),
+        Route("GET", "/api", "anyone", api, "Read this document as a page.", {200: None}, media_type="text/html"),
         Route("GET", "/openapi.json", "anyone", openapi, "Get this document.", {200: OpenAPI}),
     ]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.multiprocess import MultiProcessCollector
 
 METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH")
+SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the variable that makes the metrics library count in files of a folder
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)  # bounds of the histogram
 
 
@@ -13,14 +17,17 @@ class Telemetry:
     """Prometheus metrics of one service, and a log line for every request."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = registry = CollectorRegistry()
+        if SHARED in os.environ:  # one of several workers: when asked, it adds up what all of them have counted
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+            registry = CollectorRegistry()
         labels = ("method", "route", "status")
-        self._requests = Counter("voxpop_requests", "Requests answered", labels, registry=self.registry)
+        self._requests = Counter("voxpop_requests", "Requests answered", labels, registry=registry)
         self._seconds = Histogram(
-            "voxpop_request_seconds", "Time to answer", ("route",), buckets=SECONDS, registry=self.registry
+            "voxpop_request_seconds", "Time to answer", ("route",), buckets=SECONDS, registry=registry
         )
-        self.reports = Counter("voxpop_reports", "Reports counted", registry=self.registry)
-        self.events = Counter("voxpop_events", "Events of studies", ("kind",), registry=self.registry)
+        self.reports = Counter("voxpop_reports", "Reports counted", registry=registry)
+        self.events = Counter("voxpop_events", "Events of studies", ("kind",), registry=registry)
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
         self._log = structlog.get_logger().bind()
 

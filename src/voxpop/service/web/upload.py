@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -23,19 +24,21 @@ class UploadEndpoint:
         self.path, self._upload, self._most_bytes = path, upload, most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        authorization = content_type = b""
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                authorization = value
-            elif name == b"content-type":
-                content_type = value
-        token = bearer_key(authorization.decode("latin-1"))
-        require_json(content_type.decode("latin-1"))
+        token = token_of_head(scope)
         report = decode(await self._body(scope, receive))
-        new = await self._upload.count(scope["path_params"], token, report)
-        start, body = RECEIPTS[new]
-        await send(start)
-        await send(body)
+        status, headers, body = RECEIPTS[await self._count(scope["path_params"], token, report)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _count(self, path: Mapping[str, str], token: str, report: bytes) -> bool:
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def done(new: bool | None, error: Exception | None) -> None:
+            if not answer.done():  # otherwise the caller is gone
+                answer.set_result(bool(new)) if error is None else answer.set_exception(error)
+
+        self._upload.submit(path, token, report, done)
+        return await answer
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """Read a body that is short enough to be a report; a longer one is neither read to its end nor decoded."""
@@ -64,10 +67,21 @@ def most_bytes_of(numbers: int) -> int:
     return NUMBER_BYTES * numbers + OTHER_BYTES
 
 
-def _receipt(status: int, body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    start = {"type": "http.response.start", "status": status, "headers": headers}
-    return start, {"type": "http.response.body", "body": body}
+def token_of_head(scope: Scope) -> str:
+    """Return the token in the head of an upload; refuse a head without one, or of a body that is not JSON."""
+    authorization = content_type = b""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            authorization = value
+        elif name == b"content-type":
+            content_type = value
+    token = bearer_key(authorization.decode("latin-1"))
+    require_json(content_type.decode("latin-1"))
+    return token
+
+
+def _receipt(status: int, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    return status, [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())], body
 
 
 RECEIPTS = {True: _receipt(201, b'{"status":"counted"}'), False: _receipt(200, b'{"status":"counted before"}')}

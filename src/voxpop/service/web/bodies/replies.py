@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
@@ -42,6 +42,7 @@ class OpenAPI(Body):
 
     openapi: Literal["3.1.0"]
     info: OpenAPIInfo
+    tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
 
@@ -256,13 +257,24 @@ class Registered(Body):
     status: Literal["registered"]
 
 
+class Withdrawn(Body):
+    """The participant has withdrawn, now or before; what may be forgotten is."""
+
+    status: Literal["withdrawn"]
+
+
+Pause = Annotated[float, Field(ge=0, description="Seconds after which it is worth checking in again.")]
+
+
 class Invitation(Body):
     """The participant is invited to send a report."""
 
     invited: Literal[True]
+    status: Literal["invited"]
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
     seconds_left: float = Field(ge=0)
+    next_check_in: Pause
     phase: DevicePhase
 
 
@@ -272,16 +284,18 @@ class Waiting(Body):
     invited: Literal[False]
     status: Literal["waiting"]
     participations: Count = Field(description="How often the participant has taken part.")
+    next_check_in: Pause
 
 
 class NotNeeded(Body):
-    """The participant has answered in this phase, or the study is over."""
+    """The participant has answered in this phase or withdrawn, or the study is over."""
 
     invited: Literal[False]
-    status: Literal["answered", "finished"]
+    status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Pause | None = Field(description="null if the participant is never asked again.")
 
 
-class CheckIn(RootModel[Invitation | Waiting | NotNeeded]):
+class CheckIn(RootModel[Annotated[Invitation | Waiting | NotNeeded, Field(discriminator="status")]]):
     """Whether the participant is invited and, if so, what the device needs."""
 
 
@@ -301,5 +315,11 @@ class BatchProgress(Body):
     """How far a batch is."""
 
     count: Count = Field(description="Reports so far.")
-    withdrawn: list[Hash] = Field(description="Of the overdue tokens, those that can no longer answer.")
-    answered: list[Hash] = Field(description="Of the overdue tokens, those that have answered.")
+    withdrawn: list[Hash] = Field(description="Of the overdue and forgotten tokens, those that can no longer answer.")
+    answered: list[Hash] = Field(description="Of the overdue and forgotten tokens, those whose reports are counted.")
+
+
+class CalledOff(Body):
+    """A batch was deleted, now or before."""
+
+    status: Literal["called off"]

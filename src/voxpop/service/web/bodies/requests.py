@@ -89,10 +89,11 @@ class ShuffledReport(Encoded):
 
 
 class Announcement(Encoded):
-    """A batch, the tokens that may send reports, and those whose time is over."""
+    """A batch, the tokens that may send reports, those whose time is over, and those of people who withdrew."""
 
     tokens: list[Hash]
     overdue: list[Hash]
+    forget: list[Hash] = Field([], description="Tokens that send nothing more and whose reports are deleted.")
 
 
 class Total(Body):

@@ -1,0 +1,65 @@
+"""Uploads whose whole request has arrived at once, as nearly all do: they need none of the layers that others need.
+
+A task, a scope that passes through guard and router, and two messages for a reply cost more than storing a report. Here
+the same checks are made in one call. Whatever is unusual (a body that is still arriving, a wrong header, a report that
+cannot be read, a caller over the rate limit) is left to the ordinary way, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from starlette.types import Scope
+
+from voxpop.service.refusals import Refusal
+from voxpop.service.reports import decode
+from voxpop.service.web.callers import caller_of
+from voxpop.service.web.error_replies import error_reply
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.routes import ReportUpload
+from voxpop.service.web.telemetry import Telemetry
+from voxpop.service.web.upload import RECEIPTS, most_bytes_of, token_of_head
+
+Reply = Callable[[int, list[tuple[bytes, bytes]], bytes], None]  # takes the status, the headers and the body
+
+
+class QuickUploads:
+    """Takes uploads to addresses of one pattern."""
+
+    def __init__(self, path: str, upload: ReportUpload, rate_limit: RateLimit, telemetry: Telemetry) -> None:
+        self._path, self._upload, self._rate_limit, self._telemetry = path, upload, rate_limit, telemetry
+        self._pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+
+    def take(self, scope: Scope, body: bytes, reply: Reply) -> bool:
+        """Take a whole request and reply once its report is stored; return False if it is for the ordinary way."""
+        found = self._pattern.fullmatch(scope["path"])
+        if found is None or scope["method"] != "PUT":
+            return False
+        start, path = time.perf_counter(), found.groupdict()
+        try:
+            token = token_of_head(scope)
+            if len(body) > most_bytes_of(self._upload.known_numbers(path)):
+                return False
+            report = decode(body)
+        except Refusal:
+            return False
+        client = scope.get("client")
+        if self._rate_limit.take(caller_of(client[0]) if client else "") > 0:
+            return False
+
+        def done(new: bool | None, error: Exception | None) -> None:
+            if error is None:
+                status, headers, text = RECEIPTS[bool(new)]
+            else:
+                refused = error_reply(error, self._path, unread=False)
+                status, headers, text = refused.status_code, refused.raw_headers, bytes(refused.body)
+            reply(status, headers, text)
+            self._telemetry.request("PUT", self._path, status, time.perf_counter() - start)
+
+        try:
+            self._upload.submit(path, token, report, done)
+        except Refusal as refusal:
+            done(None, refusal)
+        return True

@@ -1,0 +1,164 @@
+"""What people do by mistake, and what happens to them: a clear message on the page, and nothing lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chromium import Visit, visit
+from tests.browser.town import HOUR, Town, open_doors, town
+from tests.helpers_cli import STUDY
+from voxpop.service import audit, operators
+from voxpop.service.console import live
+from voxpop.service.keys import new_key
+from voxpop.service.study.life import Wanted
+from voxpop.stores.schema import inbox
+
+ADA, GRACE = new_key(), new_key()
+Place = tuple[Town, str]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A town with two operators and no study."""
+    with town(tmp_path) as it:
+        it.coordinator.add_operator("ada", ADA)
+        it.coordinator.add_operator("grace", GRACE)
+        with open_doors(it) as url:
+            yield it, url
+
+
+@pytest.fixture
+def ada(browser: Browser, place: Place) -> Iterator[Visit]:
+    """An operator who is signed in."""
+    with visit(browser, place[1]) as it:
+        it.sign_in(ADA)
+        yield it
+
+
+def actions(it: Town, study: str) -> list[str]:
+    """Return what was done to a study, the newest first."""
+    return [entry.action for entry in audit.trail(it.coordinator.database, study)]
+
+
+def test_a_picture_that_is_called_a_table_is_refused_on_the_page(ada: Visit, place: Place, tmp_path: Path) -> None:
+    (tmp_path / "pilot.csv").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40)
+    ada.go("/new")
+    ada.page.get_by_label("The pilot").set_input_files(tmp_path / "pilot.csv")
+    ada.press("Read the pilot")
+    expect(ada.notice).to_contain_text("Nothing was stored.")
+    expect(ada.page.get_by_label("The pilot")).to_be_visible()
+    assert place[0].coordinator.studies() == []
+
+
+def test_a_file_of_200_megabytes_is_refused_before_it_is_read(ada: Visit, place: Place, tmp_path: Path) -> None:
+    with (tmp_path / "pilot.csv").open("wb") as file:
+        file.truncate(200 * 2**20)
+    ada.go("/new")
+    field = ada.page.get_by_label("The pilot")
+    field.set_input_files(tmp_path / "pilot.csv")
+    ada.press("Read the pilot")
+    said = field.evaluate("field => field.validationMessage")
+    assert said == "This file has 200 MiB; choose one with at most 20 MiB."
+    assert ada.page.url.endswith("/new")
+    assert [request.method for request in ada.asked if request.url.endswith("/new")] == ["GET"]
+
+    field.evaluate("field => field.setCustomValidity('')")  # as a browser does in which no scripts run
+    ada.press("Read the pilot")
+    expect(ada.page.get_by_text("too large")).to_be_visible()
+    assert place[0].coordinator.studies() == []
+
+
+def test_a_name_with_markup_stays_text(ada: Visit, place: Place, tmp_path: Path) -> None:
+    (tmp_path / "tea.toml").write_text(STUDY)
+    ada.go("/new")
+    ada.page.get_by_label("The study file").set_input_files(tmp_path / "tea.toml")
+    ada.press("Read the file")
+    field = ada.page.get_by_label("Name", exact=True)
+    field.fill("<img src=x onerror=alert(1)>")
+    ada.press("Start the study")
+    assert field.evaluate("field => field.validity.patternMismatch")
+
+    field.evaluate("field => field.removeAttribute('pattern')")
+    ada.press("Start the study")
+    expect(ada.notice).to_contain_text("got '<img src=x onerror=alert(1)>'")
+    expect(ada.page.locator("img")).to_have_count(0)
+    expect(ada.page.get_by_label("Rounds", exact=True)).to_have_value("500")  # what was typed is still there
+    assert place[0].coordinator.studies() == []
+
+
+def test_two_operators_who_start_a_study_at_once_start_it_once(browser: Browser, ada: Visit, place: Place) -> None:
+    it, url = place
+    it.define("tea", STUDY, draft=True)
+    with visit(browser, url) as grace:
+        grace.sign_in(GRACE, "/studies/tea")
+        ada.go("/studies/tea")
+        for each in (ada, grace):  # neither waits for the other
+            each.page.get_by_role("button", name="Start", exact=True).evaluate("it => { setTimeout(() => it.click()) }")
+        for each in (ada, grace):
+            expect(each.page.locator(".badge").first).to_have_text("running")
+    assert actions(it, "tea") == ["started", "created"]
+
+
+def test_a_browser_left_open_over_night_must_sign_in_again(
+    ada: Visit, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, url = place
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0.1)
+    it.define("tea", STUDY)
+    ada.go("/studies/tea")
+    it.clock.now += operators.IDLE_SECONDS + HOUR
+    expect(ada.notice).to_contain_text("You are no longer signed in")
+    ada.press("Pause")
+    expect(ada.page.get_by_role("status")).to_contain_text("Your session has ended")
+    assert it.coordinator.status("tea")["life"] == "running"
+    ada.page.get_by_label("Your key").fill(ADA)
+    ada.press("Sign in")
+    ada.page.wait_for_url(url + "/")
+
+
+def test_the_cookie_of_another_server_opens_nothing(ada: Visit, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with town(tmp_path / "other") as it, open_doors(it) as url:  # of the same host, which is all that browsers look at
+        it.coordinator.add_operator("ada", ADA)
+        ada.page.goto(url)
+        expect(ada.page.get_by_role("status")).to_contain_text("it belongs to another server")
+        assert ada.page.url == url + "/sign-in?ended"
+
+
+def test_a_revoked_key_stops_working_at_once(ada: Visit, place: Place) -> None:
+    it, url = place
+    it.define("tea", STUDY)
+    ada.page.route("**/live", lambda route: route.abort())  # so that the page does not know
+    ada.go("/studies/tea")
+    operators.revoke_key(it.coordinator.database, "ada", it.clock())
+    ada.press("Pause")
+    expect(ada.page.get_by_role("status")).to_contain_text("its key was revoked")
+    assert it.coordinator.status("tea")["life"] == "running"
+    ada.page.get_by_label("Your key").fill(ADA)
+    ada.press("Sign in")
+    expect(ada.notice).to_contain_text("This key was revoked")
+    assert ada.page.url == url + "/sign-in"
+
+
+def test_a_study_is_not_deleted_while_people_answer(ada: Visit, place: Place) -> None:
+    it, _ = place
+    it.define("tea", STUDY, draft=True)
+    ada.page.route("**/live", lambda route: route.abort())
+    ada.go("/studies/tea")
+    ada.page.get_by_text("Delete…").click()
+    ada.page.get_by_label("Type tea to delete it").fill("tea")
+    it.coordinator.change("tea", Wanted.RUNNING, "grace")  # meanwhile
+    it.settle("tea")
+    it.join("tea", 4)
+    it.play("tea")
+    assert it.answer("tea", 1) == 1
+    ada.press("Delete it for good")
+    expect(ada.page.get_by_text("is under way, and people may be answering; end it first")).to_be_visible()
+    with it.coordinator.database.read() as connection:
+        kept = connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one()
+    assert kept == 1
+    ada.page.get_by_role("link", name="All studies").click()
+    expect(ada.page.get_by_role("rowheader")).to_have_text(["tea"])

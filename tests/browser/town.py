@@ -1,0 +1,225 @@
+"""A coordinator with a handful of studies, each at another point of its life, and the people who take part in them.
+
+Everything follows from seeds and from a clock that stands still, so that pages and their pictures look alike each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.service.served import served
+from voxpop.core.errors import Array
+from voxpop.formats.releases import release_from_dict
+from voxpop.privacy import Simulated
+from voxpop.service.console.pilot import Pilot, calibrated
+from voxpop.service.console.planning import plan_of
+from voxpop.service.keys import new_key
+from voxpop.service.study import participants
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.inbox import Upload, store
+from voxpop.service.study.life import Wanted
+from voxpop.service.study.participants import Newcomer
+from voxpop.service.web.connections import Connections
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.stores.migrate import open_store
+
+BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
+SECRET = b"s" * 32
+MINUTE, HOUR = 60.0, 3600.0
+
+Taste = Callable[[Mapping[str, Any], float], float]  # what a person with this leaning gets from a decision
+
+
+def of_price(label: Mapping[str, Any], leaning: float) -> float:
+    """Return the reward of a price: each person has a favourite one."""
+    return 2.4 - (float(label["price"]) - 3.1 - 0.5 * leaning) ** 2 / 3
+
+
+def of_two(label: Mapping[str, Any], leaning: float) -> float:
+    """Return the reward of a price and a number of reminders."""
+    return of_price(label, leaning) - (float(label["reminders"]) - 3) ** 2 / 20
+
+
+def pilot_of(taste: Taste, seed: int, people: int = 24, **parameters: list[float]) -> bytes:
+    """Write a pilot in which people have tried the same decisions."""
+    rng = np.random.default_rng(seed)
+    names = list(parameters)
+    grid = np.array(np.meshgrid(*parameters.values())).reshape(len(names), -1).T
+    lines = [",".join(["person", *names, "reward", "rounds"])]
+    for person in range(people):
+        leaning = rng.normal()
+        for values in grid.tolist():
+            told = taste(dict(zip(names, values, strict=True)), leaning) + 0.35 * rng.normal()
+            lines.append(",".join([f"p{person}", *(f"{value:g}" for value in values), f"{told:.4f}", "7"]))
+    return ("\n".join(lines) + "\n").encode()
+
+
+PRICES = [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0]
+FEW = pilot_of(of_price, 3, people=8, price=PRICES[::2])
+MANY = pilot_of(of_price, 1, price=PRICES)
+TWO = pilot_of(of_two, 2, price=PRICES[::2], reminders=[0, 2, 4, 6])
+
+
+@cache
+def calibrated_once(pilot: bytes) -> Pilot:
+    """Calibrate a pilot; several studies may begin with the same."""
+    return calibrated("pilot.csv", pilot, {"horizon": "4000"})
+
+
+@dataclass
+class Clock:
+    """A clock that moves only when it is told to."""
+
+    now: float = BEGIN
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Town:
+    """The coordinator, its clock, and the people of each study."""
+
+    coordinator: Coordinator
+    clock: Clock
+    keys: dict[str, list[str]] = field(default_factory=dict)
+    tastes: dict[str, Taste] = field(default_factory=dict)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
+
+    def create(
+        self, study: str, taste: Taste, pilot: bytes, people: int = 0, draft: bool = False, **typed: str
+    ) -> None:
+        """Create a study from a pilot, as the console does, and register people for it."""
+        found = calibrated_once(pilot)
+        name, definition = plan_of(found.file, found.text, {"name": study, "model": "none", **typed})
+        self.coordinator.create(name, definition, None, draft, "ada")
+        self._begin(study, taste, people)
+
+    def define(self, study: str, text: str, people: int = 0, draft: bool = False) -> None:
+        """Create a study from a study file, which is quicker, and register people for it."""
+        _, definition = plan_of("study.toml", text, {"name": study, "model": "none"})
+        self.coordinator.create(study, definition, None, draft, "ada")
+        self._begin(study, of_price, people)
+
+    def _begin(self, study: str, taste: Taste, people: int) -> None:
+        self.tastes[study] = taste
+        self.settle(study)
+        self.clock.now += 5 * MINUTE
+        if people:
+            self.join(study, people)
+
+    def join(self, study: str, people: int) -> None:
+        """Register people."""
+        self.keys[study] = [new_key() for _ in range(people)]
+        participants.register(self.coordinator.context, [Newcomer(study, key) for key in self.keys[study]])
+
+    def settle(self, study: str) -> None:
+        """Take steps until there is nothing to do."""
+        while self.coordinator.step(study):
+            pass
+
+    def play(self, study: str) -> None:
+        """Play the open wave, and invite people."""
+        self.settle(study)
+        while (now := self.coordinator.decision(study))["rounds"]:
+            self.clock.now += MINUTE
+            played = f"{now['phase']}-{now['index']}-{now['rounds']}"
+            self.coordinator.play(study, now["phase"], played, now["rounds"])
+        self.settle(study)
+
+    def answer(self, study: str, most: int | None = None) -> int:
+        """Let the people who are invited answer, or some of them; return how many did."""
+        context, keys = self.coordinator.context, self.keys[study]
+        told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
+        invited = [each for each in told if each["invited"]][:most]
+        labels = list(self.coordinator.snapshots.current(study).course.problem.decisions)
+        reports = [self._report(study, labels, each) for each in invited]
+        verdicts = store(context, reports) if reports else []
+        assert verdicts == [True] * len(reports)
+        self.clock.now += HOUR
+        self.settle(study)
+        return len(reports)
+
+    def _report(self, study: str, labels: list[Mapping[str, Any]], invitation: dict[str, Any]) -> Upload:
+        phase = invitation["phase"]
+        release = release_from_dict(phase["release"])
+        leaning, rounds = self.rng.normal(), np.array(phase["rounds"], dtype=float)
+        means = [self.tastes[study](labels[arm], leaning) for arm in phase["arms"]]
+        averages: Array = np.array([means]) + self.rng.normal(size=(1, len(means))) * 0.35 / np.sqrt(rounds)
+        report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
+        return Upload((study, phase["phase"]), invitation["token"], report.tobytes())
+
+    def waves(self, study: str, most: int = 100) -> None:
+        """Play whole waves until there are so many, or the study is finished."""
+        for _ in range(most):
+            self.play(study)
+            if self.coordinator.status(study)["stage"] == "finished" or not self.answer(study):
+                return
+
+
+def espresso(town: Town) -> None:
+    """A study that collects answers in its third wave."""
+    town.create("espresso", of_price, FEW, people=600, tolerance="0.15")
+    town.waves("espresso", 2)
+    town.play("espresso")
+    town.answer("espresso", 23)
+
+
+def croissant(town: Town) -> None:
+    """A study that is finished."""
+    town.create("croissant", of_price, FEW, people=1500)
+    town.waves("croissant")
+
+
+def loyalty_card(town: Town) -> None:
+    """A draft."""
+    town.create("loyalty-card", of_price, MANY, draft=True, model="central", epsilon="2")
+
+
+def reminders(town: Town) -> None:
+    """A study of two parameters, which is paused while people answer."""
+    town.create("reminders", of_two, TWO, people=1000, tolerance="0.2")
+    town.waves("reminders", 1)
+    town.play("reminders")
+    town.answer("reminders", 9)
+    town.coordinator.change("reminders", Wanted.PAUSED, "grace")
+
+
+def rent_survey(town: Town) -> None:
+    """A private study, whose ledger was charged."""
+    town.create("rent-survey", of_price, FEW, people=1500, model="central", epsilon="3", tolerance="0.2")
+    town.waves("rent-survey", 2)
+
+
+def opening_hours(town: Town) -> None:
+    """A study that waits for people to register."""
+    town.create("opening-hours", of_price, MANY, people=3, tolerance="0.01")
+
+
+@contextmanager
+def town(folder: Path) -> Iterator[Town]:
+    """Open a coordinator in which nothing has happened yet."""
+    database, clock = open_store(str(folder / "voxpop.db"), "coordinator"), Clock()
+    coordinator = Coordinator(database, SECRET, clock=clock, noise=Simulated(np.random.default_rng(7)))
+    try:
+        yield Town(coordinator, clock)
+    finally:
+        database.close()
+
+
+@contextmanager
+def open_doors(it: Town, background: bool = False) -> Iterator[str]:
+    """Serve a town over HTTP; in the background nothing happens unless it is asked for."""
+    app = CoordinatorApp(it.coordinator).guarded(RateLimit(0, 1), 2**20)
+    with served(app, "on" if background else "off", Connections(0)) as url:
+        yield url

@@ -1,0 +1,283 @@
+"""Backups: made while the service runs, restored into either kind of database, and studies go on from them."""
+
+import gzip
+import json
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+
+from tests.helpers_cli import main_of, refusal
+from tests.service.world import SECRET, STUDY, Clock, World, definition, own_shuffler, private, world
+from voxpop.core.errors import InputError
+from voxpop.policies import make_policy
+from voxpop.service import operators
+from voxpop.service.keys import new_key
+from voxpop.service.serve import coordinator_of
+from voxpop.service.settings import Settings
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.released import ReleaseRecord
+from voxpop.stores.backup import check_backup, restore_backup, write_backup
+from voxpop.stores.database import Database, open_database
+from voxpop.stores.migrate import _config, open_store
+from voxpop.stores.schema import coordinator as tables
+from voxpop.stores.schema import marks, people, sessions
+
+PEOPLE = 90
+ASKED = make_policy("dpbe-fixed", people=14)  # in every phase
+
+
+def rows_of(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table but the sessions, as values that compare across databases."""
+    with database.read() as connection:
+        found = {
+            table.name: [tuple(row) for row in connection.execute(sa.select(table))]
+            for table in tables.sorted_tables
+            if table not in (sessions, marks)  # marks holds an empty text where SQLite set it up, and later bytes
+        }
+    return {name: sorted(rows, key=repr) for name, rows in found.items()}
+
+
+def collecting(it: World) -> None:
+    """Bring a study to the middle of its first phase: everyone is invited, and half of them have answered."""
+    it.settle()
+    it.play_all()
+    it.settle()
+    for key, invitation in list(it.invited())[::2]:
+        assert it.answer(key, invitation) is True
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Another empty database of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "elsewhere.db")
+    make: Callable[[], str] = request.getfixturevalue("new_postgres")
+    return make()
+
+
+def continued(database: Database, it: World) -> World:
+    """Go on with a study in another database, with the people who know it."""
+    clock = Clock(it.clock.now)
+    twin = World(Coordinator(database, SECRET, clock=clock), clock, keys=list(it.keys), plays=it.plays)
+    twin.asked |= {key: list(phases) for key, phases in it.asked.items()}
+    twin.reports |= {phase: list(reports) for phase, reports in it.reports.items()}
+    return twin
+
+
+def test_a_study_goes_on_from_a_backup_in_either_kind_of_database(address: str, elsewhere: str, tmp_path: Path) -> None:
+    """Reports are in flight; the restored study has the same rows, and makes the same plans as the one left behind."""
+    with world(address, definition(policy=ASKED), PEOPLE) as it:
+        collecting(it)
+        operators.add_key(it.coordinator.database, "me", key := new_key(), 1.0)
+        operators.sign_in(it.coordinator.database, key, 2.0)
+        made = write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
+        before = rows_of(it.coordinator.database)
+        assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+        with closing(open_database(elsewhere)) as database:
+            assert restore_backup(database, tmp_path / "b") == made
+            assert rows_of(database) == before
+            with database.read() as connection:
+                assert connection.execute(sa.select(sessions)).all() == []
+            twin = continued(database, it)
+            twin.register(3)  # new rows get numbers of their own
+            with database.read() as connection:
+                assert connection.execute(sa.select(sa.func.count()).select_from(people)).scalar_one() == PEOPLE + 3
+            for one in (it, twin):
+                one.answer_all()
+                one.settle()
+            plans = [
+                [event.body["plan"] for event in one.coordinator.log(STUDY) if event.kind == "opened"]
+                for one in (it, twin)
+            ]
+            assert len(plans[0]) == 2
+            assert plans[0][0] == plans[1][0]
+            twin.run()
+            assert twin.status["stage"] == "finished"
+
+
+def test_a_backup_during_uploads_holds_a_report_for_every_receipt(address: str, tmp_path: Path) -> None:
+    """Reports and receipts are stored in one transaction, so a backup that saw them at two moments would differ."""
+    with world(address, definition(policy=ASKED), PEOPLE) as it:
+        collecting(it)
+        left, enough = list(it.invited()), Event()
+        assert len(left) > 4
+
+        def upload() -> None:
+            for number, (key, invitation) in enumerate(left):
+                it.answer(key, invitation)
+                if number == 2:
+                    enough.set()
+
+        thread = Thread(target=upload)
+        thread.start()
+        enough.wait()
+        write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
+        thread.join()
+        with closing(open_database(str(tmp_path / "new.db"))) as database:
+            restore_backup(database, tmp_path / "b")
+            rows = rows_of(database)
+    answered = {row[0] for row in rows["receipts"]}
+    assert {row[0] for row in rows["inbox"]} == answered
+    assert len(answered) >= 3
+
+
+def test_a_backup_that_is_older_than_what_was_released_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of releases is no part of a backup: by it the older database is recognised."""
+    path, secret = tmp_path / "c.db", tmp_path / "c.db.secret"
+    secret.write_text(new_key())
+    secret.chmod(0o600)
+    main = main_of(monkeypatch)
+    record = ReleaseRecord(tmp_path / "c.db.released")
+    with world(str(path), definition(policy=ASKED), PEOPLE, released=record) as it:
+        record.prepare()
+        collecting(it)
+        assert main("backup", "--database", path, "--out", tmp_path / "b").code == 0
+        it.answer_all()
+        it.settle()
+        assert record.of(STUDY) is not None
+    for file in tmp_path.glob("c.db*"):
+        if file.suffix != ".secret" and file.is_file():
+            file.unlink()
+    done = main("restore", tmp_path / "b", "--database", path)
+    assert done.code == 0
+    assert "warning: phase 1 of study 'tea' was released after this backup was made" in done.err
+    with pytest.raises(InputError, match="is older than what was released from it, and lacks phase 1") as call:
+        coordinator_of(Settings(database=str(path)))
+    refusal(call)
+
+
+def test_the_backup_of_a_shuffler_is_restored(tmp_path: Path, elsewhere: str) -> None:
+    with (
+        own_shuffler(str(tmp_path / "s.db")) as shuffler,
+        world(str(tmp_path / "c.db"), definition(private("shuffle")), 600, shuffler) as it,
+    ):
+        collecting(it)
+        made = write_backup(shuffler.database, "shuffler", tmp_path / "b")
+    assert made.kind == "shuffler"
+    with closing(open_database(elsewhere)) as database:
+        assert restore_backup(database, tmp_path / "b") == made
+        with database.read() as connection:
+            assert connection.execute(sa.text("SELECT count(*) FROM reports")).scalar_one() > 0
+    open_store(elsewhere, "shuffler").close()
+
+
+def test_a_backup_of_an_older_version_becomes_a_database_of_this_one(address: str, tmp_path: Path) -> None:
+    database = open_database(address)
+    config = _config("coordinator")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "coordinator_2")
+        connection.exec_driver_sql(
+            "INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES ('tea', 0, 0, 'new', 0, 0, 0)"
+        )
+    assert write_backup(database, "coordinator", tmp_path / "b").schema == "coordinator_2"
+    database.close()
+    with closing(open_database(str(tmp_path / "new.db"))) as new:
+        restore_backup(new, tmp_path / "b")
+        assert rows_of(new)["studies"][0][0] == "tea"
+    open_store(str(tmp_path / "new.db"), "coordinator").close()
+
+
+def small_backup(folder: Path) -> Path:
+    with closing(open_store(str(folder / "c.db"), "coordinator")) as database:
+        operators.add_key(database, "me", new_key(), 1.0)
+        write_backup(database, "coordinator", folder / "b")
+    return folder / "b"
+
+
+def test_only_an_empty_database_is_filled(tmp_path: Path) -> None:
+    backup = small_backup(tmp_path)
+    with closing(open_database(str(tmp_path / "c.db"))) as database:
+        before = rows_of(database)
+        with pytest.raises(InputError, match="is not empty") as call:
+            restore_backup(database, backup)
+        assert rows_of(database) == before
+    refusal(call)
+
+
+def changed(backup: Path, how: str) -> None:
+    lines = gzip.decompress(backup.read_bytes()).splitlines(keepends=True)
+    row = next(number for number, line in enumerate(lines) if line.startswith(b"["))
+    if how == "a row is missing":
+        del lines[row]
+    elif how == "a value was changed":
+        lines[row] = lines[row].replace(b"1", b"2")
+    elif how == "the end is missing":
+        del lines[-1]
+    elif how == "something follows":
+        lines.append(b"[]\n")
+    elif how == "it is another file":
+        lines = [b"hello\n"]
+    elif how == "a byte was lost":
+        backup.write_bytes(backup.read_bytes()[:-30])
+        return
+    elif how == "it names a table that is not there":
+        lines = [line.replace(b'"operators"', b'"alembic_version"') for line in lines]
+    backup.write_bytes(gzip.compress(b"".join(lines)))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a row is missing",
+        "a value was changed",
+        "the end is missing",
+        "something follows",
+        "it is another file",
+        "a byte was lost",
+        "it names a table that is not there",
+    ],
+)
+def test_a_damaged_backup_is_refused_and_leaves_the_database_empty(tmp_path: Path, how: str) -> None:
+    backup = small_backup(tmp_path)
+    check_backup(backup)
+    changed(backup, how)
+    with closing(open_database(str(tmp_path / "new.db"))) as database:
+        with pytest.raises(InputError, match="is not a whole backup") as call:
+            restore_backup(database, backup)
+        with database.read() as connection:
+            assert sa.inspect(connection).get_table_names() == []
+    refusal(call)
+
+
+@pytest.mark.parametrize(("name", "value"), [("voxpop backup", 2), ("schema", "coordinator_99")])
+def test_a_backup_of_a_newer_voxpop_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    backup = small_backup(tmp_path)
+    first, rest = gzip.decompress(backup.read_bytes()).split(b"\n", 1)
+    head = json.dumps({**json.loads(first), name: value}).encode()
+    backup.write_bytes(gzip.compress(head + b"\n" + rest))
+    with (
+        closing(open_database(str(tmp_path / "new.db"))) as database,
+        pytest.raises(InputError, match="upgrade voxpop") as call,
+    ):
+        restore_backup(database, backup)
+    refusal(call)
+
+
+def test_the_commands_refuse_what_would_lose_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main, backup = main_of(monkeypatch), small_backup(tmp_path)
+    for arguments, sentence in [
+        (["backup", "--database", tmp_path / "none.db", "--out", tmp_path / "x"], "there is no database"),
+        (["backup", "--database", tmp_path / "c.db", "--out", backup], "exists; name another one"),
+        (["backup", "--database", tmp_path / "c.db", "--out", tmp_path / "no" / "b"], "nothing was written"),
+        (["backup", "--database", tmp_path / "c.db", "--out", tmp_path / "x", "--shuffler"], "does not know for a shu"),
+        (["restore", tmp_path / "none", "--database", tmp_path / "new.db"], "there is no file"),
+        (["restore", backup, "--database", tmp_path / "c.db"], "is not empty"),
+    ]:
+        done = main(*arguments)
+        assert done.code == 2
+        assert sentence in done.err
+    assert not (tmp_path / "none.db").exists()
+    assert not (tmp_path / "x").exists()
+    checked = main("restore", backup, "--check")
+    assert checked.code == 0
+    assert "is whole: " in checked.out

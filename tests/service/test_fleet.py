@@ -1,0 +1,221 @@
+"""Simulated devices take part in any study of any coordinator, and end with it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers_cli import Outcome as Ended
+from tests.helpers_cli import main_of, study_file
+from tests.service.served import served
+from tests.service.world import SECRET, problem
+from voxpop.cli import fleet as command
+from voxpop.client import Outcome
+from voxpop.core.phases import Plan
+from voxpop.service.demo.crowd import BETWEEN, Crowd, promise_of
+from voxpop.service.demo.tastes import ListedTastes, ModelTastes
+from voxpop.service.keys import new_key, write_key
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.definition import read_definition
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.stores.migrate import open_store
+
+STUDY = """\
+name = "tea"
+horizon = 60
+
+[parameters.price]
+type = "float"
+low = 1.0
+high = 3.0
+points = 5
+
+[kernel]
+type = "squared-exponential"
+length_scale = 0.3
+
+[model]
+noise_std = 0.1
+bias_std = 0.2
+norm_bound = 1.5
+prior_mean = 0.5
+
+[policy]
+name = "equal-split"
+people = 12
+arms = 5
+"""
+
+
+LOCAL = """
+[privacy]
+model = "local"
+epsilon = 5.0
+floor = 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "PAUSE", 0.01)
+    monkeypatch.setattr("voxpop.service.demo.crowd.BETWEEN", 0.01)
+
+
+class Served:
+    """A coordinator that runs, with an operator's key."""
+
+    def __init__(self, folder: Path, coordinator: Coordinator, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.coordinator, self.url = folder, coordinator, url
+        key = new_key()
+        coordinator.add_operator("me", key)
+        write_key(folder / "my.key", key)
+        self._main = main_of(monkeypatch)
+
+    def create(self, more: str = "", **named: Any) -> Path:
+        path = study_file(self.folder / "tea.toml", STUDY + more)
+        self.coordinator.create(*read_definition(path), **named)
+        return path
+
+    def fleet(self, *arguments: object, key: bool = True) -> Ended:
+        mine = ["--key-file", self.folder / "my.key"] if key else []
+        return self._main("fleet", *arguments, "--url", self.url, *mine)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    with running(tmp_path) as (coordinator, url):
+        yield Served(tmp_path, coordinator, url, monkeypatch)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[Coordinator, str]]:
+    coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET)
+    with served(CoordinatorApp(coordinator).guarded(RateLimit(0, 1), 2**20), "on") as url:
+        yield coordinator, url
+    coordinator.database.close()
+
+
+def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
+    """The devices are promised what the study keeps, and with a key the rounds are played, too."""
+    here.create(LOCAL)
+    done = here.fleet("tea", "--devices", 13)
+    assert (done.code, done.err) == (0, "")
+    assert "finished: use price = " in done.out
+    assert "13 devices made 12 reports" in done.out
+    status = here.coordinator.status("tea")
+    assert (status["stage"], status["registered"]) == ("finished", 13)
+
+
+def test_a_study_file_is_enough_where_a_clock_plays(here: Served) -> None:
+    path = here.create("[service]\nrounds_per_second = 1000\n", enrolment="a secret word")
+    done = here.fleet(path, "--devices", 12, "--enrolment-code", "a secret word", key=False)
+    assert (done.code, done.err) == (0, "")
+    assert here.coordinator.status("tea")["stage"] == "finished"
+    again = here.fleet(path, "--enrolment-code", "a secret word", key=False)
+    assert again.code == 0  # it is over, and nothing is left to do
+    assert "made 0 reports" in again.out
+
+
+def test_people_of_a_file_gain_what_the_formula_says(here: Served) -> None:
+    """Everyone gains most from a price of 2.5, so that is what the study finds."""
+    here.create()
+    rows = "\n".join(f"u{number},{2.5 + 0.01 * (-1) ** number}" for number in range(14))
+    (here.folder / "people.csv").write_text(f"person,taste\n{rows}\n")
+    given = ["--population", here.folder / "people.csv", "--formula", "1 - (price - taste) ** 2"]
+    done = here.fleet("tea", *given)
+    assert (done.code, done.err) == (0, "")
+    assert "finished: use price = 2.5; 14 devices" in done.out
+    assert "gain most from price = 2.5\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--epsilon", 1], "nothing is sent"),
+        (["--privacy", "shuffle"], "the shuffle model was promised, but the coordinator asks for local"),
+        (["--formula", "price"], "give both --population and --formula"),
+        (["--devices", 0], "devices must be"),
+        (["--noise", -1], "noise must be"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(here: Served, given: list[object], sentence: str) -> None:
+    here.create(LOCAL)
+    done = here.fleet("tea", *given)
+    assert done.code == 2
+    assert sentence in done.err
+    assert here.coordinator.status("tea")["answered"] == 0
+
+
+def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxpop.service.demo.processes.QUIET", 0.2)
+    here.create()
+    done = here.fleet("tea", "--devices", 11)
+    assert done.code == 2
+    assert "Waiting: phase 1 needs 12 people, and 11 who can be asked are registered" in done.out
+    assert "the study made no progress" in done.err
+
+
+def test_a_name_without_a_key_is_refused_with_the_remedy(here: Served) -> None:
+    done = here.fleet("tea", key=False)
+    assert done.code == 2
+    assert "add --key-file, or give the study file" in done.err
+
+
+def test_a_coordinator_that_is_not_there_is_said_to_be_so(here: Served) -> None:
+    path = here.create()
+    here.url = "http://127.0.0.1:1"
+    done = here.fleet(path, key=False)
+    assert done.code == 2
+    assert "is the coordinator running there?" in done.err
+
+
+def test_devices_check_in_when_the_coordinator_wishes() -> None:
+    class Phone:
+        def __init__(self, next_check_in: float | None) -> None:
+            self.next_check_in, self.calls = next_check_in, 0
+
+        def check_in(self) -> Outcome:
+            self.calls += 1
+            return Outcome.WAITING
+
+    now, phones = [0.0], [Phone(5.0), Phone(None)]
+    with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("voxpop.service.demo.crowd.Device", Phone)
+        patch.setattr("voxpop.service.demo.crowd.BETWEEN", BETWEEN)
+        crowd = Crowd(phones, pool, clock=lambda: now[0])  # type: ignore[arg-type]
+        for moment in (0.0, 0.5, 1.5, 4.9, 5.0):
+            now[0] = moment
+            crowd.check_in()
+    assert [phone.calls for phone in phones] == [2, 3]
+    assert crowd.outcomes == Counter({Outcome.WAITING: 5})
+
+
+def test_the_drawn_function_is_one_that_the_model_allows() -> None:
+    made = ModelTastes(problem(), seed=3)
+    found = problem()
+    height = made.mean - np.asarray(found.prior_mean)
+    gram = found.kernel(found.decisions.points, found.decisions.points)
+    norm = float(np.sqrt(height @ np.linalg.solve(gram + 1e-10 * np.eye(len(gram)), height)))
+    assert 0.5 * found.norm_bound < norm <= found.norm_bound
+    assert len({int(ModelTastes(problem(), seed).mean.argmax()) for seed in range(9)}) > 2
+
+
+@pytest.mark.parametrize("tastes", [ModelTastes(problem()), ListedTastes(np.eye(6), noise_std=0.3)])
+def test_people_are_the_same_when_they_are_asked_again(tastes: ModelTastes | ListedTastes) -> None:
+    plan = Plan(1, np.array([0, 4]), np.array([2, 3]), 1)
+    first, again, other = (tastes.averages(person, plan) for person in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_the_promise_is_what_the_study_keeps(tmp_path: Path) -> None:
+    more = '[privacy]\nmodel = "central"\nepsilon = 5.0\n[service]\nparticipations = 2\nbudget = 12.0\n'
+    _, definition = read_definition(study_file(tmp_path / "a.toml", STUDY + more))
+    kept = promise_of(definition)
+    assert (kept.model, kept.epsilon, kept.participations) == ("central", 5.0, 2)
