@@ -44,6 +44,7 @@ from voxpop.service.web.request_parts import (
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import PARAMETERS, ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
+from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import studies
 
@@ -65,6 +66,8 @@ class CoordinatorApp:
         self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
+        self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
+        self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
@@ -242,6 +245,12 @@ class CoordinatorApp:
     async def dashboard(self, request: Request, _: str) -> Response:
         return HTMLResponse(dashboard_page(self.open_dashboard), headers=PAGE_HEADERS)
 
+    async def metrics_of_studies(self, request: Request) -> bytes:
+        """Return the metrics of the studies that the caller may see, if there is a key."""
+        if "authorization" not in request.headers:
+            return b""
+        return await run_in_threadpool(self._study_metrics.text, await self._principal(request))
+
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
 
@@ -306,7 +315,13 @@ class CoordinatorApp:
                 (404,),
             ),
             Route("GET", "/", "anyone", self.dashboard, "Show the dashboard.", {200: None}, media_type="text/html"),
-            *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
+            *standard_routes(
+                lambda: self.coordinator.database,
+                self.telemetry,
+                self._problem,
+                lambda: self.document,
+                self.metrics_of_studies,
+            ),
             Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",

@@ -1,0 +1,169 @@
+"""All studies at a glance, in a constant number of queries, however many there are and however long their logs.
+
+What follows from a study's log is kept in `summaries`, with the number of the log's last event. A summary that is older
+than its log is written anew when somebody looks; only then is the log read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from voxpop.core.phases import latest_warning
+from voxpop.report.summary import describe
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.context import Context
+from voxpop.service.study.released import created_at
+from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import Stage
+from voxpop.service.study.tallies import NAMES, Funnel
+from voxpop.stores.schema import counts, invitations, studies, summaries, tallies
+
+MOST_TEXT = 200  # characters of a decision or a reason
+MOST_STALE = 50  # summaries that one look writes anew; the others follow with the next
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a list shows of a study's log."""
+
+    created: float
+    best: str  # the best decision so far, in words
+    certified: float | None  # by how much another decision may be better at most
+    answered: bool  # somebody has, so that the best decision is more than a guess
+    people: int  # that the open phase needs
+    rounds: int  # of the open phase
+    rate: float | None  # rounds a second, of a clock that plays them
+    warning: str  # of the model check
+    reason: str  # why it is finished
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, created: float) -> Summary:
+        """Sum up a log."""
+        plan, state, best = snapshot.current and snapshot.current.plan, snapshot.state, snapshot.best
+        certified = float(state.certificate if best == state.best else state.most_lost(best))
+        return cls(
+            created,
+            describe(snapshot.definition.problem.decisions[best])[:MOST_TEXT],
+            certified if certified < float("inf") else None,
+            bool(snapshot.closed),
+            int(plan.people) if plan else 0,
+            int(plan.asked) if plan else 0,
+            snapshot.definition.rules.rounds_per_second,
+            latest_warning(phase.info for phase in snapshot.closed)[:MOST_TEXT],
+            snapshot.reason[:MOST_TEXT],
+        )
+
+
+@dataclass(frozen=True)
+class Glance:
+    """One study at a glance: its row, its counters and its summary."""
+
+    study: str
+    stage: str
+    life: str
+    phase: int
+    opened_at: float  # when a clock began to play the rounds of the phase
+    life_since: float
+    begun: bool  # the rounds of the phase have begun
+    short: int  # people who are wanted but could not be found
+    attempt: str | None
+    has_code: bool  # people need one to register
+    registered: int
+    never_asked: int
+    withdrawn: int
+    closes_at: float | None  # the last deadline of those who are invited
+    funnel: Funnel  # of the phase
+    summary: Summary | None  # None: not written yet
+
+
+def look(context: Context, only: str | None = None) -> tuple[Glance, ...]:
+    """Return all studies, or one, by name; write stale summaries anew."""
+    with context.database.read() as connection:
+        rows = connection.execute(_wanted(only)).all()
+        stale = [row.id for row in rows if row.summed != row.seq][:MOST_STALE]
+        found = tuple(_glance(row) for row in rows)
+    if not _refresh(context, stale):
+        return found
+    with context.database.read() as connection:
+        return tuple(_glance(row) for row in connection.execute(_wanted(only)))
+
+
+def _wanted(only: str | None) -> sa.Select[Any]:
+    """Select each study with its counters, its summary and its last deadline, which an index finds at once."""
+    ours = (tallies.c.study == studies.c.id) & (tallies.c.phase == studies.c.phase)
+    sums = [
+        sa.select(sa.func.coalesce(sa.func.sum(tallies.c[name]), 0)).where(ours).scalar_subquery().label(name)
+        for name in NAMES
+    ]
+    last = sa.select(sa.func.max(invitations.c.deadline)).where(
+        invitations.c.study == studies.c.id, invitations.c.phase == studies.c.phase
+    )
+    closes = sa.case((studies.c.stage == Stage.COLLECTING, last.scalar_subquery()), else_=None).label("closes_at")
+    known = [counts.c.registered, counts.c.never_asked, counts.c.withdrawn]
+    wanted = (
+        sa.select(studies, *known, summaries.c.seq.label("summed"), summaries.c.body, closes, *sums)
+        .join(counts, counts.c.study == studies.c.id)
+        .outerjoin(summaries, summaries.c.study == studies.c.id)
+        .order_by(studies.c.id)
+    )
+    return wanted if only is None else wanted.where(studies.c.id == only)
+
+
+def _glance(row: Any) -> Glance:
+    return Glance(
+        study=row.id,
+        stage=row.stage,
+        life=row.life,
+        phase=row.phase,
+        opened_at=row.opened_at,
+        life_since=row.life_since,
+        begun=row.newest is not None,
+        short=row.short,
+        attempt=row.attempt,
+        has_code=row.enrolment_hash is not None,
+        registered=row.registered,
+        never_asked=row.never_asked,
+        withdrawn=row.withdrawn,
+        closes_at=row.closes_at,
+        funnel=Funnel(*(int(getattr(row, name)) for name in NAMES)),
+        summary=None if row.body is None else Summary(**json.loads(row.body)),
+    )
+
+
+def _refresh(context: Context, stale: Sequence[str]) -> bool:
+    """Write these summaries anew; return True if any was."""
+    made = []
+    for study in stale:
+        try:
+            with context.database.read() as connection:
+                snapshot = context.snapshots.current(study, connection)
+                created = created_at(connection, study) or 0.0
+        except Refusal:  # deleted meanwhile
+            continue
+        body = json.dumps(asdict(Summary.of(snapshot, created)))
+        made.append({"study": study, "seq": snapshot.seq, "body": body})
+    if made:
+        _write(context, made)
+    return bool(made)
+
+
+def _write(context: Context, made: list[dict[str, Any]]) -> None:
+    """Store summaries, unless others have stored newer ones or deleted the study."""
+    insert = sqlite.insert(summaries) if context.database.embedded else postgresql.insert(summaries)
+    given = insert.excluded
+    newest = insert.on_conflict_do_update(
+        index_elements=["study"], set_={"seq": given.seq, "body": given.body}, where=summaries.c.seq < given.seq
+    )
+    for row in made:
+        try:
+            with context.database.write() as connection:
+                connection.execute(newest, row)
+        except IntegrityError:  # the study was deleted
+            continue
