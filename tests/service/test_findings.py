@@ -26,7 +26,7 @@ def begun(name: str = "waves", **settings: Any) -> Snapshot:
 def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
     """Return a status with these parts."""
     best = best_decision(snapshot)
-    usual = {"stage": "closed", "phase": 1, "people": 0, "short": 0}
+    usual = {"stage": "closed", "life": "running", "phase": 1, "people": 0, "short": 0}
     return {**usual, "in_force": {**best, "rounds": 0}, "best": best, **outlook(snapshot), **others}
 
 

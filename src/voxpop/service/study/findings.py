@@ -53,7 +53,7 @@ def sentences(status: Status, askable: int | None, behind: float = 0.0, unanswer
     said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
     if status["stage"] == "finished":
         said.append(f"Finished: {status['reason'] or 'no further phase is planned'}.")
-    said += [_forecast(status), _waiting(status, askable), _clock(status, behind)]
+    said += [_life(status), _forecast(status), _waiting(status, askable), _clock(status, behind)]
     if status["warning"]:
         said.append(f"Warning: {status['warning']}")
     return [sentence for sentence in said if sentence]
@@ -64,6 +64,14 @@ def restored(lost: str) -> list[str]:
     if not lost:
         return []
     return [f"Stopped: {lost} was released before, and the database does not know it; restore the newer database."]
+
+
+def _life(status: Status) -> str:
+    if status["life"] == "draft":
+        return "Draft: devices do not see it, and it can be changed until it is started."
+    if status["life"] == "paused":
+        return "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken."
+    return ""
 
 
 def _in_force(status: Status, unanswered: str) -> str:

@@ -1,0 +1,241 @@
+"""The life of a study: drafts, starting, pausing, ending, archiving and deleting, and who did it."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
+from voxpop.service import audit
+from voxpop.service.refusals import Refusal
+from voxpop.service.study import steps
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.life import Wanted
+from voxpop.service.study.participants import Newcomer, check_in, register
+from voxpop.service.study.released import ReleaseRecord
+from voxpop.stores import schema
+from voxpop.stores.migrate import open_store
+
+PRIVATE = definition(private("central"), deadline=100.0)
+
+
+def collecting(it: World) -> None:
+    """Bring the study to where people are invited."""
+    it.settle()
+    it.play_all()
+    it.settle()
+    assert it.status["stage"] == "collecting"
+
+
+def actions(it: World) -> list[str]:
+    return [entry.action for entry in reversed(audit.trail(it.coordinator.database))]
+
+
+def rows_about(it: World, study: str) -> dict[str, int]:
+    """Count the rows that belong to a study, by table."""
+    owned = {name: table for name, table in schema.coordinator.tables.items() if "study" in table.c}
+    kept = ("audit", "deleted")
+    with it.coordinator.database.read() as connection:
+        found = {
+            name: connection.execute(
+                sa.select(sa.func.count()).select_from(table).where(table.c.study == study)
+            ).scalar_one()
+            for name, table in owned.items()
+            if name not in kept
+        }
+        found["receipts"] = connection.execute(sa.select(sa.func.count()).select_from(schema.receipts)).scalar_one()
+    return {name: count for name, count in found.items() if count}
+
+
+def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(address: str) -> None:
+    with world(address, PRIVATE) as it:
+        coordinator = it.coordinator
+        assert coordinator.create("cocoa", PRIVATE, draft=True, actor="ann")
+        assert not coordinator.step("cocoa")
+        assert coordinator.status("cocoa")["life"] == "draft"
+        for refused in (
+            register(coordinator.context, [Newcomer("cocoa", "k" * 40)])[0],
+            check_in(coordinator.context, [("cocoa", "k" * 40)])[0],
+        ):
+            assert isinstance(refused, Refusal)
+            assert refused.status == 404
+        with pytest.raises(Refusal, match="there is no study"):
+            coordinator.decision("cocoa")
+        assert coordinator.create("cocoa", definition(horizon=50), draft=True, actor="ben")
+        assert coordinator.snapshots.current("cocoa").definition.problem.horizon == 50
+        assert coordinator.change("cocoa", Wanted.RUNNING, "ann")
+        assert coordinator.step("cocoa")
+        assert register(coordinator.context, [Newcomer("cocoa", "k" * 40)]) == [True]
+        with pytest.raises(Refusal, match="already another study"):
+            coordinator.create("cocoa", definition(horizon=60), draft=True)
+        assert actions(it) == ["created", "created", "changed", "started"]
+
+
+def test_two_operators_who_press_the_same_button_both_succeed(address: str) -> None:
+    with world(address, PRIVATE) as it, ThreadPoolExecutor(8) as threads:
+        it.coordinator.create("cocoa", PRIVATE, draft=True)
+        done = list(threads.map(lambda who: it.coordinator.change("cocoa", Wanted.RUNNING, f"{who}"), range(8)))
+        assert sorted(done) == [False] * 7 + [True]
+        assert actions(it).count("started") == 1
+
+
+def test_a_paused_study_plays_asks_and_releases_nothing_and_still_takes_reports(address: str) -> None:
+    with world(address, PRIVATE, people=20) as it:
+        it.settle()
+        assert it.coordinator.decision(STUDY)["rounds"] > 0
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        assert it.coordinator.decision(STUDY)["rounds"] == 0
+        with pytest.raises(Refusal, match="is paused; its rounds are not counted"):
+            it.coordinator.play(STUDY, 1, "now", 1)
+        assert any(sentence.startswith("Paused") for sentence in it.status["says"])
+        it.coordinator.change(STUDY, Wanted.RUNNING)
+        collecting(it)
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        it.answer_all()
+        assert STUDY not in it.coordinator.unfinished()
+        assert not it.coordinator.step(STUDY)
+        assert (it.status["stage"], it.status["answered"]) == ("collecting", 12)
+        it.coordinator.change(STUDY, Wanted.RUNNING)
+        it.settle()
+        assert it.status["phase"] == 2
+        assert actions(it) == ["created", "paused", "resumed", "paused", "resumed"]
+
+
+def test_a_pause_takes_no_time_from_those_who_are_invited(address: str) -> None:
+    with world(address, PRIVATE, people=12) as it:
+        collecting(it)
+        it.clock.now += 60.0
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        it.clock.now += 10_000.0
+        it.coordinator.change(STUDY, Wanted.RUNNING)
+        it.settle()
+        left = {invitation["seconds_left"] for _, invitation in it.invited()}
+        assert left == {40.0}
+
+
+def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> None:
+    with world(address, definition(private("central"), horizon=100, rounds_per_second=0.1), people=200) as it:
+        for _ in range(2):  # phases of one and of two rounds
+            it.settle()
+            it.clock.now += 1000.0
+            it.settle()
+            it.answer_all()
+        it.settle()
+        it.clock.now += 20.0
+        before = it.status["played"]
+        assert 0 < before < it.status["rounds"]
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        it.clock.now += 10_000.0
+        assert it.status["played"] == before
+        it.coordinator.change(STUDY, Wanted.RUNNING)
+        it.settle()
+        assert it.status["played"] == before
+
+
+@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_phase(
+    tmp_path: Path, address: str, model: str
+) -> None:
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler:
+        link = shuffler if model == "shuffle" else None
+        with world(address, definition(private(model)), people=60, shuffler=link) as it:
+            collecting(it)
+            it.answer_all()
+            it.settle()
+            collecting(it)
+            key, invitation = next(iter(it.invited()))
+            assert it.answer(key, invitation) is True
+            best = it.status["best"]
+            assert it.coordinator.change(STUDY, Wanted.ENDED, "ann")
+            assert not it.coordinator.change(STUDY, Wanted.ENDED, "ben")
+            status = it.status
+            assert (status["stage"], status["best"], status["reason"]) == ("finished", best, "an operator ended it")
+            assert json.loads(it.coordinator.checkin(STUDY, key))["status"] == "finished"
+            for table in ("inbox", "plays", "totals"):
+                assert table not in rows_about(it, STUDY)
+            if model != "shuffle":
+                late = it.upload(invitation, it.rng.normal(size=(1, len(invitation["phase"]["arms"]))))
+                assert isinstance(late, Refusal)
+            assert not it.coordinator.snapshots.current(STUDY).course.pending
+
+
+def test_what_cannot_be_is_refused_with_the_remedy(address: str) -> None:
+    with world(address, PRIVATE, people=12) as it:
+        collecting(it)
+        coordinator = it.coordinator
+        for act, sentence in (
+            (lambda: coordinator.change(STUDY, Wanted.ARCHIVED), "end it before you archive it"),
+            (lambda: coordinator.delete(STUDY), "people may be answering; end it first"),
+            (lambda: coordinator.change("nothing", Wanted.PAUSED), "there is no study"),
+        ):
+            with pytest.raises(Refusal, match=sentence):
+                act()
+        coordinator.create("cocoa", PRIVATE, draft=True)
+        for wanted, sentence in ((Wanted.PAUSED, "has not begun"), (Wanted.ENDED, "delete it instead")):
+            with pytest.raises(Refusal, match=sentence):
+                coordinator.change("cocoa", wanted)
+        coordinator.change(STUDY, Wanted.ENDED)
+        for wanted, sentence in ((Wanted.PAUSED, "nothing to pause"), (Wanted.RUNNING, "cannot go on")):
+            with pytest.raises(Refusal, match=sentence):
+                coordinator.change(STUDY, wanted)
+        assert coordinator.change(STUDY, Wanted.ARCHIVED)
+        assert coordinator.studies(archived=False) == ["cocoa"]
+        assert coordinator.change(STUDY, Wanted.RUNNING)
+        assert coordinator.studies(archived=False) == ["cocoa", STUDY]
+
+
+def test_deleting_leaves_no_row_and_no_coordinator_misses_the_study(tmp_path: Path, address: str) -> None:
+    mine, other = (ReleaseRecord(tmp_path / name) for name in ("mine", "other"))
+    for record in (mine, other):
+        record.prepare()
+    with world(address, PRIVATE, people=30, released=mine) as it:
+        collecting(it)
+        it.answer_all()
+        it.settle()
+        colleague = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
+        colleague.step(STUDY)
+        assert [release.phase for release in (*mine.all(), *other.all())] == [1, 1]
+        it.coordinator.change(STUDY, Wanted.ENDED)
+        assert rows_about(it, STUDY)
+        it.coordinator.delete(STUDY, "ann")
+        assert rows_about(it, STUDY) == {}
+        assert mine.all() == []
+        from voxpop.service.serve import lost_of
+
+        assert lost_of(it.coordinator.database, other) == {}
+        with pytest.raises(Refusal, match="there is no study"):
+            it.coordinator.status(STUDY)
+        with pytest.raises(Refusal, match="was deleted, and devices may remember it"):
+            it.coordinator.create(STUDY, PRIVATE)
+        last = audit.trail(it.coordinator.database, STUDY)[0]
+        assert (last.actor, last.action) == ("ann", "deleted")
+    open_store(address, "coordinator").close()
+
+
+def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = steps._look
+    with world(address, PRIVATE, people=20) as it:
+        for stage, bring in (("open", it.settle), ("collecting", it.answer_all)):
+            bring()
+            if stage == "open":
+                it.play_all()
+
+            def look_and_wait(*given: Any) -> steps.Look:
+                found = look(*given)
+                it.coordinator.change(STUDY, Wanted.PAUSED)
+                return found
+
+            before = it.status["phase"], it.status["stage"], it.status["invited"]
+            monkeypatch.setattr(steps, "_look", look_and_wait)
+            it.coordinator.step(STUDY)
+            assert (it.status["phase"], it.status["stage"], it.status["invited"]) == before
+            monkeypatch.setattr(steps, "_look", look)
+            it.coordinator.change(STUDY, Wanted.RUNNING)
+            it.coordinator.step(STUDY)
+        assert it.status["phase"] == 1
+        assert it.status["stage"] == "closed"
