@@ -10,7 +10,17 @@ from voxpop.service.study.events import Kind
 
 SOURCES = sorted((ROOT / "src/voxpop/service").rglob("*.py"))
 COMPUTED = {  # by the text of the first argument: the names it can have
-    "action.value": {action.value for action in Action if action.name not in ("CREATED", "CHANGED", "DELETED")},
+    "action.value": {
+        action.value
+        for action in (
+            Action.STARTED,
+            Action.PAUSED,
+            Action.RESUMED,
+            Action.ENDED,
+            Action.ARCHIVED,
+            Action.RESTORED,
+        )
+    },
     "Action.DELETED.value": {Action.DELETED.value},
     "event.kind": {Kind.OPENED.value, Kind.FINISHED.value},
 }
