@@ -11,6 +11,7 @@ import schemathesis
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from schemathesis.checks import not_a_server_error
+from schemathesis.core import NOT_SET
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -46,7 +47,8 @@ def send(case: Any, role: str, headers: dict[str, dict[str, str]]) -> int:
     """Send a generated request with the key of the role that may make it."""
     case.headers.update(headers.get(role, {}))
     if role in ("shuffler", "coordinator"):
-        case.body = case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode()
+        if not isinstance(case.body, bytes):
+            case.body = b"" if case.body is NOT_SET else json.dumps(case.body).encode()
         case.headers["x-voxpop-signature"] = sign(SHUFFLER_KEY, case.method, case.formatted_path, case.body)
     response = case.call()
     case.validate_response(response, checks=CHECKS)

@@ -132,6 +132,8 @@ def ask_for_the_rest(services: Services) -> None:
     services.client.get(f"{services.url}/")
     place, mine = f"{services.url}/v1/studies", as_(KEY)
     services.client.get(place, headers=mine)
+    services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))
+    send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v1/batches/{'b' * 43}", method="DELETE")
     services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
     services.client.delete(f"{place}/{STUDY}", headers=mine)
     services.client.put(f"{services.url}/v1/keys/someone", json={}, headers=mine)

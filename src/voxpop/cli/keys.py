@@ -13,6 +13,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import need_service, said_when
+from voxpop.cli.rotation import rotate
 
 if TYPE_CHECKING:
     from voxpop.service.operators import KeyRole
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke keys.")
+keys.command("rotate")(rotate)
 
 NewFile = Annotated[
     Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
