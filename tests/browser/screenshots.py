@@ -1,0 +1,131 @@
+"""`make screenshots`: the pictures of docs/console.md, of studies and people that are made up for them."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import FloatRect, Page, ViewportSize, expect
+
+from tests.browser import town as places
+from tests.browser.chromium import Visit, chromium, visit
+from tests.helpers_cli import ROOT
+from voxpop.service import operators
+from voxpop.service.keys import new_key
+
+FOLDER = ROOT / "docs/console"
+DESK: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+STUDIES = (
+    places.croissant,
+    places.loyalty_card,
+    places.rent_survey,
+    places.opening_hours,
+    places.reminders,
+    places.espresso,
+)
+COLOURS = 128  # of a picture: enough for text and lines, and a third of the bytes
+ROOM = 16  # around a part of a page
+
+
+def keep(name: str, page: Page, clip: FloatRect | None = None, whole: bool = False) -> None:
+    """Take a picture of the window, of the whole page, or of a part of it."""
+    page.evaluate("document.activeElement?.blur()")
+    page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every(each => each.querySelector('canvas'))")
+    taken = page.screenshot(clip=clip, full_page=whole or clip is not None)
+    picture = Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(FOLDER / f"{name}.png", optimize=True)
+
+
+def keep_part(name: str, page: Page, first: str, last: str = "") -> None:
+    """Take a picture of what is between the beginning of one part and the end of another, in full width."""
+    top, bottom = page.locator(first).bounding_box(), page.locator(last or first).bounding_box()
+    assert top is not None
+    assert bottom is not None
+    begin, end = max(0.0, top["y"] - ROOM), bottom["y"] + bottom["height"] + ROOM
+    keep(name, page, {"x": 0, "y": begin, "width": DESK["width"], "height": end - begin})
+
+
+def of_studies(it: Visit) -> None:
+    """Show the list, and the parts of a study's page."""
+    page = it.page
+    it.go("/")
+    keep("studies", page)
+    it.go("/studies/espresso")
+    keep_part("study", page, "header", "#wave")
+    keep_part("waves", page, "#history")
+    it.go("/studies/reminders")
+    keep_part("two-parameters", page, "#study-estimate .map")
+    it.go("/studies/croissant")
+    keep_part("finished", page, "header", "#answer")
+    keep_part("log", page, "#log", "#export")
+    it.go("/studies/rent-survey")
+    keep_part("privacy", page, "#privacy")
+    it.go("/studies/loyalty-card")
+    keep_part("draft", page, "header", "#study-actions")
+    it.go("/studies/espresso/people")
+    keep("people", page)
+
+
+def of_decisions(it: Visit) -> None:
+    """Show what is known about the decisions, and the first of them in the list."""
+    it.go("/studies/espresso")
+    top, row = it.page.locator("#estimate").bounding_box(), it.page.locator("#study-estimate tbody tr").nth(9)
+    end = row.bounding_box()
+    assert top is not None
+    assert end is not None
+    height = end["y"] + end["height"] - top["y"] + ROOM
+    keep("decisions", it.page, {"x": 0, "y": top["y"] - ROOM, "width": DESK["width"], "height": height})
+
+
+def of_a_new_study(it: Visit, folder: Path) -> None:
+    """Show how a study is made from a pilot."""
+    it.go("/new")
+    keep("new", it.page)
+    (folder / "oat-milk.csv").write_bytes(places.MANY)
+    it.page.get_by_label("The pilot").set_input_files(folder / "oat-milk.csv")
+    it.press("Read the pilot")
+    expect(it.page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
+    keep("plan", it.page, whole=True)
+
+
+def of_the_system(it: Visit) -> None:
+    """Show what concerns the whole service."""
+    for name, path in {"health": "/system", "keys": "/system/access", "audit": "/system/audit"}.items():
+        it.go(path)
+        keep(name, it.page)
+
+
+def main() -> None:
+    """Take all pictures."""
+    FOLDER.mkdir(exist_ok=True)
+    key = new_key()
+    with tempfile.TemporaryDirectory() as made, chromium() as browser:
+        folder = Path(made)
+        with places.town(folder) as it:
+            it.coordinator.add_operator("ada", key)
+            it.coordinator.add_operator("grace", new_key())
+            for settle in STUDIES:
+                settle(it)
+            operators.add_key(it.coordinator.database, "eve", new_key(), it.clock(), "viewer", "espresso", "ada")
+            with places.open_doors(it) as url:
+                with visit(browser, url, viewport=DESK) as desk:
+                    desk.go("/sign-in")
+                    keep("sign-in", desk.page)
+                    desk.sign_in(key)
+                    of_studies(desk)
+                    of_decisions(desk)
+                    of_a_new_study(desk, folder)
+                    of_the_system(desk)
+                with visit(browser, url, viewport=DESK, color_scheme="dark") as dark:
+                    dark.sign_in(key, "/studies/espresso")
+                    keep("dark", dark.page)
+                with visit(browser, url, viewport=PHONE) as phone:
+                    phone.sign_in(key, "/studies/espresso")
+                    keep("phone", phone.page)
+
+
+if __name__ == "__main__":
+    main()
