@@ -147,9 +147,9 @@ FAULTS = [
     Fault(
         "step taken twice",
         "A coordinator takes a step although another has taken it since the log was read.",
-        "service/study/steps.py",
-        "            if row.seq != snapshot.seq:\n                return True  # another coordinator was quicker\n",
-        "",
+        "service/study/log.py",
+        "return row if row.seq == seq and row.life == Life.RUNNING else None",
+        "return row if row.life == Life.RUNNING else None",
         (f"{DURABLE}::test_a_step_that_another_coordinator_took_is_not_taken_again",),
     ),
     Fault(

@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
+from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, check_in, register
@@ -211,3 +213,29 @@ def test_deleting_leaves_no_row_and_no_coordinator_misses_the_study(tmp_path: Pa
         last = audit.trail(it.coordinator.database, STUDY)[0]
         assert (last.actor, last.action) == ("ann", "deleted")
     open_store(address, "coordinator").close()
+
+
+def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = steps._look
+    with world(address, PRIVATE, people=20) as it:
+        for stage, bring in (("open", it.settle), ("collecting", it.answer_all)):
+            bring()
+            if stage == "open":
+                it.play_all()
+
+            def look_and_wait(*given: Any) -> steps.Look:
+                found = look(*given)
+                it.coordinator.change(STUDY, Wanted.PAUSED)
+                return found
+
+            before = it.status["phase"], it.status["stage"], it.status["invited"]
+            monkeypatch.setattr(steps, "_look", look_and_wait)
+            it.coordinator.step(STUDY)
+            assert (it.status["phase"], it.status["stage"], it.status["invited"]) == before
+            monkeypatch.setattr(steps, "_look", look)
+            it.coordinator.change(STUDY, Wanted.RUNNING)
+            it.coordinator.step(STUDY)
+        assert it.status["phase"] == 1
+        assert it.status["stage"] == "closed"

@@ -18,6 +18,13 @@ from voxpop.stores.migrate import open_store
 
 
 @pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def database(address: str) -> Iterator[Database]:
     opened = open_store(address, "coordinator")
     yield opened
@@ -118,8 +125,7 @@ def test_the_trail_is_read_in_pages(database: Database) -> None:
     assert [entry.at for entry in audit.trail(database, "tea")] == [3.0, 1.0]
 
 
-def test_over_http_viewers_see_their_study_and_change_nothing(tmp_path: Path) -> None:
-    site = Site(tmp_path)
+def test_over_http_viewers_see_their_study_and_change_nothing(site: Site) -> None:
     site.collect()
     site.coordinator.create("cocoa", definition())
     made = site.client.put("/v1/keys/boss", json={"role": "viewer", "study": STUDY}, headers=as_(KEY))
@@ -146,11 +152,9 @@ def test_over_http_viewers_see_their_study_and_change_nothing(tmp_path: Path) ->
         ("me", "key added"),
         ("command line", "created"),
     ]
-    site.close()
 
 
-def test_over_http_a_study_lives_and_is_deleted(tmp_path: Path) -> None:
-    site = Site(tmp_path)
+def test_over_http_a_study_lives_and_is_deleted(site: Site) -> None:
     place, me = f"/v1/studies/{STUDY}", as_(KEY)
     body = {"definition": definition().as_dict(), "draft": True}
     assert site.client.put(place, json=body, headers=me).status_code == 201
@@ -166,4 +170,3 @@ def test_over_http_a_study_lives_and_is_deleted(tmp_path: Path) -> None:
     assert site.client.put(place + "/life", json={"wanted": "young"}, headers=me).status_code == 422
     assert site.client.delete(place, headers=me).json() == {"study": STUDY, "status": "deleted"}
     assert site.client.get(place, headers=me).status_code == 404
-    site.close()

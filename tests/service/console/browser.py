@@ -40,8 +40,12 @@ class Browser:
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.client.get(path, headers=headers)
 
-    def post(self, path: str, headers: dict[str, str] | None = None, **fields: str) -> httpx.Response:
+    def post(self, path: str, **fields: str) -> httpx.Response:
         """Send exactly these fields."""
+        return self.post_with({}, path, **fields)
+
+    def post_with(self, headers: dict[str, str], path: str, **fields: str) -> httpx.Response:
+        """Send these fields with these headers."""
         return self.client.post(path, data=fields, headers=headers)
 
     def send(self, path: str, **fields: str) -> httpx.Response:

@@ -40,7 +40,7 @@ def test_over_https_the_cookie_is_for_https_and_this_host_only(desk: Desk) -> No
 
 
 def test_a_proxy_that_is_not_trusted_cannot_make_the_cookie_secure(stranger: Browser) -> None:
-    answer = stranger.post("/sign-in", headers={"x-forwarded-proto": "https"}, key=KEY)
+    answer = stranger.post_with({"x-forwarded-proto": "https"}, "/sign-in", key=KEY)
     assert cookie(answer)[""] == "voxpop"
 
 
@@ -160,10 +160,10 @@ FOREIGN = [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"},
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_forms_of_other_sites_are_refused(operator: Browser, stranger: Browser, headers: dict[str, str]) -> None:
     sent = {"csrf": operator.csrf, "name": "mallory", "role": "operator"}
-    assert operator.post("/system/access", headers=headers, **sent).status_code == 403
+    assert operator.post_with(headers, "/system/access", **sent).status_code == 403
     assert "mallory" not in operator.get("/system/access").text
-    assert stranger.post("/sign-in", headers=headers, key=KEY).status_code == 403
-    assert operator.post("/system/access", headers={"sec-fetch-site": "same-origin"}, **sent).status_code == 200
+    assert stranger.post_with(headers, "/sign-in", key=KEY).status_code == 403
+    assert operator.post_with({"sec-fetch-site": "same-origin"}, "/system/access", **sent).status_code == 200
 
 
 def test_a_form_without_the_session_s_own_token_is_refused(desk: Desk, operator: Browser, viewer: Browser) -> None:
@@ -179,7 +179,7 @@ def test_a_form_without_the_session_s_own_token_is_refused(desk: Desk, operator:
 
 def test_htmx_may_send_the_token_as_a_header(operator: Browser) -> None:
     sent = {"name": "anna", "role": "operator"}
-    assert operator.post("/system/access", headers={entry.CSRF_HEADER: operator.csrf}, **sent).status_code == 200
+    assert operator.post_with({entry.CSRF_HEADER: operator.csrf}, "/system/access", **sent).status_code == 200
 
 
 def test_the_api_takes_no_cookies(operator: Browser) -> None:

@@ -191,7 +191,7 @@ def test_all_who_watch_share_one_look(desk: Desk) -> None:
 
 
 def test_a_view_is_made_only_when_the_signs_differ(desk: Desk) -> None:
-    signs, made = iter([1, 1, 1, 2, 2, 2]), []
+    signs, made = iter([1, 1, 1, 2, 2, 2]), list[int]()
     last = Event()
 
     def sign() -> int:

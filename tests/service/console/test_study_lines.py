@@ -1,5 +1,6 @@
 """A study in words: its state, when its wave closes, and what is wrong with it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_clock_says_when_people_are_asked() -> None:
     assert line_of(replace(playing, life="paused"), NOW).closes == ""
 
 
-def alerts(changes: dict[str, object], now: float = NOW, last: LastRelease | None = None) -> str:
+def alerts(changes: Mapping[str, object], now: float = NOW, last: LastRelease | None = None) -> str:
     return " ".join(line_of(replace(GLANCE, **changes), now, last).alerts)  # type: ignore[arg-type]
 
 

@@ -24,19 +24,19 @@ PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation 
 
 
 class Apart:
-    """Runs one computation at a time."""
+    """Runs one computation at a time, each for so many seconds at most."""
 
-    def __init__(self) -> None:
-        self._turn, self._waiting = asyncio.Semaphore(1), 0
+    def __init__(self, seconds: float = MOST_SECONDS) -> None:
+        self._seconds, self._turn, self._waiting = seconds, asyncio.Semaphore(1), 0
 
-    async def run(self, task: str, seconds: float = MOST_SECONDS, **given: Any) -> Any:
+    async def run(self, task: str, **given: Any) -> Any:
         """Compute something, or refuse if that is impossible, takes too long, or too many wait for the same."""
         if self._waiting >= MOST_WAITING:
             raise Refusal(503, "too many plans are being computed at once; try again in a moment", retry_after=10)
         self._waiting += 1
         try:
             async with self._turn:
-                reply = await _compute(task, json.dumps(given, default=str).encode(), seconds)
+                reply = await _compute(task, json.dumps(given, default=str).encode(), self._seconds)
         finally:
             self._waiting -= 1
         if "error" in reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -22,18 +24,31 @@ async def read_form(request: Request) -> FormData:
     if request._form is not None:
         return request._form
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    try:
-        if kind == "multipart/form-data":
-            limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": MOST_TEXT}
-            found = await _Parser(request.headers, request.stream(), **limits).parse()
-        elif kind == "application/x-www-form-urlencoded":
-            found = await FormParser(request.headers, request.stream()).parse()
-        else:
-            raise Refusal(415, "this takes a form; send it from its page")
-    except MultiPartException:
-        raise Refusal(400, "the form cannot be read; send it again from its page") from None
+    if kind == "multipart/form-data":
+        found = await _read_parts(request)
+    elif kind == "application/x-www-form-urlencoded":
+        found = await FormParser(request.headers, request.stream()).parse()
+    else:
+        raise Refusal(415, "this takes a form; send it from its page")
     request._form = found  # so that `request.form()` finds it, too
     return found
+
+
+async def _read_parts(request: Request) -> FormData:
+    """Read a form with files. They are closed whatever happens, and only their content is kept."""
+    parser = _Parser(request.headers, request.stream(), max_files=1, max_fields=MOST_FIELDS, max_part_size=MOST_TEXT)
+    try:
+        form = await parser.parse()
+        return FormData([(name, await _content(value)) for name, value in form.multi_items()])
+    except MultiPartException:
+        raise Refusal(400, "the form cannot be read; send it again from its page") from None
+    finally:
+        for file in parser._files_to_close_on_error:
+            file.close()
+
+
+async def _content(value: str | UploadFile) -> str | UploadFile:
+    return value if isinstance(value, str) else UploadFile(BytesIO(await value.read()), filename=value.filename)
 
 
 def text_of(given: FormData, name: str) -> str:

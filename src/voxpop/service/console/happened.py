@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from voxpop.core.phases import Plan
 from voxpop.drivers.phase import ClosedPhase
+from voxpop.formats.wire import plan_from_dict
 from voxpop.service import audit
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.findings import counted
@@ -39,37 +39,31 @@ class Deed:
 
 def happenings(snapshot: Snapshot, events: Sequence[Event]) -> tuple[Happening, ...]:
     """Say what the events of a log are; `snapshot` is what follows from them, or from the first of them."""
-    plans = {phase.plan.phase: phase.plan for phase in snapshot.closed}
     closed = {phase.plan.phase: phase for phase in snapshot.closed}
-    if snapshot.current is not None:
-        plans[snapshot.current.plan.phase] = snapshot.current.plan
-    return tuple(_happening(event, plans, closed) for event in reversed(events))
+    return tuple(_happening(event, closed) for event in reversed(events))
 
 
-def _happening(event: Event, plans: dict[int, Plan], closed: dict[int, ClosedPhase]) -> Happening:
-    phase = (event.seq + 1) // 2  # a log is created, opened, closed, opened, closed, ..., finished
+def _happening(event: Event, closed: Mapping[int, ClosedPhase]) -> Happening:
     raw = json.dumps(event.body, indent=1, ensure_ascii=False)
-    return Happening(event.seq, event.at, _words(event, phase, plans, closed), raw[:MOST_RAW], len(raw) <= MOST_RAW)
+    return Happening(event.seq, event.at, _words(event, closed), raw[:MOST_RAW], len(raw) <= MOST_RAW)
 
 
-def _words(event: Event, phase: int, plans: dict[int, Plan], closed: dict[int, ClosedPhase]) -> str:
+def _words(event: Event, closed: Mapping[int, ClosedPhase]) -> str:
+    phase = (event.seq + 1) // 2  # a log is created, opened, closed, opened, closed, ..., finished
     if event.kind == Kind.CREATED:
         return "The study was created."
     if event.kind == Kind.FINISHED:
         reason = str(event.body.get("reason") or "no further phase is planned")
         return "An operator ended the study." if reason == ENDED else f"The study finished: {reason}."
     if event.kind == Kind.OPENED:
-        plan = plans.get(phase)
-        if plan is None:
-            return f"Phase {phase} was planned."
+        plan = plan_from_dict(event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
         return f"Phase {phase} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
-    done = closed.get(phase)
-    if done is None:
+    if phase not in closed:
         return f"Phase {phase} was released."
-    left = counted(done.info.active_after, "decision")
+    done = closed[phase]
+    left, people = counted(done.info.active_after, "decision"), counted(done.people, "person", "people")
     warning = f" Model check: {done.info.warning}" if done.info.warning else ""
-    people = counted(done.people, "person", "people")
     return f"Phase {phase} was released: {people} answered, and {left} can still be best.{warning}"
 
 

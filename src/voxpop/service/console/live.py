@@ -26,7 +26,7 @@ from voxpop.service.web.routes import ENDLESS
 View = TypeVar("View")
 
 LOOK_SECONDS = 1.0  # between two looks at the database
-BEAT_SECONDS = 15.0  # after which a silent stream says that it lives, and checks its session
+BEAT_SECONDS = 15.0  # after which a stream checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
 STREAM_HEADERS = {**PAGE_HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
 
@@ -135,7 +135,8 @@ class LiveResponse(Response):
         async def say(text: bytes) -> None:
             await send({"type": "http.response.body", "body": text, "more_body": True})
 
-        seen = 0
+        clock, seen = asyncio.get_running_loop().time, 0
+        beat = clock() + BEAT_SECONDS
         async with self._hub.watch(self._feed) as watch:
             while True:
                 changed = watch.changed
@@ -143,13 +144,15 @@ class LiveResponse(Response):
                     seen = watch.version
                     await say(event(self._message(watch.view)))
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(BEAT_SECONDS):
+                    async with asyncio.timeout_at(beat):
                         await changed.wait()
+                if clock() < beat:
+                    continue
                 if not await self._still_signed_in():
                     await say(ended_events(path))
                     return
-                if not changed.is_set():
-                    await say(b": still here\n\n")
+                await say(b": still here\n\n")
+                beat = clock() + BEAT_SECONDS
 
     async def _still_signed_in(self) -> bool:
         if not self._session.cookie:  # of an open service, where nobody signs in

@@ -203,19 +203,25 @@ def is_waves(tables: Mapping[str, Any]) -> bool:
 def tables_of(file: str, text: str, typed: Typed) -> dict[str, Any]:
     """Return the tables of a study file with what was typed in place of what they said."""
     tables = parse_study(Path(file), text)
-    fields = FIELDS if is_waves(tables) else ASKING
-    for field in fields:
-        if field.name not in typed:
-            continue
-        table = tables.setdefault(field.table, {}) if field.table else tables
-        if not isinstance(table, dict):
-            raise InputError(f"[{field.table}] must be a table, got {table!r:.40}; correct the file")
-        table.pop(field.key, None)
-        if typed[field.name]:
-            table[field.key] = field.read(field.label, typed[field.name])
+    for field in FIELDS if is_waves(tables) else ASKING:
+        if field.name in typed:
+            tables = _typed_in(tables, field, typed[field.name])
     trust = privacy_of(typed, tables)
     tables.pop("privacy", None)
     return tables if trust is None else {**tables, "privacy": trust}
+
+
+def _typed_in(tables: Mapping[str, Any], field: Field, text: str) -> dict[str, Any]:
+    """Return the tables with a field as it was typed; a table without entries is left out."""
+    table = tables.get(field.table, {}) if field.table else tables
+    if not isinstance(table, Mapping):
+        raise InputError(f"[{field.table}] must be a table, got {table!r:.40}; correct the file")
+    kept = {key: value for key, value in table.items() if key != field.key}
+    made = {**kept, field.key: field.read(field.label, text)} if text else kept
+    if not field.table:
+        return made
+    others = {key: value for key, value in tables.items() if key != field.table}
+    return {**others, field.table: made} if made else others
 
 
 def privacy_of(typed: Typed, tables: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -4,4 +4,6 @@
   const policy = window.trustedTypes ? trustedTypes.createPolicy("htmx", rules) : rules;
   const refuse = function () { throw new Error("text is never run as code here"); };
   htmx.registerExtension("console", { init: (api) => api.initSecurity(policy, refuse, refuse) });
+  // A stream that is closed on purpose is no error.
+  addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
 })();

@@ -1,0 +1,365 @@
+"""A new study from the browser: what is uploaded, what is refused with which words, and what is stored."""
+
+import asyncio
+import csv
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.service.console.browser import Browser, Desk
+from tests.service.world import STUDY
+from voxpop import Choice, Float, Space
+from voxpop.core.errors import InputError
+from voxpop.formats.studyfile import parse_study
+from voxpop.service import audit
+from voxpop.service.console import new_study, planning
+from voxpop.service.console.apart import MOST_WAITING, Apart
+from voxpop.service.console.pilot import calibrated, points_of
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.definition import read_definition
+
+FILE = """name = "Tea & milk"
+horizon = 400
+[parameters.price]
+type = "float"
+low = 1.0
+high = 3.0
+points = 5
+[kernel]
+type = "matern"
+nu = 1.5
+length_scale = [0.4]
+[model]
+noise_std = 0.2
+bias_std = 0.2
+norm_bound = 2.0
+"""
+SECRET_ANSWER = "7.654321"
+
+
+def pilot_rows() -> list[list[object]]:
+    rng = np.random.default_rng(0)
+    rows: list[list[object]] = [["person", "price", "reward"]]
+    for person in range(12):
+        rows += [[f"p{person}", price, round(float(rng.normal() - (price - 3) ** 2), 3)] for price in (1, 2, 3, 4, 5)]
+    rows[1][2] = SECRET_ANSWER
+    return rows
+
+
+def as_csv(rows: list[list[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def upload(browser: Browser, kind: str, name: str, content: bytes, **fields: str) -> httpx.Response:
+    return browser.client.post("/new", data={"csrf": browser.csrf, **fields}, files={kind: (name, content)})
+
+
+def sent(browser: Browser, address: str, **fields: str) -> httpx.Response:
+    """Send the form of a plan, as browsers do: with the study file in it."""
+    usual = {"file": "tea.toml", "text": FILE, "model": "none", "name": "milk-tea"}
+    parts = {name: (None, value) for name, value in {"csrf": browser.csrf, **usual, **fields}.items()}
+    return browser.client.post(address, files=parts)
+
+
+def studies(desk: Desk) -> list[str]:
+    return [name for name in desk.coordinator.studies() if name not in (STUDY, "coffee")]
+
+
+def test_a_pilot_is_read_and_explained_and_nothing_of_it_is_stored(
+    desk: Desk, operator: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = upload(operator, "pilot", "pilot.csv", as_csv(pilot_rows()))
+    assert page.status_code == 200
+    assert "12 people tried 5 decisions" in page.text
+    assert "price: number from 1 to 5" in page.text
+    assert "personal deviation v" in page.text
+    assert studies(desk) == []
+    said = "".join(capfd.readouterr())
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert SECRET_ANSWER not in said + page.text
+    assert SECRET_ANSWER.encode() not in stored
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("blank.csv", b"\n\n", "is empty"),
+        ("noise.csv", bytes(range(256)) * 20, "is no CSV file"),
+        ("table.xlsx", b"PK\x03\x04" + b"x" * 100, "save the table as CSV"),
+        ("words.csv", b"hello", "begins with one column"),
+        ("few.csv", b"person,price\na,1\n", "has no column"),
+        ("text.csv", b"person,price,reward\na,1,good\na,2,bad\n", "good"),
+        ("../../etc/p.csv", b"hello", "p.csv begins"),
+    ],
+)
+def test_what_is_no_pilot_is_refused_with_a_reason(name: str, content: bytes, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        calibrated(name, content, {})
+
+
+def test_what_is_no_pilot_is_said_on_the_page(desk: Desk, operator: Browser) -> None:
+    page = upload(operator, "pilot", "<b>.csv", b"hello", ignore="shop")
+    assert page.status_code == 422
+    assert "&lt;b&gt;.csv begins with one column" in page.text
+    assert "Nothing was stored" in page.text
+    assert 'value="shop"' in page.text  # what was typed is still there
+    assert "<b>" not in page.text
+    assert studies(desk) == []
+
+
+def test_columns_are_read_as_the_operator_says() -> None:
+    rows = pilot_rows()
+    shops = as_csv([[*row, f"s{place % 3}" if place else "shop"] for place, row in enumerate(rows)])
+    found = calibrated("p.csv", shops, {"ignore": "shop", "integer": "price", "horizon": "1,234", "points": "3"})
+    assert "ignored: shop" in found.columns
+    assert "price: whole number from 1 to 5" in found.columns
+    assert planning.typed_of(found.file, found.text)["horizon"] == "1234"
+    assert planning.plan_of(found.file, found.text, planning.typed_of(found.file, found.text))[1].problem.size == 3
+    with pytest.raises(InputError, match="colour"):
+        calibrated("p.csv", as_csv(rows), {"ignore": "colour"})
+
+
+GRIDS = [(1, 0, 51), (2, 0, 38), (3, 0, 11), (1, 500, 3), (0, 4, 51)]
+
+
+@pytest.mark.parametrize(("numbers", "options", "points"), GRIDS)
+def test_a_pilot_with_many_parameters_gets_a_coarser_grid(numbers: int, options: int, points: int) -> None:
+    space: dict[str, Float | Choice] = {f"x{place}": Float(0.0, 1.0) for place in range(numbers)}
+    if options:
+        space["kind"] = Choice(tuple(f"o{place}" for place in range(options)))
+    assert points_of(Space({**space})) == points
+
+
+def test_nothing_chosen_is_said(operator: Browser) -> None:
+    assert "no file was chosen" in upload(operator, "other", "x", b"x").text
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_file_of_200_mb_is_refused_before_it_is_read(desk: Desk, operator: Browser, announced: bool) -> None:
+    token = operator.csrf
+    size, part = 200 * 2**20, b"x" * 2**16
+    read = 0
+
+    def body() -> Iterator[bytes]:
+        nonlocal read
+        yield b'--b\r\ncontent-disposition: form-data; name="pilot"; filename="p.csv"\r\n\r\n'
+        while read < size:
+            read += len(part)
+            yield part
+
+    headers = {"content-type": "multipart/form-data; boundary=b", "x-voxpop-csrf": token, "accept": "text/html"}
+    if announced:
+        headers["content-length"] = str(size)
+    try:
+        answer = operator.client.post("/new", content=body(), headers=headers)
+    except httpx.TransportError:  # the server may hang up while the client still sends
+        pass
+    else:
+        assert answer.status_code == 413
+        assert "larger than" in answer.text
+    assert read < 2 * new_study.MOST_BODY
+    assert operator.get("/new").status_code == 200
+    assert studies(desk) == []
+
+
+def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
+    more = FILE + '[policy]\ntolerance = 0.25\ndelta = 0.1\n[privacy]\nmodel = "central"\nepsilon = 2\n'
+    page = upload(operator, "study", "tea.toml", (more + "[service]\ndeadline = 7200\n").encode()).text
+    for name, value in (
+        ("name", "tea-milk"),
+        ("tolerance", "0.25"),
+        ("confidence", "90"),
+        ("deadline", "2"),
+        ("epsilon", "2"),
+        ("horizon", "400"),
+    ):
+        assert re.search(rf'name="{name}"[^>]* value="{re.escape(value)}"', page), name
+    assert re.search(r'value="central"[^>]* checked', page)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"name = ", "not valid TOML"),
+        (b"\xff\xfe\x00", "is no text"),
+        (b"horizon = 3", "parameters"),
+        (FILE.replace("noise_std = 0.2", "noise_std = -1").encode(), "noise_std"),
+        (f'direction = "minimize"\n{FILE}'.encode(), "minimises"),
+    ],
+)
+def test_what_is_no_study_file_is_refused_on_the_page(operator: Browser, content: bytes, said: str) -> None:
+    page = upload(operator, "study", "tea.toml", content)
+    assert page.status_code == 422
+    assert said in page.text
+
+
+def test_a_study_is_saved_as_the_command_line_would_and_started_later(
+    desk: Desk, operator: Browser, tmp_path: Path
+) -> None:
+    answer = sent(operator, "/new/study", then="draft", enrolment="come-in-please")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/studies/milk-tea")
+    assert desk.coordinator.status("milk-tea")["life"] == "draft"
+    file = tmp_path / "tea.toml"
+    file.write_text(FILE)
+    stored = desk.coordinator.log("milk-tea")[0].body
+    assert stored == read_definition(file)[1].as_dict()
+    assert operator.send("/studies/milk-tea/life", wanted="running").status_code == 303
+    assert desk.coordinator.status("milk-tea")["life"] == "running"
+    trail = [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, "milk-tea")]
+    assert trail == [("me", "started"), ("me", "created")]
+    with pytest.raises(Exception, match="enrolment"):
+        desk.coordinator.register("milk-tea", "k" * 40)
+    assert desk.coordinator.register("milk-tea", "k" * 40, "come-in-please")
+
+
+def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -> None:
+    for _ in range(2):
+        assert sent(operator, "/new/study", then="start").status_code == 303
+    assert studies(desk) == ["milk-tea"]
+    changed = sent(operator, "/new/study", then="start", horizon="500")
+    assert changed.status_code == 409
+    assert "choose another name" in changed.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": "<script>alert(1)</script>"}, "a study&#39;s name has"),
+        ({"name": ""}, "a study&#39;s name has"),
+        ({"horizon": "many"}, "Rounds must be a whole number"),
+        ({"horizon": "0"}, "horizon"),
+        ({"tolerance": "-1"}, "tolerance"),
+        ({"confidence": "100"}, "Confidence"),
+        ({"deadline": "0"}, "deadline"),
+        ({"rounds_per_second": "nan"}, "Rounds per second"),
+        ({"model": "trustme"}, "trust model"),
+        ({"model": "central", "epsilon": "0"}, "epsilon"),
+        ({"model": "shuffle"}, "no shuffler"),
+        ({"budget": "3"}, "needs a trust model"),
+        ({"enrolment": "short"}, "8 to 128 characters"),
+        ({"text": ""}, "begin again"),
+    ],
+)
+def test_what_cannot_be_a_study_is_refused_with_a_reason(
+    desk: Desk, operator: Browser, fields: dict[str, str], said: str
+) -> None:
+    answer = sent(operator, "/new/study", then="start", **fields)
+    assert 400 <= answer.status_code < 500
+    assert said.lower() in answer.text.lower()
+    assert "<script>alert" not in answer.text
+    assert studies(desk) == []
+
+
+def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operator: Browser) -> None:
+    fields = {"tolerance": "0.5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
+    assert sent(operator, "/new/study", then="draft", model="central", epsilon="2", **fields).status_code == 303
+    made = desk.coordinator.snapshots.current("milk-tea").definition
+    settings = made.policy.settings()
+    assert (settings["tolerance"], settings["most_people"], settings["delta"]) == (0.5, 1000, 0.1)
+    assert (made.rules.deadline, made.reward) == (7200.0, "profit")
+    assert made.privacy.budget is not None
+    assert made.privacy.budget.epsilon == 2
+
+
+def test_a_plan_that_is_read_and_not_changed_stays_the_same() -> None:
+    full = FILE + '[policy]\nname = "waves"\nmost_numbers = 77\ntolerance = 0.25\n[service]\nbudget = 5.0\n'
+    full += '[privacy]\nmodel = "central"\nepsilon = 5.0\ndelta = 1e-07\nfloor = 9\n'
+    typed = planning.typed_of("tea.toml", full)
+    tables = planning.tables_of("tea.toml", full, typed)
+    assert tables == parse_study(Path("tea.toml"), full)
+
+
+def test_a_policy_of_the_file_keeps_its_own_rules(operator: Browser) -> None:
+    other = FILE + '[policy]\nname = "dpbe"\nalpha = 0.7\n'
+    page = upload(operator, "study", "tea.toml", other.encode()).text
+    assert "rules of its own" in page
+    assert 'name="tolerance"' not in page
+    typed = {**planning.typed_of("tea.toml", other), "tolerance": "0.5"}
+    assert planning.tables_of("tea.toml", other, typed)["policy"] == {"name": "dpbe", "alpha": 0.7}
+
+
+def test_only_operators_make_studies(desk: Desk, viewer: Browser, stranger: Browser) -> None:
+    assert viewer.get("/new").status_code == 403
+    assert stranger.get("/new").headers["location"].startswith("/sign-in")
+    for address in ("/new", "/new/rehearsal", "/new/study"):
+        token = re.search(r'name="csrf" value="([0-9a-f]{64})"', viewer.get("/").text)
+        assert token is not None
+        assert viewer.client.post(address, data={"csrf": token[1]}).status_code == 403
+    assert studies(desk) == []
+
+
+@pytest.mark.parametrize("address", ["/new", "/new/rehearsal", "/new/study"])
+def test_a_form_from_elsewhere_makes_nothing(desk: Desk, operator: Browser, address: str) -> None:
+    parts = {"text": (None, FILE), "name": (None, "milk-tea"), "model": (None, "none")}
+    assert operator.client.post(address, files=parts).status_code == 403
+    assert operator.client.post(address, content=b"{}", headers={"content-type": "text/plain"}).status_code in (
+        403,
+        415,
+    )
+    assert studies(desk) == []
+
+
+def test_reloading_the_address_of_a_form_leads_to_the_beginning(operator: Browser) -> None:
+    for address in ("/new/rehearsal", "/new/study"):
+        assert operator.get(address).headers["location"] == "/new"
+
+
+def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
+    page = sent(operator, "/new/rehearsal")
+    assert page.status_code == 200
+    assert "nothing promised" in page.text
+    assert "What to expect" in page.text
+    part = operator.client.post(
+        "/new/rehearsal",
+        files={name: (None, value) for name, value in {"text": FILE, "model": "trustme"}.items()},
+        headers={"hx-request": "true", "x-voxpop-csrf": operator.csrf},
+    )
+    assert 'hx-target="#notice"' in part.text
+    assert "trustme" in part.text
+
+
+def test_a_computation_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(Refusal, match="takes longer than 0 s"):
+        asyncio.run(Apart(0.0).run("calibrate", file="p.csv", content="", typed={}))
+
+
+def test_too_many_computations_at_once_are_refused() -> None:
+    async def crowd() -> list[object]:
+        busy = Apart(0.0)
+        tasks = (busy.run("calibrate", file="p.csv", content="", typed={}) for _ in range(MOST_WAITING + 1))
+        return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+    found = asyncio.run(crowd())
+    assert [error.status for error in found if isinstance(error, Refusal)] == [422] * MOST_WAITING + [503]
+
+
+def test_a_computation_knows_no_secret_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOXPOP_SECRET", "s" * 40)
+    given: dict[str, object] = {}
+
+    async def start(*command: str, env: dict[str, str], **others: object) -> object:
+        given.update(env)
+        raise OSError("not now")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    with pytest.raises(OSError, match="not now"):
+        asyncio.run(Apart().run("calibrate"))
+    assert given
+    assert not [name for name in given if name.startswith("VOXPOP_")]
+
+
+def test_uploads_get_onto_no_disk(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    rolled: list[object] = []
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rolled.append)
+    page = upload(operator, "study", "tea.toml", FILE.encode() + b"#" * (3 * 2**20))
+    assert page.status_code == 200
+    assert rolled == []

@@ -1,0 +1,218 @@
+"""The page of a study over HTTP: who sees and does what, and files that equal those of the command line."""
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.service.console.browser import KEY, OTHER, Browser, Desk
+from tests.service.world import STUDY, definition
+from voxpop import Choice, Problem, Space, SquaredExponential
+from voxpop.cli import app
+from voxpop.policies import make_policy
+from voxpop.privacy import NoPrivacy
+from voxpop.service import audit
+from voxpop.service.study.definition import Definition
+from voxpop.service.study.life import Wanted
+
+PAGE = f"/studies/{STUDY}"
+
+
+def deeds(desk: Desk, study: str = STUDY) -> list[tuple[str, str]]:
+    return [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, study)]
+
+
+def life(desk: Desk, study: str = STUDY) -> tuple[str, str]:
+    status = desk.coordinator.status(study)
+    return status["life"], status["stage"]
+
+
+def test_the_page_has_every_section_to_link_to(operator: Browser) -> None:
+    text = operator.get(PAGE).text
+    for section in ("answer", "wave", "estimate", "history", "privacy", "log", "export"):
+        assert f'id="{section}"' in text
+        assert f'href="#{section}"' in text
+
+
+def test_a_viewer_sees_the_study_and_no_button(operator: Browser, viewer: Browser) -> None:
+    assert 'name="wanted"' in operator.get(PAGE).text
+    page = viewer.get(PAGE)
+    assert page.status_code == 200
+    assert 'name="wanted"' not in page.text
+    assert "/delete" not in page.text
+    for address in ("", "/live", "/export/decisions.csv", "/events/0"):
+        assert viewer.get(f"/studies/{OTHER}{address}").status_code == 403
+
+
+def test_a_viewer_changes_nothing(desk: Desk, viewer: Browser) -> None:
+    token = re.search(r'name="csrf" value="([0-9a-f]{64})"', viewer.get("/").text)
+    assert token is not None
+    for wanted in ("paused", "ended", "running", "archived"):
+        assert viewer.post(f"{PAGE}/life", csrf=token[1], wanted=wanted).status_code == 403
+    assert viewer.post(f"{PAGE}/delete", csrf=token[1], name=STUDY).status_code == 403
+    assert life(desk) == ("running", "new")
+
+
+@pytest.mark.parametrize("address", [f"{PAGE}/life", f"{PAGE}/delete"])
+def test_a_form_without_its_token_changes_nothing(desk: Desk, operator: Browser, address: str) -> None:
+    fields = {"wanted": "ended", "name": STUDY}
+    assert operator.client.post(address, data=fields).status_code == 403
+    assert operator.client.post(address, data={"csrf": "0" * 64, **fields}).status_code == 403
+    elsewhere = {"origin": "https://evil.example"}
+    with_token = {"csrf": operator.csrf, **fields}
+    assert operator.client.post(address, data=with_token, headers=elsewhere).status_code == 403
+    assert life(desk) == ("running", "new")
+
+
+def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
+    for wanted, found in (
+        ("paused", ("paused", "new")),
+        ("running", ("running", "new")),
+        ("ended", ("running", "finished")),
+        ("archived", ("archived", "finished")),
+        ("running", ("running", "finished")),
+    ):
+        answer = operator.send(f"{PAGE}/life", wanted=wanted)
+        assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
+        assert life(desk) == found
+    assert operator.send(f"{PAGE}/delete", name=STUDY).headers["location"] == "/"
+    assert STUDY not in desk.coordinator.studies()
+    done = ["deleted", "unarchived", "archived", "ended", "resumed", "paused"]
+    assert deeds(desk)[:6] == [("me", action) for action in done]
+
+
+def test_a_draft_is_started_once_by_two_operators_at_once(desk: Desk, url: str) -> None:
+    desk.coordinator.create("later", definition(), draft=True)
+
+    def press(_: int) -> int:
+        with Browser(url) as browser:
+            browser.sign_in(KEY)
+            return browser.send("/studies/later/life", wanted="running").status_code
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(press, range(2))) == [303, 303]
+    assert life(desk, "later") == ("running", "new")
+    assert deeds(desk, "later") == [("me", "started"), ("command line", "created")]
+
+
+def test_a_study_is_deleted_only_by_its_name_and_never_while_it_runs(desk: Desk, operator: Browser) -> None:
+    desk.register(40)
+    under_way = operator.send(f"{PAGE}/delete", name=STUDY)
+    assert under_way.status_code == 409
+    assert "end it first" in under_way.text
+    desk.coordinator.change(STUDY, Wanted.ENDED, "me")
+    for name in ("", OTHER, STUDY.upper()):
+        refused = operator.send(f"{PAGE}/delete", name=name)
+        assert refused.status_code == 409
+        assert "nothing was deleted" in refused.text
+    assert STUDY in desk.coordinator.studies()
+
+
+def test_what_nobody_can_want_is_refused(desk: Desk, operator: Browser) -> None:
+    for wanted in ("", "gone", "<b>"):
+        answer = operator.send(f"{PAGE}/life", wanted=wanted)
+        assert answer.status_code == 422
+        assert "<b>" not in answer.text.partition("<main")[2]
+    assert life(desk) == ("running", "new")
+
+
+def test_what_is_not_there_is_said_to_be_missing(operator: Browser) -> None:
+    for address in ("/studies/none", f"{PAGE}/events/77", f"{PAGE}/events/x", f"{PAGE}/export/people.csv"):
+        assert operator.get(address).status_code == 404
+
+
+def test_names_with_markup_stay_text_and_charts_stay_json(desk: Desk, operator: Browser) -> None:
+    space = Space(kind=Choice(("</script><b>x", "'\"><i>")))
+    made = Problem(space.grid(), SquaredExponential(0.4), 0.2, 0.2, norm_bound=3.0, horizon=500)
+    odd = Definition(made, make_policy("waves"), NoPrivacy(), reward="<em>'\" & profit")
+    desk.coordinator.create("odd", odd)
+    text = operator.get("/studies/odd").text
+    for markup in ("</script><b>", "<i>", "<em>"):
+        assert markup not in text
+    assert "&lt;/script&gt;&lt;b&gt;x" in text
+
+
+def test_the_numbers_of_a_chart_survive_the_page(desk: Desk, operator: Browser) -> None:
+    desk.coordinator.create("odd", replace(definition(), reward="</script>'\"<i>"))
+    run_wave(desk, "odd")
+    text = operator.get("/studies/odd").text
+    charts = [json.loads(html.unescape(found)) for found in re.findall(r'data-chart="([^"]*)"', text)]
+    assert charts[0]["y_label"] == "</script>'\"<i>"
+    assert all(len(series["values"]) == len(chart["x"]) for chart in charts for series in chart["series"])
+    assert "<i>" not in text
+
+
+def run_wave(desk: Desk, study: str = STUDY) -> None:
+    """Conduct one wave of a study."""
+    from tests.service import world as worlds
+
+    it = worlds.World(desk.coordinator, desk.clock)
+    known, worlds.STUDY = worlds.STUDY, study
+    try:
+        it.register(200)
+        it.settle()
+        it.play_all()
+        it.settle()
+        it.answer_all()
+        it.settle()
+    finally:
+        worlds.STUDY = known
+
+
+def test_files_equal_those_of_the_command_line(
+    desk: Desk, operator: Browser, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_wave(desk)
+    monkeypatch.setenv("VOXPOP_KEY", KEY)
+    for table in ("decisions", "waves", "answers"):
+        out = tmp_path / f"{table}.csv"
+        told = CliRunner().invoke(app, ["export", STUDY, "--url", url, "--table", table, "--out", str(out)])
+        assert told.exit_code == 0, told.output
+        found = operator.get(f"{PAGE}/export/{table}.csv")
+        assert found.content == out.read_bytes()
+        assert found.headers["content-disposition"] == f'attachment; filename="{STUDY}-{table}.csv"'
+    out = tmp_path / "all.json"
+    assert CliRunner().invoke(app, ["export", STUDY, "--url", url, "--out", str(out)]).exit_code == 0
+    assert operator.get(f"{PAGE}/export/study.json").content == out.read_bytes()
+
+
+def test_the_report_is_one_page_about_this_study(desk: Desk, operator: Browser) -> None:
+    run_wave(desk)
+    found = operator.get(f"{PAGE}/export/report.html")
+    assert found.status_code == 200
+    assert found.headers["content-disposition"].startswith("attachment")
+    assert f"<title>{STUDY}: " in found.text
+
+
+def test_an_event_is_handed_out_as_it_is_stored(desk: Desk, operator: Browser) -> None:
+    found = operator.get(f"{PAGE}/events/0").json()
+    assert (found["kind"], found["body"]) == ("created", desk.coordinator.log(STUDY)[0].body)
+
+
+def test_the_page_is_kept_up_to_date_part_by_part(desk: Desk, operator: Browser) -> None:
+    with operator.client.stream("GET", f"{PAGE}/live") as stream:
+        lines = stream.iter_lines()
+        first = next_message(lines)
+        assert all(f'id="study-{part}"' in first for part in ("answer", "actions", "wave", "log"))
+        desk.coordinator.change(STUDY, Wanted.PAUSED, "somebody else")
+        second = next_message(lines)
+    assert "Resume" in second
+    assert "somebody else: paused" in second
+    assert 'id="study-estimate"' not in second  # it looks as before, and is left alone
+
+
+def next_message(lines: Iterator[str]) -> str:
+    """Return the text of the next event."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("data:"):
+            found.append(line)
+        elif not line and found:
+            break
+    return "\n".join(found)
