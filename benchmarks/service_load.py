@@ -2,9 +2,10 @@
 
     python benchmarks/service_load.py [sqlite|postgresql ...]
 
-Needs wrk (Debian: apt-get install wrk) and, for PostgreSQL, an installed server, which it starts itself. The load comes
-from wrk in its own process over 32 connections. Every upload has its own token, and the reports counted are those found
-in the database.
+Needs wrk (Debian: apt-get install wrk); PostgreSQL is the server that the tests use, which this starts itself. The load
+comes from wrk in its own process over 32 connections. Every upload has its own token, and the reports counted are those
+found in the database. On PostgreSQL two workers are compared with one. The processor time per request hardly depends on
+what else the machine does; the rates do, and so each is measured between two runs of the bare route.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -40,7 +42,7 @@ from voxpop.service.study.stages import Stage
 from voxpop.stores.migrate import open_store
 from voxpop.stores.schema import inbox, invitations, people
 
-PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 6, 32
+PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
 
@@ -52,7 +54,7 @@ local path = os.getenv("VOXPOP_PATH")
 local threads = 0
 number = 0
 function setup(thread) thread:set("number", threads); threads = threads + 1 end
-function init(args) place = number end
+function init(args) place = number + tonumber(os.getenv("VOXPOP_START")) end
 request = function()
   place = place + 2
   local i = place % #tokens + 1
@@ -76,7 +78,8 @@ app = Starlette(routes=[Route("/v1/studies/{study}/phases/{phase}/report", uploa
 
 
 @contextmanager
-def process(command: list[str], url: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(command: list[str], url: str, **environment: str) -> Iterator[int]:
+    """Run a server, and yield its process id."""
     running = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
@@ -85,11 +88,19 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[subpro
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        yield running
+        time.sleep(1.0)  # until every worker is ready
+        yield running.pid
     finally:
         running.terminate()
         running.wait()
-        running.wait()
+
+
+def processor_seconds(number: int) -> float:
+    """Return the processor time that a process and its children have used."""
+    fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    return own + sum(processor_seconds(int(child)) for child in children)
 
 
 def prepare(address: str) -> tuple[Coordinator, list[str]]:
@@ -112,24 +123,39 @@ def prepare(address: str) -> tuple[Coordinator, list[str]]:
         return coordinator, [token_of(SECRET.encode(), nonce) for nonce in nonces]
 
 
-def wrk(folder: Path) -> tuple[float, float]:
-    """Run wrk; return requests per second and the 99th percentile of the latency in milliseconds."""
+@dataclass(frozen=True)
+class Load:
+    """What a server did under load: requests per second, the slowest hundredth, and processor time per request."""
+
+    rate: float
+    p99: float  # milliseconds
+    cost: float  # microseconds
+
+    def __str__(self) -> str:
+        return f"{self.rate:,.0f}/s, p99 {self.p99:.0f} ms, {self.cost:.0f} us of a processor each"
+
+
+def wrk(folder: Path, server: int, start: int = 0) -> Load:
+    """Load a server with wrk, from the token number `start` on."""
     environment = {
         **os.environ,
         "VOXPOP_TOKENS": str(folder / "tokens"),
         "VOXPOP_BODIES": str(folder / "bodies"),
         "VOXPOP_PATH": f"/v1/studies/{STUDY}/phases/1/report",
+        "VOXPOP_START": str(start),
     }
     command = ["wrk", "-t2", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-s", str(folder / "load.lua")]
+    before = processor_seconds(server)
     done = subprocess.run(
         [*command, f"http://127.0.0.1:{PORT}"], env=environment, capture_output=True, text=True, check=True
     )
+    used = processor_seconds(server) - before
     lines = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.split()}
     if "Non-2xx" in done.stdout:
         print(done.stdout)
-    text = lines["99%"]
+    text, rate = lines["99%"], float(lines["Requests/sec:"])
     scale = {"us": 1e-3, "ms": 1.0}.get(text[-2:], 1000.0)
-    return float(lines["Requests/sec:"]), float(text.rstrip("mus")) * scale
+    return Load(rate, float(text.rstrip("mus")) * scale, used / rate / SECONDS * 1e6)
 
 
 def counted(coordinator: Coordinator) -> int:
@@ -157,20 +183,29 @@ def measure(kind: str, address: str, folder: Path) -> None:
     (folder / "bodies").write_text("\n".join(f'{{"report": {rng.random(ARMS).tolist()}}}' for _ in range(101)))
     (folder / "load.lua").write_text(SCRIPT)
     (folder / "bare.py").write_text(BARE)
-    url = f"http://127.0.0.1:{PORT}"
-    uvicorn = [sys.executable, "-m", "uvicorn", "bare:app", "--port", str(PORT), "--no-access-log", "--app-dir"]
-    with process([*uvicorn, str(folder)], url):
-        before, bare_p99 = wrk(folder)
-    serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
-    with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0"):
-        ours, p99 = wrk(folder)
-    with process([*uvicorn, str(folder)], url):  # before and after, because the machine may be shared
-        bare = (before + wrk(folder)[0]) / 2
-    stored = counted(coordinator)
-    print(f"{kind}: bare route {bare:,.0f}/s (p99 {bare_p99:.0f} ms); uploads {ours:,.0f}/s (p99 {p99:.0f} ms)")
-    print(
-        f"  ratio {ours / bare:.2f}; {stored:,} reports durable in {SECONDS} s: {stored / SECONDS / bare:.2f} of bare"
-    )
+
+    def bare() -> Load:
+        uvicorn = [sys.executable, "-m", "uvicorn", "bare:app", "--port", str(PORT), "--no-access-log", "--app-dir"]
+        with process([*uvicorn, str(folder)], f"http://127.0.0.1:{PORT}") as server:
+            return wrk(folder, server)
+
+    def ours(workers: int, start: int) -> Load:
+        serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
+        flags = {"VOXPOP_SECRET": SECRET, "VOXPOP_RATE": "0", "VOXPOP_WORKERS": str(workers)}
+        before = counted(coordinator)
+        with process(serve, f"http://127.0.0.1:{PORT}", **flags) as server:
+            found = wrk(folder, server, start)
+        return replace(found, rate=(counted(coordinator) - before) / SECONDS)  # those that are durable
+
+    first, one, second = bare(), ours(1, 0), bare()
+    base = (first.rate + second.rate) / 2
+    print(f"{kind}: bare route {first}")
+    print(f"  uploads {one}: {one.rate / base:.2f} of the bare route, at {one.cost / first.cost:.2f} of its cost")
+    if kind == "postgresql":
+        two, third = ours(2, PEOPLE // 2), bare()
+        later = (second.rate + third.rate) / 2
+        print(f"  two workers {two}: {two.rate / later:.2f} of the bare route")
+        print(f"  two workers store {two.rate / later / (one.rate / base):.2f} times as many as one")
     seconds, memory = close(coordinator, tokens)
     print(f"  a phase of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
     coordinator.database.close()

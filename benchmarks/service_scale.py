@@ -1,36 +1,42 @@
-"""Measure what many people and many studies cost: status, a draw beside other writes, and studies that only wait.
+"""Measure what a million devices in a hundred studies cost: screens, a draw beside other writes, waiting, check-ins.
 
     python benchmarks/service_scale.py [sqlite|postgresql ...]
 
-PostgreSQL is the server that the tests use, which this starts itself. A draw of 60,000 of 100,000 people runs while
+PostgreSQL is the server that the tests use, which this starts itself. A draw of 60,000 of 200,000 people runs while
 another thread registers one person after the other; the longest of these registrations is the delay that others feel.
+Devices check in over HTTP, as often as a million of them are told to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections.abc import Callable, Iterator
 from threading import Event as Flag
 from threading import Thread
 
+import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from databases import chosen_databases
+from databases import chosen_databases, free_port
+from service_load import process, processor_seconds
 from voxpop.core.kernels import SquaredExponential
 from voxpop.core.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.service.keys import new_key
-from voxpop.service.study import participants
+from voxpop.service.keys import hash_key, new_key
+from voxpop.service.study import pacing, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import invitations
+from voxpop.stores.schema import counts, invitations, people
 
-PEOPLE, ASKED, STUDIES, SECONDS = 100_000, 60_000, 100, 10.0
+DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
+SECRET = "benchmark-" * 4
 
 
 def definition(floor: int) -> Definition:
@@ -38,18 +44,30 @@ def definition(floor: int) -> Definition:
     return Definition(problem, make_policy("dpbe"), Private("central", 5.0, 1e-6, "exact", floor))
 
 
-def register(coordinator: Coordinator, study: str, people: int) -> None:
-    for start in range(0, people, 500):
-        new = [Newcomer(study, new_key()) for _ in range(min(500, people - start))]
-        participants.register(coordinator.context, new)
+def key_of(study: str, number: int) -> str:
+    return f"{study}-{number:040}"
 
 
-def milliseconds(coordinator: Coordinator, study: str, times: int = 50) -> float:
-    """Return what one status costs."""
-    coordinator.status(study)
+def populate(coordinator: Coordinator, study: str, size: int) -> None:
+    """Register people, without the work of requests."""
+    with coordinator.database.write() as connection:
+        for start in range(0, size, 20_000):
+            hashes = [hash_key(key_of(study, number)) for number in range(start, min(size, start + 20_000))]
+            if coordinator.database.embedded:
+                connection.execute(sa.insert(people), [{"study": study, "key_hash": hashed} for hashed in hashes])
+            else:
+                many = "INSERT INTO people (study, key_hash) SELECT %s, * FROM unnest(%b::bytea[])"
+                connection.exec_driver_sql(many, (study, hashes))
+        known = {"registered": size, "never_asked": size}
+        connection.execute(sa.update(counts).where(counts.c.study == study).values(**known))
+
+
+def milliseconds(call: Callable[[], object], times: int = 50) -> float:
+    """Return what one call takes."""
+    call()
     start = time.perf_counter()
     for _ in range(times):
-        coordinator.status(study)
+        call()
     return (time.perf_counter() - start) / times * 1e3
 
 
@@ -66,6 +84,7 @@ def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
             start = time.perf_counter()
             participants.register(coordinator.context, [Newcomer(study, new_key())])
             waits.append(time.perf_counter() - start)
+            time.sleep(0.005)
 
     thread = Thread(target=others)
     thread.start()
@@ -88,18 +107,50 @@ async def idle(coordinator: Coordinator) -> float:
         return (time.process_time() - used) / (time.perf_counter() - start)
 
 
+def beats(per_second: float) -> Iterator[None]:
+    """Yield at this rate for some seconds, whatever happens in between."""
+    start = time.perf_counter()
+    for number in range(round(SECONDS * per_second)):
+        time.sleep(max(0.0, start + number / per_second - time.perf_counter()))
+        yield
+
+
+def check_ins(address: str) -> tuple[float, float]:
+    """Let devices check in over HTTP; return the share of a core that the service uses, and the slowest reply."""
+    port, waits = free_port(), list[float]()
+    serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(port)]
+    url = f"http://127.0.0.1:{port}"
+    with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0") as server, httpx.Client() as http:
+        before = processor_seconds(server)
+        told = 0.0
+        for number, _ in enumerate(beats(pacing.CHECK_INS)):
+            study = f"small-{number % (STUDIES - 1)}"
+            start = time.perf_counter()
+            headers = {"authorization": f"Bearer {key_of(study, number)}"}
+            told = http.get(f"{url}/v1/studies/{study}/checkin", headers=headers).json()["next_check_in"]
+            waits.append(time.perf_counter() - start)
+        assert told > 0.5 * DEVICES / pacing.CHECK_INS
+        return (processor_seconds(server) - before) / SECONDS, max(waits)
+
+
 def measure(kind: str, address: str) -> None:
-    coordinator = Coordinator(open_store(address, "coordinator"), b"s" * 32)
+    coordinator = Coordinator(open_store(address, "coordinator"), SECRET.encode())
     coordinator.create("large", definition(ASKED))
-    register(coordinator, "large", PEOPLE)
-    early = milliseconds(coordinator, "large")
+    populate(coordinator, "large", LARGE)
+    for number in range(STUDIES - 1):
+        coordinator.create(f"small-{number}", definition(50_000))
+        populate(coordinator, f"small-{number}", (DEVICES - LARGE) // (STUDIES - 1))
+    print(f"{kind}: {DEVICES:,} devices in {STUDIES} studies")
+    early = milliseconds(lambda: coordinator.status("large"))
     seconds, waits = draw(coordinator, "large")
-    late = milliseconds(coordinator, "large")
-    print(f"{kind}: status with {PEOPLE:,} people {early:.1f} ms, with {ASKED:,} of them invited {late:.1f} ms")
+    late = milliseconds(lambda: coordinator.status("large"))
+    listed = milliseconds(coordinator.studies)
+    print(f"  status {early:.1f} ms, with {ASKED:,} invited {late:.1f} ms; the list of studies {listed:.1f} ms")
     print(f"  a draw of {ASKED:,} takes {seconds:.1f} s; the longest of {len(waits)} registrations {max(waits):.2f} s")
-    for number in range(STUDIES):
-        coordinator.create(f"idle-{number}", definition(50))
     print(f"  {STUDIES} studies that wait for people use {asyncio.run(idle(coordinator)):.1%} of a core")
+    share, slowest = check_ins(address)
+    rate = f"{pacing.CHECK_INS:g} check-ins a second"
+    print(f"  {rate} use {share:.1%} of a core; the slowest took {slowest * 1e3:.0f} ms")
     coordinator.database.close()
 
 

@@ -22,7 +22,8 @@ MOST_AT_ONCE = 500  # items in one transaction
 MOST_WAITING = 20_000  # items
 MOST_BYTES = 64 * 2**20  # of all items that are waiting or being stored
 BUSY = 8  # a group with this many items means that many callers send at the same time
-GATHER = 0.004  # seconds to wait for the next group while busy
+GATHER = 0.004  # seconds to wait at most for the next group while busy
+AGAIN = 0.75  # of a group, the share that is waited for; the others may come while these are stored
 
 
 class GroupWriter(Generic[Item, Verdict]):
@@ -34,6 +35,7 @@ class GroupWriter(Generic[Item, Verdict]):
         self._bytes = 0
         self._thread = ThreadPoolExecutor(1, "writer")
         self._running: asyncio.Task[None] | None = None
+        self._wanted, self._enough = 0, asyncio.Event()  # so many items are waited for
 
     async def put(self, item: Item, size: int = 0) -> Verdict:
         """Store an item of `size` bytes; return its verdict once it is durable."""
@@ -53,6 +55,8 @@ class GroupWriter(Generic[Item, Verdict]):
             raise Refusal(503, "too many requests are waiting to be stored; send it again in a moment", retry_after=1)
         self._waiting.append((item, size, done))
         self._bytes += size
+        if len(self._waiting) >= self._wanted:
+            self._enough.set()
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
 
@@ -67,7 +71,16 @@ class GroupWriter(Generic[Item, Verdict]):
             batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
             await self._write(batch)
             if len(batch) >= BUSY:  # callers just answered will send again at once, and larger groups are cheaper
-                await asyncio.sleep(GATHER)
+                await self._gather(round(len(batch) * AGAIN))
+
+    async def _gather(self, wanted: int) -> None:
+        """Wait a moment until so many items are waiting."""
+        self._wanted = wanted
+        self._enough.clear()
+        if len(self._waiting) < wanted:
+            timer = asyncio.get_running_loop().call_later(GATHER, self._enough.set)
+            await self._enough.wait()
+            timer.cancel()
 
     async def _write(self, batch: list[tuple[Item, int, Done[Verdict]]]) -> None:
         loop = asyncio.get_running_loop()

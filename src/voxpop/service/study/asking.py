@@ -20,8 +20,8 @@ from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
 from voxpop.stores.schema import counts, people, studies
 
-CHUNK = 1_000  # invitations in one transaction
-PAUSE = 0.02  # seconds between two of them
+CHUNK = 500  # invitations in one transaction, for which uploads to the study wait
+PAUSE = 0.01  # seconds between two of them
 EVERYBODY = 2**62  # the newest person of a phase that an older version began: everybody may be asked about it
 
 

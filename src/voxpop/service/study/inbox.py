@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,24 +18,26 @@ from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
+from voxpop.stores.arrays import big_ints, byte_strings, texts
 from voxpop.stores.database import driver_of
 from voxpop.stores.schema import studies
+
+Place = tuple[str, int]  # study and phase
 
 
 @dataclass(frozen=True)
 class Upload:
     """A report with the token that allows it."""
 
-    place: tuple[str, int]  # study and phase
+    place: Place
     token: str
     body: bytes  # the numbers of the report, eight bytes each
 
 
-Row = tuple[int, bytes, str, int, bytes]  # invitation, digest, study, phase and body
-Counted = dict[tuple[str, int], Counter[str]]  # by study and phase: what is added to its counters
+Row = tuple[int, bytes, bytes]  # invitation, digest and body
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
-# For PostgreSQL. Columns are sent as binary arrays, so that one planned statement serves any number of reports.
+# For PostgreSQL: one statement looks the reports of a group up, and one stores those of a phase and counts them.
 LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
     SELECT i.id, i.study, i.phase, i.token_hash, i.expired, r.digest
@@ -44,19 +45,17 @@ FIND = """
 """
 STORE = """
     WITH given AS (
-        SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::text[], %b::integer[], %b::bytea[])
-        AS given (invitation, digest, study, phase, body)
-    ), new AS (
+        SELECT * FROM unnest(%(invitations)b::bigint[], %(digests)b::bytea[], %(bodies)b::bytea[])
+        AS given (invitation, digest, body)
+    ), noted AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
+    ), counted AS (
+        INSERT INTO tallies (study, phase, writer, answered, refused)
+        VALUES (%(study)b, %(phase)b, %(writer)b, %(answered)b, %(refused)b)
+        ON CONFLICT (study, phase, writer) DO UPDATE
+        SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
     )
-    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, study, phase, body FROM given
-"""
-COUNT = """
-    INSERT INTO tallies (study, phase, writer, answered, refused)
-    SELECT study, phase, %b, answered, refused
-    FROM unnest(%b::text[], %b::integer[], %b::integer[], %b::integer[]) AS given (study, phase, answered, refused)
-    ON CONFLICT (study, phase, writer) DO UPDATE
-    SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, %(study)b, %(phase)b, body FROM given
 """
 
 
@@ -82,7 +81,7 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
     valid = _valid(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
-    counted: Counted = defaultdict(Counter)
+    counted: dict[Place, Counter[str]] = defaultdict(Counter)
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
         digest = digest_of(upload.token, upload.body)
@@ -94,10 +93,11 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
             counted[upload.place]["answered"] += 1
         elif verdict is not False and row is not None and (row.study, row.phase) == upload.place:
             counted[upload.place]["refused"] += 1
-    # In the same order everywhere, so that two coordinators do not wait for each other.
-    reports = sorted((number, digest, *upload.place, upload.body) for number, (upload, digest) in new.items())
-    if counted:
-        desk.insert(context.writer, reports, counted)
+    for place in sorted(counted):  # in the same order everywhere, so that two coordinators do not wait for each other
+        here = ((number, one) for number, one in new.items() if one[0].place == place)
+        reports = sorted((number, digest, upload.body) for number, (upload, digest) in here)
+        desk.insert(place, context.writer, reports, counted[place])
+    desk.commit()
     return verdicts
 
 
@@ -142,23 +142,29 @@ class _InPostgresql:
         exclusive lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
         """
         locked, found = (self._driver.cursor(row_factory=namedtuple_row) for _ in range(2))
-        locked.execute(LOCK, (names,))
-        found.execute(FIND, (hashes,))
+        locked.execute(LOCK, (texts(names),))
+        found.execute(FIND, (byte_strings(hashes),))
         invited = {row.token_hash: row for row in found.fetchall()}
         return {row.id: row for row in locked.fetchall()}, invited
 
-    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
-        """Insert receipts and reports, count them, and commit."""
-        counts = [(*place, count["answered"], count["refused"]) for place, count in sorted(counted.items())]
-        with self._driver.cursor() as cursor:
-            if reports:
-                cursor.execute(STORE, _columns(reports))
-            cursor.execute(COUNT, (writer, *_columns(counts)))
+    def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
+        """Insert receipts and reports of a phase, and count them."""
+        numbers, digests, bodies = zip(*reports, strict=True) if reports else ((), (), ())
+        values = {
+            "invitations": big_ints(numbers),
+            "digests": byte_strings(digests),
+            "bodies": byte_strings(bodies),
+            "study": place[0],
+            "phase": place[1],
+            "writer": writer,
+            "answered": counted["answered"],
+            "refused": counted["refused"],
+        }
+        self._driver.cursor().execute(STORE, values)
+
+    def commit(self) -> None:
+        """Commit together with what was inserted, in the same round trip."""
         self._driver.commit()
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
-    return tuple(map(list, zip(*rows, strict=True)))
 
 
 class _InSqlite:
@@ -187,10 +193,10 @@ class _InSqlite:
         ]
         return stages, {row.token_hash: row for row in rows}
 
-    def insert(self, writer: str, reports: list[Row], counted: Counted) -> None:
-        """Insert receipts and reports, and count them."""
+    def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
+        """Insert receipts and reports of a phase, and count them."""
         receipts_of = tuple(value for row in reports for value in row[:2])
-        reports_of = tuple(value for number, _, *rest in reports for value in (number, *rest))
+        reports_of = tuple(value for number, _, body in reports for value in (number, *place, body))
         for columns, values in (
             ("receipts (invitation, digest)", receipts_of),
             ("inbox (invitation, study, phase, body)", reports_of),
@@ -198,9 +204,11 @@ class _InSqlite:
             if reports:
                 marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
                 self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
-        for (study, phase), count in counted.items():
-            named = {"answered": count["answered"], "refused": count["refused"]}
-            tallies.add(self._connection, study, phase, writer=writer, **named)
+        answered, refused = counted["answered"], counted["refused"]
+        tallies.add(self._connection, *place, writer=writer, answered=answered, refused=refused)
+
+    def commit(self) -> None:
+        """Leave that to the end of the transaction, which first looks after the file."""
 
 
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:

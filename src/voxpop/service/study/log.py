@@ -36,9 +36,12 @@ def read(connection: sa.Connection, study: str, start: int = 0) -> list[Event]:
 
 
 def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
-    """Find a study's row; with `lock`, nobody else can change it before this transaction ends."""
+    """Find a study's row; with `lock`, nobody else can change it before this transaction ends.
+
+    The lock lets others refer to the study: people register meanwhile.
+    """
     wanted = sa.select(studies).where(studies.c.id == study)
-    row = connection.execute(wanted.with_for_update() if lock else wanted).first()
+    row = connection.execute(wanted.with_for_update(key_share=True) if lock else wanted).first()
     if row is None:
         raise no_study(study)
     return row

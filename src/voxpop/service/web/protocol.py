@@ -9,11 +9,11 @@ import asyncio
 import ssl
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 
@@ -27,6 +27,7 @@ from voxpop.service.web.routes import ENDLESS
 HEAD_SECONDS = 15.0  # from the first sign of a request to the end of its headers, with the TLS handshake
 SPARE_SECONDS = 2.0  # the same, for a connection beyond the limits
 REST_SECONDS = 1.0  # for which a refused caller may go on sending, so that the reply reaches it
+BODY_PATIENCE = 0.5  # for which the body of an upload is waited for before it takes the ordinary way
 IDLE_SECONDS = 75  # between two requests
 MOST_HEAD = 16 * 1024  # bytes of all headers
 MOST_TARGET = 8 * 1024  # bytes of the address in the first line
@@ -62,6 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(**named)
         self._limits, self._tls, self._quick = limits, tls, quick
         self._begun: tuple[RequestResponseCycle, Any] | None = None  # a request, and the application that answers it
+        self._body_timer: asyncio.TimerHandle | None = None
         self.address = ""
         self.groups: tuple[Group, ...] = ()
         self.unsent = 0
@@ -111,6 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._limits.forget(self)
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+        self._answer_begun(late=True)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -180,18 +183,25 @@ class BoundedProtocol(HttpToolsProtocol):
         return None if healthy else CROWDED
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Wait for the rest of what has arrived: uploads that are whole by then are quicker to answer."""
+        """Put a request off until what has arrived is parsed: uploads that are whole are quicker to answer."""
         self._begun = cycle, app
 
-    def _answer_begun(self) -> None:
+    def _answer_begun(self, late: bool = False) -> None:
+        """Answer the request that has begun; of an upload, wait a moment for its body."""
         if self._begun is None:
             return
-        (cycle, app), self._begun = self._begun, None
-        if self._quick is not None and not cycle.more_body and not cycle.disconnected:
-            scope: Any = cycle.scope
-            if self._quick.take(scope, bytes(cycle.body), partial(self._reply, cycle)):
-                return
-        super()._start_asgi_task(cycle, app)
+        (cycle, app), scope = self._begun, cast(Scope, self._begun[0].scope)
+        usual = not cycle.disconnected and not cycle.waiting_for_100_continue
+        quick = self._quick if usual and self._quick is not None and self._quick.expects(scope) else None
+        if quick is not None and cycle.more_body and not late:
+            self._body_timer = self._body_timer or self.loop.call_later(BODY_PATIENCE, self._answer_begun, True)
+            return
+        self._begun = None
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+        if quick is None or cycle.more_body or not quick.take(scope, bytes(cycle.body), partial(self._reply, cycle)):
+            super()._start_asgi_task(cycle, app)
 
     def _reply(self, cycle: RequestResponseCycle, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Write the whole reply to a request at once."""

@@ -1,7 +1,7 @@
-"""Uploads whose whole request has arrived at once, as nearly all do: they need none of the layers that others need.
+"""Uploads whose request has arrived as a whole, as nearly all do at once: they need few of the layers of others.
 
 A task, a scope that passes through guard and router, and two messages for a reply cost more than storing a report. Here
-the same checks are made in one call. Whatever is unusual (a body that is still arriving, a wrong header, a report that
+the same checks are made in one call. Whatever is unusual (a body that arrives slowly, a wrong header, a report that
 cannot be read, a caller over the rate limit) is left to the ordinary way, which says what is wrong.
 """
 
@@ -32,11 +32,14 @@ class QuickUploads:
         self._path, self._upload, self._rate_limit, self._telemetry = path, upload, rate_limit, telemetry
         self._pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
 
+    def expects(self, scope: Scope) -> bool:
+        """Return True for a request that is an upload, by its first line."""
+        return scope["method"] == "PUT" and self._pattern.fullmatch(scope["path"]) is not None
+
     def take(self, scope: Scope, body: bytes, reply: Reply) -> bool:
-        """Take a whole request and reply once its report is stored; return False if it is for the ordinary way."""
+        """Take a whole upload and reply once its report is stored; return False if it is for the ordinary way."""
         found = self._pattern.fullmatch(scope["path"])
-        if found is None or scope["method"] != "PUT":
-            return False
+        assert found is not None, "it is expected"
         start, path = time.perf_counter(), found.groupdict()
         try:
             token = token_of_head(scope)
