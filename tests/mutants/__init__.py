@@ -1,6 +1,13 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, service
+from tests.mutants import answers, device, noise, operators, service, withdrawal
 from tests.mutants.fault import Fault
 
-FAULTS: list[Fault] = [*noise.FAULTS, *answers.FAULTS, *device.FAULTS, *service.FAULTS, *operators.FAULTS]
+FAULTS: list[Fault] = [
+    *noise.FAULTS,
+    *answers.FAULTS,
+    *device.FAULTS,
+    *service.FAULTS,
+    *operators.FAULTS,
+    *withdrawal.FAULTS,
+]

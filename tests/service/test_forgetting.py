@@ -149,6 +149,35 @@ def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pai
     assert it.status["phase"] == 2
 
 
+def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
+    pair: tuple[World, Shuffler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, _ = pair
+    silent, *awake = dict(it.invited())
+    first = dict(it.invited())
+    for key in awake:
+        it.answer(key, first[key])
+    link = it.coordinator.context.shuffler
+    assert link is not None
+    announce = link.announce
+
+    def overtaken(*given: Any) -> Any:
+        it.coordinator.withdraw(STUDY, silent)  # after the coordinator has read whose time is over
+        return announce(*given)
+
+    it.clock.now += 101
+    with monkeypatch.context() as patch:
+        patch.setattr(link, "announce", overtaken)
+        it.coordinator.step(STUDY)
+    assert of_key(it, silent) is None
+    it.keys.remove(silent)
+    it.settle()
+    assert it.status["funnel"]["lapsed"] == 1
+    it.answer_all()
+    it.settle()
+    assert it.status["phase"] == 2
+
+
 def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     invited = dict(it.invited())

@@ -1,9 +1,13 @@
 """Withdrawal: what may be forgotten of a person is, somebody else is asked, and what was released stays."""
 
 import json
+import secrets
 import shutil
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, register
 from voxpop.service.study.released import ReleaseRecord
@@ -132,20 +137,17 @@ def test_of_one_who_took_part_only_key_hash_and_participations_stay(address: str
 
 
 def test_one_who_withdrew_is_never_asked_again_where_people_may_take_part_again(address: str) -> None:
-    with world(address, TWICE, 13) as it:
+    with world(address, TWICE, 12) as it:
         collecting(it)
-        leaver = next(iter(it.invited()))[0]
         it.answer_all()
         it.settle()
-        it.coordinator.withdraw(STUDY, leaver)
+        leaver = it.keys[0]
+        it.coordinator.withdraw(STUDY, leaver)  # after the rounds of the next phase began
         collecting(it)
-        found = dict(it.invited())
-        assert len(found) == 12
-        assert leaver not in found
-        it.answer_all()
-        it.settle()
-        assert it.coordinator.snapshots.current(STUDY).closed[1].feedback.count == 12
-        assert numbers(it) == (12, 0, 1)
+        assert set(dict(it.invited())) == set(it.keys[1:])
+        assert person(it, leaver).id not in {row.person for row in rows(it, schema.invitations)}
+        assert it.status["short"] == 1  # and not the one who left
+        assert numbers(it) == (11, 0, 1)
 
 
 def test_rounds_do_not_begin_for_people_who_have_left(address: str) -> None:
@@ -178,9 +180,8 @@ def test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited(
 
         monkeypatch.setattr(invitations, "draw", overtaken)
         it.settle()
-        found = dict(it.invited())
-        assert len(found) == 11
-        assert it.keys[0] not in found
+        assert len(dict(it.invited())) == 11
+        assert person(it, it.keys[0]).id not in {row.person for row in rows(it, schema.invitations)}
 
 
 def test_a_number_that_sqlite_gives_again_is_not_taken_for_one_who_was_there_before(address: str) -> None:
@@ -235,6 +236,35 @@ def test_those_who_withdraw_at_any_stage_are_counted_right(address: str) -> None
         leave(it, it.keys[-1])
         assert numbers(it)[2] == 6
         assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
+
+
+def test_people_who_answer_and_leave_at_the_same_moment_are_counted_or_forgotten(address: str) -> None:
+    """Two coordinators take reports, withdrawals and steps in any order; the release counts those who stayed."""
+    with (
+        world(address, CENTRAL, 60) as it,
+        closing(open_store(address, "coordinator")) as shared,
+        ThreadPoolExecutor(6) as threads,
+    ):
+        other = Coordinator(shared, SECRET, clock=it.clock)
+        collecting(it)
+        invited = dict(it.invited())
+        leavers = list(invited)[::2]
+        uploads = [Upload((STUDY, 1), invited[key]["token"], np.array([0.5]).tobytes()) for key in invited]
+        work: list[Callable[[], Any]] = [partial(store, other.context, [upload]) for upload in uploads]
+        work += [partial(it.coordinator.withdraw, STUDY, key) for key in leavers]
+        work += [partial(who.step, STUDY) for who in (it.coordinator, other) for _ in range(4)]
+        secrets.SystemRandom().shuffle(work)
+        for done in [threads.submit(task) for task in work]:
+            done.result()
+        it.keys = [key for key in it.keys if key not in leavers]
+        it.settle()
+        assert numbers(it) == (54, 54, 6)
+        assert it.status["answered"] == len(rows(it, schema.inbox)) == 6
+        for _, invitation in list(it.invited()):
+            assert it.upload(invitation, np.array([[0.5]])) is True
+        it.settle()
+        assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
+        assert numbers(it) == (54, 42, 6)
 
 
 def test_nothing_of_one_who_withdrew_is_on_disk(tmp_path: Path) -> None:

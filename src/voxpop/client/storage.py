@@ -130,10 +130,12 @@ class Memory:
     def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
         """Keep a report if fewer than `most` were ever kept; return the report to send, or None."""
         with self._transaction():
+            if self.withdrawn:
+                return None
             left = self.outgoing()
             if left is not None:  # another process of this device was faster
                 return left
-            if self.reports >= most or self.withdrawn:
+            if self.reports >= most:
                 return None
             self.keep(outgoing)
             return outgoing

@@ -50,7 +50,6 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    withdrawal.forget_again(coordinator.context)
     app = CoordinatorApp(coordinator, key, settings.open_dashboard)
     log = logs.event_logger("coordinator")
 
@@ -59,6 +58,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
         app.telemetry.events.labels(kind).inc()
 
     coordinator.context.note = note
+    withdrawal.forget_again(coordinator.context)
     return app
 
 

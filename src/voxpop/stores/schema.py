@@ -58,6 +58,7 @@ people = sa.Table(
     sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()),  # kept because releases count them
     sa.UniqueConstraint("study", "key_hash", name="people_key"),
     sa.Index("people_participations", "study", "participations"),
+    sa.Index("people_withdrawn", "study", sqlite_where=sa.text("withdrawn = 1"), postgresql_where=sa.text("withdrawn")),
 )
 invitations = sa.Table(
     "invitations",

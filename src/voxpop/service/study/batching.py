@@ -93,7 +93,7 @@ def _announce(
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
     """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
     gone = set(forget)
-    withdrawal.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
     invitations.withdraw(connection, row.id, row.phase, [token for token in progress.withdrawn if token not in gone])
+    withdrawal.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
     invitations.note_answered(connection, row.id, row.phase, list(progress.answered))
     asking.recount(connection, row.id, row.phase)

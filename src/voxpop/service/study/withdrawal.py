@@ -65,9 +65,10 @@ def pending(connection: sa.Connection, study: str, phase: int) -> list[bytes]:
 
 
 def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]) -> None:
-    """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten."""
+    """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten or ended before."""
     gone = set(tokens)
-    found = [one for one in _found(connection, *_pending(row.id, row.phase)) if one.token_hash in gone]
+    pending = _found(connection, *_pending(row.id, row.phase))
+    found = [one for one in pending if one.expired or one.token_hash in gone]
     _take_back(connection, row, found)
     _erase(connection, found, {one.person for one in found})
 

@@ -20,6 +20,13 @@ def upgrade() -> None:
     op.add_column("studies", sa.Column("life", sa.String(16), nullable=False, server_default="running"))
     op.add_column("studies", sa.Column("life_since", sa.Double, nullable=False, server_default="0"))
     op.add_column("people", sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()))
+    op.create_index(
+        "people_withdrawn",
+        "people",
+        ["study"],
+        sqlite_where=sa.text("withdrawn = 1"),
+        postgresql_where=sa.text("withdrawn"),
+    )
     op.add_column("counts", sa.Column("withdrawn", sa.Integer, nullable=False, server_default="0"))
     op.add_column("operators", sa.Column("role", sa.String(16), nullable=False, server_default="operator"))
     op.add_column("operators", sa.Column("study", sa.String(64)))
