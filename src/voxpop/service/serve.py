@@ -157,16 +157,16 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
             logs.warn("key_file", key="TLS key", warning=warning)
     listener = listen(settings.host, port, shared=ready is not None)
     guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
+    limits = _limits(guarded, settings)
+    limits.note_refusal = app.telemetry.refused.inc
     config = server_config(
         guarded,
-        _limits(guarded, settings),
+        limits,
         tls,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_graceful_shutdown=10,
-        headers=[]
-        if tls is None or settings.hsts == 0
-        else [("strict-transport-security", f"max-age={settings.hsts}")],
+        headers=[("strict-transport-security", f"max-age={settings.hsts}")] if tls and settings.hsts else [],
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
     if ready is None:

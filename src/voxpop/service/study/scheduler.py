@@ -38,6 +38,7 @@ class Scheduler:
         self._threads = ThreadPoolExecutor(THREADS, "step")
         self._left: dict[str, int] = {}  # by study: reports lacking, as of the last look and those counted since
         self._rest: dict[str, tuple[object, float]] = {}  # by study: how it was when nothing was due, and until when
+        self._looked = time.monotonic()
         self._latest = 0.0  # the latest time that the clock has shown
         self._changed: set[str] = set()  # studies in which something happened here
         self._all_due = -math.inf  # when all studies are looked at, by the monotonic clock
@@ -66,6 +67,11 @@ class Scheduler:
             self.nudge(study)
 
     @property
+    def lag(self) -> float:
+        """The seconds since studies were last looked at."""
+        return time.monotonic() - self._looked
+
+    @property
     def alive(self) -> bool:
         """Return True while it runs."""
         return self._task is not None and not self._task.done()
@@ -89,6 +95,7 @@ class Scheduler:
             wanted = self._wanted()
             try:
                 found = await run_in_threadpool(self._look, wanted)
+                self._looked = time.monotonic()
                 if wanted is None:  # forget those that are over
                     self._rest = {study: rest for study, rest in self._rest.items() if study in found}
             except Exception as error:  # for instance, the database cannot be reached

@@ -42,6 +42,7 @@ class Connections:
     def __init__(
         self, most_of_one: int, is_proxy: Callable[[str], bool] = lambda _: False, most: int = MOST_CONNECTIONS
     ) -> None:
+        self.note_refusal: Callable[[], None] = lambda: None  # called for every connection beyond the limits
         self._most_of_one, self._is_proxy = most_of_one or float("inf"), is_proxy
         self._all = Group("", most)
         self._of_caller: dict[str, Group] = {}
@@ -52,6 +53,7 @@ class Connections:
         own = self._group_of(connection.address)
         if not (self._has_room(own) and self._has_room(self._all)):
             self._add_spare(connection)
+            self.note_refusal()
             return False
         self._of_caller[own.name] = own
         connection.groups = own, self._all

@@ -49,6 +49,7 @@ from voxpop.service.web.request_parts import (
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import PARAMETERS, ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
+from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import studies
 
@@ -73,6 +74,8 @@ class CoordinatorApp:
         self._readiness = Readiness(lambda: coordinator.database)
         self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble)
         self.entry = Entry(self.console)
+        self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
+        self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
@@ -250,6 +253,12 @@ class CoordinatorApp:
     async def _trouble(self) -> str | None:
         return await self._readiness.problem() or self._problem()
 
+    async def metrics_of_studies(self, request: Request) -> bytes:
+        """Return the metrics of the studies that the caller may see, if there is a key."""
+        if "authorization" not in request.headers:
+            return b""
+        return await run_in_threadpool(self._study_metrics.text, await self._principal(request))
+
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
 
@@ -313,7 +322,13 @@ class CoordinatorApp:
                 {200: replies.Withdrawn},
                 (404,),
             ),
-            *standard_routes(lambda: self.coordinator.database, self.telemetry, self._problem, lambda: self.document),
+            *standard_routes(
+                lambda: self.coordinator.database,
+                self.telemetry,
+                self._problem,
+                lambda: self.document,
+                self.metrics_of_studies,
+            ),
             Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
             Route(
                 "PUT",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
@@ -24,8 +24,13 @@ def standard_routes(
     telemetry: Telemetry,
     problem: Callable[[], str | None],
     document: Callable[[], dict[str, Any]],
+    more_metrics: Callable[[Request], Awaitable[bytes]] | None = None,
 ) -> list[Route]:
-    """Declare the routes; `problem` returns what else keeps the service from working besides the database, or None."""
+    """Declare the routes.
+
+    `problem` returns what else keeps the service from working besides the database, or None. `more_metrics` returns
+    those that only some callers may see.
+    """
     readiness = Readiness(database)
 
     async def health(request: Request, _: str) -> Response:
@@ -38,7 +43,9 @@ def standard_routes(
         return JSONResponse({"status": "ready"})
 
     async def metrics(request: Request, _: str) -> Response:
-        return Response(generate_latest(telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+        telemetry.database_up = await readiness.problem() is None
+        more = b"" if more_metrics is None or not telemetry.database_up else await more_metrics(request)
+        return Response(generate_latest(telemetry.registry) + more, media_type=CONTENT_TYPE_LATEST)
 
     async def api(request: Request, _: str) -> Response:
         return HTMLResponse(page(), headers=API_HEADERS)
@@ -53,7 +60,18 @@ def standard_routes(
     return [
         Route("GET", "/healthz", "anyone", health, "Check that the process is alive.", {200: Alive}),
         Route("GET", "/readyz", "anyone", ready, "Check that the service can store reports.", {200: Ready}, (503,)),
-        Route("GET", "/metrics", "anyone", metrics, "Get Prometheus metrics.", {200: None}, media_type="text/plain"),
+        Route(
+            "GET",
+            "/metrics",
+            "anyone",
+            metrics,
+            "Get Prometheus metrics."
+            if more_metrics is None
+            else "Get Prometheus metrics; with an operator's or a viewer's key, also those of studies.",
+            {200: None},
+            () if more_metrics is None else (401,),
+            media_type="text/plain",
+        ),
         Route("GET", "/api", "anyone", api, "Read this document as a page.", {200: None}, media_type="text/html"),
         Route("GET", "/openapi.json", "anyone", openapi, "Get this document.", {200: OpenAPI}),
     ]
