@@ -31,10 +31,14 @@ COLOURS = 128  # of a picture: enough for text and lines, and a third of the byt
 ROOM = 16  # around a part of a page
 
 
-def keep(name: str, page: Page, clip: FloatRect | None = None) -> None:
-    """Take a picture of the window, or of a part of the page."""
+def settle(page: Page) -> None:
+    """Wait until everything is drawn, and take the cursor away."""
     page.evaluate("document.activeElement?.blur()")
     page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every(each => each.querySelector('canvas'))")
+
+
+def keep(name: str, page: Page, clip: FloatRect | None = None) -> None:
+    """Take a picture of the window, or of a part of the page."""
     taken = page.screenshot(clip=clip, full_page=clip is not None)
     picture = Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     picture.save(FOLDER / f"{name}.png", optimize=True)
@@ -42,6 +46,7 @@ def keep(name: str, page: Page, clip: FloatRect | None = None) -> None:
 
 def keep_part(name: str, page: Page, first: str, last: str = "") -> None:
     """Take a picture of what is between the beginning of one part and the end of another, in full width."""
+    settle(page)
     top, bottom = page.locator(first).bounding_box(), page.locator(last or first).bounding_box()
     assert top is not None
     assert bottom is not None
@@ -56,6 +61,7 @@ def of_studies(it: Visit) -> None:
     keep_part("studies", page, "header", "main")
     it.go("/studies/espresso")
     keep_part("study", page, "header", "#wave")
+    keep_part("decisions", page, "#estimate", "#study-estimate tbody tr >> nth=9")
     keep_part("waves", page, "#history")
     it.go("/studies/reminders")
     keep_part("two-parameters", page, "figure:has(.map)")
@@ -69,17 +75,6 @@ def of_studies(it: Visit) -> None:
     keep_part("draft", page, "header", "#study-actions")
     it.go("/studies/espresso/people")
     keep_part("people", page, "header", "main")
-
-
-def of_decisions(it: Visit) -> None:
-    """Show what is known about the decisions, and the first of them in the list."""
-    it.go("/studies/espresso")
-    top, row = it.page.locator("#estimate").bounding_box(), it.page.locator("#study-estimate tbody tr").nth(9)
-    end = row.bounding_box()
-    assert top is not None
-    assert end is not None
-    height = end["y"] + end["height"] - top["y"] + ROOM
-    keep("decisions", it.page, {"x": 0, "y": top["y"] - ROOM, "width": DESK["width"], "height": height})
 
 
 def of_a_new_study(it: Visit, folder: Path) -> None:
@@ -120,7 +115,6 @@ def main() -> None:
                     keep_part("sign-in", desk.page, "header", "main")
                     desk.sign_in(key)
                     of_studies(desk)
-                    of_decisions(desk)
                     of_a_new_study(desk, Path(made))
                     of_the_system(desk)
                 with visit(browser, url, viewport=DESK, color_scheme="dark") as dark:
@@ -128,6 +122,7 @@ def main() -> None:
                     keep_part("dark", dark.page, "header", "#estimate figure >> nth=0")
                 with visit(browser, url, viewport=PHONE) as phone:
                     phone.sign_in(key, "/studies/espresso")
+                    settle(phone.page)
                     keep("phone", phone.page)
 
 
