@@ -61,7 +61,7 @@ def of_studies(it: Visit) -> None:
     keep_part("studies", page, "header", "main")
     it.go("/studies/espresso")
     keep_part("study", page, "header", "#wave")
-    keep_part("decisions", page, "#estimate", "#study-estimate tbody tr >> nth=9")
+    keep_part("decisions", page, "#estimate", "#study-estimate .scroll tbody tr >> nth=9")
     keep_part("waves", page, "#history")
     it.go("/studies/reminders")
     keep_part("two-parameters", page, "figure:has(.map)")
@@ -106,8 +106,8 @@ def main() -> None:
         with places.town(Path()) as it:
             it.coordinator.add_operator("ada", key)
             it.coordinator.add_operator("grace", new_key())
-            for settle in STUDIES:
-                settle(it)
+            for made_up in STUDIES:
+                made_up(it)
             operators.add_key(it.coordinator.database, "eve", new_key(), it.clock(), "viewer", "espresso", "ada")
             with places.open_doors(it, background=True) as url:
                 with visit(browser, url, viewport=DESK) as desk:
