@@ -66,14 +66,15 @@ def pilot_of(taste: Taste, seed: int, people: int = 24, **parameters: list[float
 
 PRICES = [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0]
 FEW = pilot_of(of_price, 3, people=8, price=PRICES[::2])
-MANY = pilot_of(of_price, 1, price=PRICES)
+MANY = pilot_of(of_price, 1, price=PRICES[:-1])
 TWO = pilot_of(of_two, 2, price=PRICES[::2], reminders=[0, 2, 4, 6])
+READ = {"horizon": "4000", "points": "31", "integer": "reminders"}  # from 1.5 to 4.5 in steps of 0.1
 
 
 @cache
 def calibrated_once(pilot: bytes) -> Pilot:
     """Calibrate a pilot; several studies may begin with the same."""
-    return calibrated("pilot.csv", pilot, {"horizon": "4000"})
+    return calibrated("pilot.csv", pilot, READ if b"reminders" in pilot else {**READ, "integer": ""})
 
 
 @dataclass
@@ -177,7 +178,7 @@ def espresso(town: Town) -> None:
 
 def croissant(town: Town) -> None:
     """A study that is finished."""
-    town.create("croissant", of_price, FEW, people=1500)
+    town.create("croissant", of_price, FEW, people=600, most_waves="2")
     town.waves("croissant")
 
 
