@@ -14,9 +14,8 @@ from typing import Any
 from voxpop.core.errors import InputError, require_choice, require_number
 from voxpop.formats.studyfile import parse_study
 from voxpop.policies import DEFAULT
-from voxpop.privacy.models import RELEASES
-from voxpop.privacy.none import PlainRelease
-from voxpop.privacy.release import Release
+from voxpop.privacy import RELEASES, NoPrivacy
+from voxpop.privacy.models import release_type_of
 from voxpop.service.study.definition import NAME, Definition, definition_of, require_name
 
 Typed = Mapping[str, str]
@@ -168,21 +167,21 @@ class Trust:
 
 def trust_models(shuffler: bool) -> tuple[Trust, ...]:
     """List the trust models, and say which need a shuffler that is not there."""
-    kinds: tuple[type[Release], ...] = (PlainRelease, *RELEASES.values())
+    kinds = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]
     return tuple(Trust(kind.model, kind.seen, shuffler or not kind.by_shuffler) for kind in kinds)
 
 
 def typed_of(file: str, text: str) -> dict[str, str]:
     """Return what the form shows for a study file."""
     tables = parse_study(Path(file), text)
-    typed = {"name": _name_for(str(tables.get("name", Path(file).stem)))}
+    typed = {"name": _name_for(str(tables.get("name", Path(file).stem))), "enrolment": ""}
     for field in FIELDS:
         table = tables.get(field.table, {}) if field.table else tables
         found = table.get(field.key) if isinstance(table, Mapping) else None
         typed[field.name] = "" if found is None else field.write(found)
     trust = tables.get("privacy", {})
     trust = trust if isinstance(trust, Mapping) else {}
-    typed["model"] = str(trust.get("model", PlainRelease.model))
+    typed["model"] = str(trust.get("model", NoPrivacy.model))
     typed["epsilon"], typed["privacy_delta"] = str(trust.get("epsilon", EPSILON)), str(trust.get("delta", DELTA))
     return typed
 
@@ -226,8 +225,8 @@ def _typed_in(tables: Mapping[str, Any], field: Field, text: str) -> dict[str, A
 
 def privacy_of(typed: Typed, tables: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the table [privacy]; None if nothing is promised."""
-    model = require_choice("trust model", typed.get("model", ""), [PlainRelease.model, *RELEASES])
-    if model == PlainRelease.model:
+    model = require_choice("trust model", typed.get("model", ""), [NoPrivacy.model, *RELEASES])
+    if model == NoPrivacy.model:
         return None
     before = tables.get("privacy", {})
     kept = {**before} if isinstance(before, Mapping) and before.get("model") == model else {}
