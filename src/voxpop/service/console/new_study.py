@@ -99,12 +99,10 @@ class NewStudyScreen:
         return self._show(request, view)
 
     def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
-        """Show the plan; the browser may keep the page, so that going back leads to it and not to an error."""
+        """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
         usual = {"prices": (), "compare": False, "reward": ""}
         shown = {"view": view, "stopping": STOPPING, "asking": ASKING, **usual, **rehearsed}
-        reply = self.console.show(request, "new_plan", **shown)
-        reply.headers["cache-control"] = "private, no-cache"
-        return reply
+        return self.console.show(request, "new_plan", **shown)
 
     def _ask(self, request: Request, status: int = 200, error: str = "", typed: Typed | None = None) -> Response:
         return self.console.show(
