@@ -7,8 +7,8 @@ in every second. But whoever is invited must notice in time, so nobody waits for
 from __future__ import annotations
 
 import math
-import random
 import time
+from secrets import SystemRandom
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import counts, studies
 
-CHECK_INS = 50.0  # a second, of all devices of a service
+CHECK_INS = 30.0  # a second, of all devices of a service
 SHARE = 1 / 3  # of a deadline, within which an invitation is noticed
 LEAST, MOST = 1.0, 86_400.0  # seconds
 SPREAD = 0.2  # by how much a pause is longer or shorter at random, so that devices do not come at once
@@ -57,4 +57,4 @@ def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int,
 
 def spread(seconds: float) -> float:
     """Return about this many seconds, a little more or less at random, and not less than a second."""
-    return round(max(LEAST, seconds * random.uniform(1 - SPREAD, 1 + SPREAD)), 1)
+    return round(max(LEAST, seconds * SystemRandom().uniform(1 - SPREAD, 1 + SPREAD)), 1)
