@@ -41,6 +41,11 @@ class Principal:
         """True if they may change anything."""
         return self.role == "operator"
 
+    @property
+    def sees_drafts(self) -> bool:
+        """True if they may look at drafts, too: operators, and those with a key for the very study."""
+        return self.operates or self.study is not None
+
     def sees(self, study: str) -> bool:
         """Return True if they may look at a study."""
         return self.study is None or self.study == study

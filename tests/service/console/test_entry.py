@@ -1,12 +1,13 @@
 """Signing in: what the browser keeps, how a session ends, and which forms are taken."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_at
-from tests.service.world import STUDY
+from tests.service.world import STUDY, definition
 from voxpop.service import audit, operators
 from voxpop.service.console import entry
 from voxpop.service.keys import new_key
@@ -201,3 +202,31 @@ def test_an_open_service_lets_everybody_look_and_nobody_change(tmp_path: Path) -
         assert [key.name for key in operators.list_keys(desk.coordinator.database)] == ["me", "visitor"]
         assert browser.sign_in().status_code == 303
         assert browser.get("/system").status_code == 200
+
+
+def first_event(browser: Browser, path: str) -> str:
+    """Return what a page that updates itself is told first."""
+    with browser.client.stream("GET", path) as answer:
+        return "\n".join(takewhile(bool, answer.iter_lines()))
+
+
+def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -> None:
+    with desk_at(str(tmp_path / "open.db"), open_to_all=True) as desk, desk.served() as url, Browser(url) as browser:
+        desk.coordinator.create("idea", definition(), draft=True)
+        places = ["/studies/idea" + part for part in ("", "/people", "/events/0", "/export/decisions.csv", "/live")]
+        places += ["/studies/idea/people/live", "/v1/studies/idea/watch"]
+        assert [browser.get(place).status_code for place in places] == [404] * 7
+        assert "idea" not in browser.get("/").text
+        assert browser.get("/v1/studies").json() == {"studies": ["coffee", STUDY]}
+        assert "idea" not in first_event(browser, "/live")
+        page = browser.get(f"/studies/{STUDY}").text
+        assert "As it is stored" in page
+        assert "command line" not in page
+        assert "command line" not in (said := first_event(browser, f"/studies/{STUDY}/live"))
+        assert "As it is stored" in said
+        key = {"authorization": f"Bearer {KEY}"}
+        assert "idea" in browser.client.get("/v1/studies", headers=key).json()["studies"]
+        assert browser.client.get("/v1/studies/idea/watch", headers=key).status_code == 200
+        browser.sign_in()
+        assert "idea" in browser.get("/").text
+        assert "command line" in browser.get("/studies/idea").text

@@ -110,12 +110,12 @@ class Coordinator:
         """Give an operator a key; it replaces the key under the same name."""
         operators.add_key(self.database, name, key, self.context.clock(), actor=actor)
 
-    def studies(self, archived: bool = True) -> list[str]:
-        """Return the names of all studies, or of those that are not archived."""
-        wanted = sa.select(studies.c.id).order_by(studies.c.id)
+    def studies(self, archived: bool = True, drafts: bool = True) -> list[str]:
+        """Return the names of all studies; of those that are archived or drafts only if asked to."""
+        hidden = [life for life, shown in ((Life.ARCHIVED, archived), (Life.DRAFT, drafts)) if not shown]
         with self.database.read() as connection:
-            shown = wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED)
-            return list(connection.execute(shown).scalars())
+            wanted = sa.select(studies.c.id).where(studies.c.life.not_in(hidden)).order_by(studies.c.id)
+            return list(connection.execute(wanted).scalars())
 
     def unfinished(self, among: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the studies that have steps to take, by name, each with what changes when something happens in it.

@@ -19,7 +19,7 @@ from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
-from voxpop.stores.database import scrub_after
+from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import counts, deleted, events, inbox, people, plays, receipts, studies, summaries, tallies
 from voxpop.stores.schema import invitations as invited
 from voxpop.stores.schema import totals as forwarded
@@ -34,6 +34,12 @@ class Wanted(StrEnum):
     PAUSED = "paused"
     ENDED = "ended"
     ARCHIVED = "archived"
+
+
+def is_draft(database: Database, study: str) -> bool:
+    """Return True if a study is a draft; refuse one that does not exist."""
+    with database.read() as connection:
+        return bool(log.row_of(connection, study).life == Life.DRAFT)
 
 
 def change(context: Context, study: str, wanted: Wanted, actor: str) -> bool:

@@ -22,9 +22,9 @@ from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keyring import Keyring
 from voxpop.service.keys import SIGNATURE, new_key
 from voxpop.service.operators import Principal
-from voxpop.service.refusals import Refusal, accepted
+from voxpop.service.refusals import Refusal, accepted, no_study
 from voxpop.service.reports import Verdict
-from voxpop.service.study import inbox, participants
+from voxpop.service.study import inbox, life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
@@ -172,7 +172,9 @@ class CoordinatorApp:
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
     async def studies(self, request: Request, _: str) -> Response:
-        return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies)})
+        known = "authorization" in request.headers
+        drafts = not self.open_dashboard or (known and (await self._principal(request)).operates)
+        return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies, True, drafts)})
 
     async def status(self, request: Request, _: str) -> Response:
         return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))
@@ -182,7 +184,12 @@ class CoordinatorApp:
         return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
 
     async def watch(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(watched, self.coordinator, path_text(request, "study")))
+        study = path_text(request, "study")
+        if self.open_dashboard and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
+            if "authorization" not in request.headers:
+                raise no_study(study)
+            await self.viewer(request)
+        return JSONResponse(await run_in_threadpool(watched, self.coordinator, study))
 
     # -- for the application
 
