@@ -246,6 +246,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"model": "shuffle"}, "no shuffler"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
+        ({"enrolment": "grüne-äpfel"}, "letters without accents"),
         ({"text": ""}, "begin again"),
     ],
 )
