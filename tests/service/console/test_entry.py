@@ -5,6 +5,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
 
 from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_at
 from tests.service.world import STUDY, definition
@@ -202,6 +204,37 @@ def test_an_open_service_lets_everybody_look_and_nobody_change(tmp_path: Path) -
         assert [key.name for key in operators.list_keys(desk.coordinator.database)] == ["me", "visitor"]
         assert browser.sign_in().status_code == 303
         assert browser.get("/system").status_code == 200
+
+
+def test_a_form_of_those_who_may_not_send_it_is_not_read(
+    desk: Desk, operator: Browser, viewer: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, read = viewer.csrf, list[str]()
+
+    async def never(request: Request) -> FormData:
+        read.append(request.url.path)
+        return FormData([("csrf", token)])
+
+    monkeypatch.setattr(entry, "read_form", never)
+    assert viewer.post("/new/study", csrf=token, text="x").status_code == 403
+    with Browser(str(viewer.client.base_url)) as nobody:
+        assert nobody.post("/new/study", text="x").status_code == 303
+    assert read == []
+    assert operator.post("/new/study", csrf="", text="x").status_code == 403  # its token must be looked for
+    assert read == ["/new/study"]
+
+
+@pytest.mark.parametrize("fields", ["&".join(["a=1"] * 1001), "a=" + "x" * (2**20 + 1)])
+def test_a_form_that_cannot_be_read_is_refused_and_no_fault(operator: Browser, fields: str) -> None:
+    kind = {"content-type": "application/x-www-form-urlencoded", "x-voxpop-csrf": operator.csrf}
+    answer = operator.client.post("/new/study", content=fields, headers=kind)
+    assert answer.status_code == 400
+    assert "the form cannot be read" in answer.text.lower()
+
+
+def test_a_key_in_a_form_of_too_many_fields_is_refused_and_no_fault(stranger: Browser) -> None:
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert stranger.client.post("/sign-in", content="&".join(["a"] * 1500), headers=kind).status_code == 400
 
 
 def first_event(browser: Browser, path: str) -> str:

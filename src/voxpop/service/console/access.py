@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from voxpop.core.errors import InputError, require_choice
 from voxpop.service import operators
+from voxpop.service.console.forms import read_form
 from voxpop.service.console.shared import Console, form, page, session_of
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import KeyInfo, KeyRole, SessionInfo
@@ -74,7 +75,7 @@ def routes(console: Console) -> list[Route]:
         return await answer(request)
 
     async def add(request: Request, actor: str) -> Response:
-        sent = await request.form()
+        sent = await read_form(request)
         name, role, study = (str(sent.get(part, "")).strip() for part in ("name", "role", "study"))
         try:
             made = await run_in_threadpool(make_key, console, name, role, study or None, actor)
@@ -84,12 +85,12 @@ def routes(console: Console) -> list[Route]:
         return await answer(request, made=made, name=name, role=role, study=study)
 
     async def end_key(request: Request, actor: str) -> Response:
-        name = str((await request.form()).get("name", ""))
+        name = str((await read_form(request)).get("name", ""))
         await run_in_threadpool(revoke, console, name, actor)
         return console.moved(request, "/system/access")
 
     async def end_session(request: Request, actor: str) -> Response:
-        number = str((await request.form()).get("number", ""))
+        number = str((await read_form(request)).get("number", ""))
         await run_in_threadpool(operators.end_session, console.coordinator.database, number, console.now, actor)
         return console.moved(request, "/system/access")
 

@@ -56,14 +56,17 @@ class Entry:
 
     async def signed_in(self, request: Request) -> str:
         """Check that the browser is signed in, or that anyone may look; return the name of who it is."""
-        return (await self._session(request)).principal.name
+        session = await self._session(request)
+        await require_own_form(request, session)
+        return session.principal.name
 
     async def manager(self, request: Request) -> str:
-        """Check that an operator is signed in, and return the name."""
+        """Check that an operator is signed in, and return the name; a form of anybody else is not even read."""
         session = await self._session(request)
         if not session.cookie:
             raise SignedOut(ended=False)
         require_operator(request)
+        await require_own_form(request, session)
         return session.principal.name
 
     async def live(self, request: Request) -> str:
@@ -77,8 +80,6 @@ class Entry:
                 raise SignedOut(ended=cookie_name(request) in request.cookies)
             found = ANYONE
         request.state.session = found
-        if request.method == "POST":
-            await require_own_form(request, found)
         return found
 
     async def _look_up(self, request: Request, live: bool = False) -> Session | None:
@@ -107,7 +108,7 @@ class Entry:
     async def sign_in(self, request: Request, _: str) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
-        given = await request.form()
+        given = await read_form(request)
         key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
         wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
         if wait > 0:
@@ -175,8 +176,13 @@ def require_own_site(request: Request) -> None:
 
 
 async def require_own_form(request: Request, session: Session) -> None:
-    """Refuse a form that no page of this session has sent."""
+    """Refuse a form that no page of this session has sent; it is not read if there is no session."""
+    if request.method != "POST":
+        return
     require_own_site(request)
+    stranger = Refusal(403, "the form is not from this session; reload the page and send it again")
+    if not session.cookie:
+        raise stranger
     given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
-    if not session.cookie or not hmac.compare_digest(given.encode(), session.csrf.encode()):
-        raise Refusal(403, "the form is not from this session; reload the page and send it again")
+    if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        raise stranger

@@ -44,7 +44,7 @@ class Console:
         return self.coordinator.context.clock()
 
     async def study(self, request: Request) -> str:
-        """Return the study in the path; refuse one that whoever asks may not see, such as a draft on an open service."""
+        """Return the study in the path; refuse one that who asks may not see: a draft, on an open service."""
         study, principal = study_of(request), session_of(request).principal
         if not principal.sees_drafts and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
             raise no_study(study)
