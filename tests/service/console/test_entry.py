@@ -169,6 +169,17 @@ def test_forms_of_other_sites_are_refused(operator: Browser, stranger: Browser, 
     assert operator.post_with({"sec-fetch-site": "same-origin"}, "/system/access", **sent).status_code == 200
 
 
+def test_a_proxy_that_changes_the_host_is_named_unless_the_browser_says_where_the_form_is_from(
+    operator: Browser,
+) -> None:
+    sent = {"csrf": operator.csrf, "name": "anna", "role": "operator"}
+    proxied = {"origin": "https://study.example.org:8443", "host": "study.example.org"}
+    refused = operator.post_with(proxied, "/system/access", **sent)
+    assert refused.status_code == 403
+    assert "a proxy does not pass on the Host header with its port" in refused.text
+    assert operator.post_with({**proxied, "sec-fetch-site": "same-origin"}, "/system/access", **sent).status_code == 200
+
+
 def test_a_form_without_the_session_s_own_token_is_refused(desk: Desk, operator: Browser, viewer: Browser) -> None:
     fields = {"name": "mallory", "role": "operator"}
     tokens = ["", "0" * 64, viewer.csrf, Session(new_key(), operators.Principal("me")).csrf, "ä"]

@@ -168,11 +168,21 @@ def sign_in_address(request: Request, ended: bool) -> str:
 
 
 def require_own_site(request: Request) -> None:
-    """Refuse a form that another site has sent; browsers say so in one header or the other."""
-    origin, site = request.headers.get("origin", "null"), request.headers.get("sec-fetch-site", "same-origin")
-    foreign = origin != "null" and urlsplit(origin).netloc != request.headers.get("host", "")
-    if site != "same-origin" or foreign:
-        raise Refusal(403, "the form was sent by another site; open the page here and send it again")
+    """Refuse a form that another site has sent.
+
+    Browsers say so in Sec-Fetch-Site; only where they leave it out, without encryption, the Origin is compared with the
+    Host, which a proxy may have changed.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "null")
+    if site is not None:
+        if site != "same-origin":
+            raise Refusal(403, "the form was sent by another site; open the page here and send it again")
+    elif origin != "null" and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise Refusal(
+            403,
+            "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the page "
+            "here and send it again",
+        )
 
 
 async def require_own_form(request: Request, session: Session) -> None:
