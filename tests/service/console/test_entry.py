@@ -120,7 +120,7 @@ def test_every_session_ends_after_a_day(desk: Desk, operator: Browser) -> None:
 
 
 def test_revoking_a_key_ends_its_sessions(desk: Desk, operator: Browser) -> None:
-    operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+    operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
     require_signed_out(operator)
 
 

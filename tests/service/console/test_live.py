@@ -101,7 +101,7 @@ def test_a_stream_ends_with_its_session_and_says_so(desk: Desk, operator: Browse
     with watching(operator, "/live") as stream:
         stream.next()
         if how == "revoked":
-            operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+            operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
         elif how == "idle":
             desk.clock.now += IDLE_SECONDS + 1  # the stream itself is no use of the session
         else:

@@ -180,8 +180,8 @@ def require_own_site(request: Request) -> None:
     elif origin != "null" and urlsplit(origin).netloc != request.headers.get("host", ""):
         raise Refusal(
             403,
-            "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the page "
-            "here and send it again",
+            "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the "
+            "page here and send it again",
         )
 
 

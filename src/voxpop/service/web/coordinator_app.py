@@ -384,7 +384,7 @@ class CoordinatorApp:
                 self.add_key,
                 "Make a key for an operator or a viewer; it replaces the key under the same name.",
                 {201: replies.KeyMade},
-                (403, 404),
+                (403, 404, 409),
                 NewKey,
             ),
             Route(
@@ -392,9 +392,9 @@ class CoordinatorApp:
                 "/v1/keys/{name}",
                 "operator",
                 self.revoke_key,
-                "Revoke a key, and end its sessions; repeating the request changes nothing.",
+                "Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing.",
                 {200: replies.Revoked},
-                (403, 404),
+                (403, 404, 409),
             ),
             Route(
                 "GET",
