@@ -257,9 +257,10 @@ def first_event(browser: Browser, path: str) -> str:
 def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -> None:
     with desk_at(str(tmp_path / "open.db"), open_to_all=True) as desk, desk.served() as url, Browser(url) as browser:
         desk.coordinator.create("idea", definition(), draft=True)
-        places = ["/studies/idea" + part for part in ("", "/people", "/events/0", "/export/decisions.csv", "/live")]
-        places += ["/studies/idea/people/live", "/v1/studies/idea/watch"]
-        assert [browser.get(place).status_code for place in places] == [404] * 7
+        places = ["/studies/idea" + part for part in ("", "/people", "/events/0", "/export/decisions.csv")]
+        assert [browser.get(place).status_code for place in (*places, "/v1/studies/idea/watch")] == [404] * 5
+        for place in ("/studies/idea/live", "/studies/idea/people/live"):
+            assert "There is no such study any more" in first_event(browser, place)
         assert "idea" not in browser.get("/").text
         assert browser.get("/v1/studies").json() == {"studies": ["coffee", STUDY]}
         assert "idea" not in first_event(browser, "/live")

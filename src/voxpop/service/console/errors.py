@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from voxpop.service.console.entry import SignedOut, sign_in_address
-from voxpop.service.console.live import STREAM_HEADERS, ended_events
+from voxpop.service.console.live import STREAM_HEADERS, ended_events, gone_events
 from voxpop.service.console.pages import html, redirect, render, render_part
 from voxpop.service.console.shared import known_session
 from voxpop.service.refusals import Refusal
@@ -23,6 +23,8 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     session, path = known_session(request), request.url.path
     if isinstance(refusal, SignedOut):
         return _sign_in(request, refusal)
+    if path.endswith("/live") and refusal.status == 404:  # as below
+        return Response(gone_events(path), headers=STREAM_HEADERS)
     if "hx-request" in request.headers:
         return html(render_part("notice", session, path, notice=refusal.sentence, ended=False), refusal.status)
     title = HTTPStatus(refusal.status).phrase
