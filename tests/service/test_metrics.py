@@ -158,7 +158,7 @@ def test_how_long_somebody_looks_at_a_live_page_is_no_time_to_answer(
         clock.now += 3600
         await send({"type": "http.response.body", "body": b""})
 
-    async def nowhere(*_: Any) -> None: ...
+    async def nowhere(*_: Any) -> Any: ...
 
     telemetry = Telemetry()
     monkeypatch.setattr(telemetry, "request", lambda method, route, status, took: noted.append((status, took)))
