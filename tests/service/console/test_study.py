@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.service.console.browser import KEY, OTHER, Browser, Desk
-from tests.service.world import STUDY, definition
+from tests.service.world import STUDY, World, definition
 from voxpop import Choice, Problem, Space, SquaredExponential
 from voxpop.cli import app
 from voxpop.policies import make_policy
@@ -163,6 +163,32 @@ def run_wave(desk: Desk, study: str = STUDY) -> None:
         it.settle()
     finally:
         worlds.STUDY = known
+
+
+def test_a_page_calls_a_phase_a_wave_whatever_the_policy(desk: Desk, operator: Browser) -> None:
+    it, said = World(desk.coordinator, desk.clock), list[str]()
+
+    def look() -> None:
+        said.extend(operator.get(place).text for place in ("/", PAGE, f"{PAGE}/people"))
+
+    look()
+    it.settle()
+    look()  # it waits for people
+    it.register(200)
+    it.settle()
+    look()
+    it.play_all()
+    it.settle()
+    look()
+    it.answer_all()
+    it.settle()
+    look()
+    desk.coordinator.change(STUDY, Wanted.ENDED, "me")
+    look()
+    for text in said:
+        shown = re.sub(r"<pre.*?</pre>", "", text, flags=re.DOTALL)  # the log as it is stored has names of its own
+        assert not re.search("phase", shown, re.IGNORECASE)
+    assert any("Waiting: wave 1 needs" in text for text in said)
 
 
 def test_files_equal_those_of_the_command_line(
