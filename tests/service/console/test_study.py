@@ -111,6 +111,7 @@ def test_a_study_is_deleted_only_by_its_name_and_never_while_it_runs(desk: Desk,
         refused = operator.send(f"{PAGE}/delete", name=name)
         assert refused.status_code == 409
         assert "nothing was deleted" in refused.text
+        assert f'action="{PAGE}/delete"' in refused.text  # the form is still there
     assert STUDY in desk.coordinator.studies()
 
 
@@ -124,7 +125,9 @@ def test_what_nobody_can_want_is_refused(desk: Desk, operator: Browser) -> None:
 
 def test_what_is_not_there_is_said_to_be_missing(operator: Browser) -> None:
     for address in ("/studies/none", f"{PAGE}/events/77", f"{PAGE}/events/x", f"{PAGE}/export/people.csv"):
-        assert operator.get(address).status_code == 404
+        answer = operator.get(address)
+        assert (answer.status_code, "<h1>There is no such page</h1>" in answer.text) == (404, True)
+    assert "openapi.json" not in operator.get("/nowhere").text
 
 
 def test_names_with_markup_stay_text_and_charts_stay_json(desk: Desk, operator: Browser) -> None:

@@ -44,8 +44,11 @@ class StudyScreen:
 
     async def show(self, request: Request, _: str) -> Response:
         """Show everything about a study."""
-        view = await run_in_threadpool(study_view, self.coordinator, await self.console.study(request))
-        return self.console.show(request, "study", view=view, links=links(view.study))
+        return await self._page(request, await self.console.study(request))
+
+    async def _page(self, request: Request, study: str, status: int = 200, problem: str = "") -> Response:
+        view = await run_in_threadpool(study_view, self.coordinator, study)
+        return self.console.show(request, "study", status, view=view, links=links(study), problem=problem)
 
     async def live(self, request: Request, _: str) -> Response:
         """Keep the page up to date; what the log says is made anew only when the log has grown."""
@@ -84,6 +87,8 @@ class StudyScreen:
         """Delete the study whose name was typed."""
         study, typed = study_of(request), str((await read_form(request)).get("name", "")).strip()
         if typed != study:
-            raise Refusal(409, f"the name that was typed is not {study!r}; nothing was deleted")
+            return await self._page(
+                request, study, 409, f"the name that was typed is not {study!r}; nothing was deleted"
+            )
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return self.console.moved(request, "/")
