@@ -50,7 +50,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard)
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers)
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:

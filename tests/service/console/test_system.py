@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.service.console.browser import Browser, Desk, desk_at
 from tests.service.served import served
 from voxpop import __version__
+from voxpop.service.keyring import Keyring
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.web.rate_limit import RateLimit
@@ -16,6 +15,7 @@ from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.stores.migrate import open_store
 
 PLACE = "/system"
+KEYS = Keyring((b"k" * 32,))
 
 
 @contextmanager
@@ -54,19 +54,19 @@ def test_a_service_that_works_says_so(desk: Desk) -> None:
 
 def test_a_shuffler_that_cannot_be_reached_is_said(desk: Desk, operator: Browser) -> None:
     assert "None is configured" in operator.get(PLACE).text
-    with HttpShuffler("http://127.0.0.1:1", b"k" * 32, "http://127.0.0.1:1").client as client:
-        desk.coordinator.context.shuffler = HttpShuffler("http://127.0.0.1:1", b"k" * 32, "http://127.0.0.1:1", client)
+    link = HttpShuffler("http://127.0.0.1:1", KEYS, "http://127.0.0.1:1")
+    with link.client:
+        desk.coordinator.context.shuffler = link
         page = operator.get(PLACE).text
     assert "http://127.0.0.1:1" in page
     assert "it does not answer" in page
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_shuffler_that_is_ready_is_said(desk: Desk, operator: Browser, tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
-    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", b"k" * 32)
+    service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", KEYS)
     with served(service.guarded(RateLimit(0, 1), 4096), "on") as url:
-        link = HttpShuffler(url, b"k" * 32, url)
+        link = HttpShuffler(url, KEYS, url)
         with link.client:
             desk.coordinator.context.shuffler = link
             assert link.problem() is None

@@ -33,6 +33,7 @@ class Console:
     open_to_all: bool = False  # anyone may look, without signing in
     nudge: Callable[[str], None] = _nothing  # makes the scheduler look at a study at once
     problem: Callable[[], Coroutine[Any, Any, str | None]] = _healthy  # why the service cannot work, in one sentence
+    workers: int = 1  # processes that serve together
     hub: Hub = field(default_factory=Hub)
 
     @property

@@ -42,7 +42,8 @@ class System:
     database: DatabaseFacts | None  # None: it does not answer
     database_problem: str
     shuffler: ShufflerFacts | None
-    watching: int  # pages that are kept up to date
+    workers: int  # processes that serve together
+    watching: int  # pages that this process keeps up to date
     running: str  # for how long
     process: int = field(default_factory=os.getpid)
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -60,7 +61,8 @@ def view_of(console: Console, problem: str | None) -> System:
     link, shuffler = console.coordinator.context.shuffler, None
     if isinstance(link, HttpShuffler):
         shuffler = ShufflerFacts(link.url, link.problem())
-    return System(problem, facts, failed, shuffler, console.hub.streams, duration(time.monotonic() - STARTED))
+    running = duration(time.monotonic() - STARTED)
+    return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
 
 
 def routes(console: Console) -> list[Route]:

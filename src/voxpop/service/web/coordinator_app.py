@@ -64,7 +64,11 @@ class CoordinatorApp:
     """The handlers of a coordinator, and what they share."""
 
     def __init__(
-        self, coordinator: Coordinator, shuffler_key: Keyring | bytes | None = None, open_dashboard: bool = False
+        self,
+        coordinator: Coordinator,
+        shuffler_key: Keyring | bytes | None = None,
+        open_dashboard: bool = False,
+        workers: int = 1,
     ) -> None:
         self.coordinator = coordinator
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
@@ -72,7 +76,7 @@ class CoordinatorApp:
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
         self._readiness = Readiness(lambda: coordinator.database)
-        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble)
+        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
         self.entry = Entry(self.console)
         self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
         self._study_metrics = StudyMetrics(coordinator.context)
