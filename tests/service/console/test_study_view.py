@@ -214,13 +214,13 @@ def test_the_log_is_told_newest_first_and_in_words(tmp_path: Path) -> None:
         it.settle()
         it.coordinator.change(STUDY, Wanted.ENDED, "ada")
         view = study_view(it.coordinator, STUDY)
-    words = [event.words for event in view.log]
+    words = [event.words for event in view.findings.log]
     assert words[0] == "An operator ended the study."
     assert words[1].startswith("Phase 2 was planned: it asks ")
     assert words[2].startswith("Phase 1 was released: ")
     assert words[-1] == "The study was created."
-    assert [event.seq for event in view.log] == [4, 3, 2, 1, 0]
-    for event in view.log:
+    assert [event.seq for event in view.findings.log] == [4, 3, 2, 1, 0]
+    for event in view.findings.log:
         assert not event.whole or json.loads(event.raw) is not None
     assert [(deed.actor, deed.words) for deed in view.trail] == [("ada", "ended"), ("command line", "created")]
 

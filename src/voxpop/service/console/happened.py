@@ -38,7 +38,7 @@ class Deed:
 
 
 def happenings(snapshot: Snapshot, events: Sequence[Event]) -> tuple[Happening, ...]:
-    """Say what the events of a log are; `snapshot` is what follows from them, or from the first of them."""
+    """Say what the events of a log are; `snapshot` is what follows from them."""
     closed = {phase.plan.phase: phase for phase in snapshot.closed}
     return tuple(_happening(event, closed) for event in reversed(events))
 
@@ -59,8 +59,6 @@ def _words(event: Event, closed: Mapping[int, ClosedPhase]) -> str:
         plan = plan_from_dict(event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
         return f"Phase {phase} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
-    if phase not in closed:
-        return f"Phase {phase} was released."
     done = closed[phase]
     left, people = counted(done.info.active_after, "decision"), counted(done.people, "person", "people")
     warning = f" Model check: {done.info.warning}" if done.info.warning else ""

@@ -63,6 +63,7 @@ class Findings:
     estimates: Estimates
     history: History
     ledger: Ledger | None
+    log: tuple[Happening, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,6 @@ class StudyView:
     buttons: tuple[Button, ...]
     findings: Findings
     funnel: Funnel | None
-    log: tuple[Happening, ...]
     trail: tuple[Deed, ...]
 
 
@@ -90,7 +90,6 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
     with coordinator.database.read() as connection:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
-        events = log.read(connection, study)
         until = _last_deadline(connection, study, row.phase) if row.stage == Stage.COLLECTING else None
     trail = audit.trail(coordinator.database, study, most=MOST_DEEDS)
     return StudyView(
@@ -103,9 +102,8 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         status["registered"],
         status["withdrawn"],
         buttons_of(study, status),
-        findings_of(study, snapshot),
+        findings_of(coordinator, study, snapshot),
         funnel_of(status, snapshot, until),
-        happenings(snapshot, events),
         deeds(trail),
     )
 
@@ -119,8 +117,9 @@ def _last_deadline(connection: sa.Connection, study: str, phase: int) -> float |
 
 
 @lru_cache(KNOWN)
-def findings_of(study: str, snapshot: Snapshot) -> Findings:
-    """Say what a study has found; this is kept, since it changes only with the log."""
+def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
+    """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
+    events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
     course = replace(snapshot.course, name=study)
     lines = summarise(course)
     return Findings(
@@ -130,6 +129,7 @@ def findings_of(study: str, snapshot: Snapshot) -> Findings:
         estimates_of(course),
         history_of(snapshot),
         ledger_of(snapshot),
+        happenings(snapshot, events),
     )
 
 
