@@ -1,15 +1,19 @@
 """Who is asked about a phase, when its rounds begin, and how people are drawn while others write."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from tests.helpers_waiting import HANGING
 from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
+from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.study import asking, invitations
+from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.stages import Stage
 from voxpop.stores import schema
@@ -243,3 +247,27 @@ def test_counters_say_what_counting_would(address: str) -> None:
                 held = invitations.held(connection, STUDY, row.phase)
             assert (it.status["registered"], it.status["never_asked"]) == (len(people), people.count(0))
             assert row.invited == held
+
+
+def test_people_are_read_in_parts_and_all_of_them_can_be_drawn(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invitations, "READ", 7)
+    with (
+        world(address, definition(private("central")), people=50) as it,
+        it.coordinator.database.read() as connection,
+    ):
+        drawn = invitations.draw(connection, STUDY, 1, 1000, 1, 2**62)
+        everyone = connection.execute(sa.select(schema.people.c.id)).scalars().all()
+        assert sorted(drawn) == sorted(everyone)
+        assert len(everyone) == 50
+        assert len(set(invitations.draw(connection, STUDY, 1, 20, 1, everyone[29]))) == 20
+
+
+def test_people_register_while_a_step_holds_the_study(new_postgres: Callable[[], str]) -> None:
+    with world(new_postgres(), definition(private("central"))) as it:
+        newcomer = Thread(target=it.coordinator.register, args=(STUDY, new_key()), daemon=True)
+        with it.coordinator.database.write() as connection:
+            log.row_of(connection, STUDY, lock=True)
+            newcomer.start()
+            newcomer.join(HANGING)
+            assert not newcomer.is_alive()
+        assert it.status["registered"] == 1

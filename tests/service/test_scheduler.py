@@ -85,3 +85,36 @@ def test_a_study_is_looked_at_when_something_happens_or_its_time_comes(
             assert ("clock_back", 1000) in noted
 
         asyncio.run(run())
+
+
+def test_between_looks_at_all_studies_only_those_are_looked_at_that_changed_or_whose_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with world(str(tmp_path / "c.db"), definition(private("central")), people=11) as it:
+        it.coordinator.create("clock", definition(rounds_per_second=0.1))
+        it.coordinator.create("idle", definition())
+        for _ in range(2):
+            it.coordinator.register("clock", new_key())
+        watched = Watched(it, monkeypatch)
+        scheduler = watched.scheduler
+
+        async def run() -> None:
+            await watched.rest()
+            scheduler._changed.clear()
+            assert scheduler._wanted() is None  # all of them, now and then
+            assert scheduler._wanted() == set()
+            assert scheduler._look(set()) == {}
+            scheduler.nudge(STUDY)
+            assert scheduler._wanted() == {STUDY}
+            assert set(scheduler._look({STUDY})) == {STUDY}
+            it.clock.now += 1000
+            assert "clock" in (scheduler._wanted() or set())
+            scheduler._steps[STUDY] = asyncio.create_task(asyncio.sleep(0))
+            scheduler.count(STUDY)
+            assert STUDY not in (scheduler._wanted() or set())  # it takes a step, and is looked at afterwards
+            del scheduler._steps[STUDY]
+            assert STUDY in (scheduler._wanted() or set())
+            scheduler.nudge()
+            assert scheduler._wanted() is None
+
+        asyncio.run(run())

@@ -17,7 +17,7 @@ from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import counts, studies
 
-CHECK_INS = 50.0  # a second, of all devices of a service
+CHECK_INS = 30.0  # a second, of all devices of a service
 SHARE = 1 / 3  # of a deadline, within which an invitation is noticed
 LEAST, MOST = 1.0, 86_400.0  # seconds
 SPREAD = 0.2  # by how much a pause is longer or shorter at random, so that devices do not come at once

@@ -108,8 +108,8 @@ def _forget_again(context: Context, study: str, hashes: list[bytes]) -> int:
 
 def _pending(study: str, phase: int) -> tuple[sa.ColumnElement[bool], ...]:
     """Select the invitations of people who withdrew from a phase."""
-    gone = sa.select(people.c.id).where(people.c.id == invitations.c.person, people.c.withdrawn).exists()
-    return invitations.c.study == study, invitations.c.phase == phase, gone
+    gone = sa.select(people.c.id).where(people.c.study == study, people.c.withdrawn)
+    return invitations.c.phase == phase, invitations.c.person.in_(gone)
 
 
 def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Any]:

@@ -36,7 +36,7 @@ class Guard:
     ) -> None:
         self.quick = quick
         self._router, self._telemetry, self._rate_limit, self._most_bytes = router, telemetry, rate_limit, most_bytes
-        self._held, self._page = HeldBytes(), page
+        self._held, self._page = HeldBytes() if quick is None else quick.held, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

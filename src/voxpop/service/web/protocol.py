@@ -291,7 +291,8 @@ def server_config(
     app: ASGIApp, limits: Connections, tls: ssl.SSLContext | None = None, **settings: Any
 ) -> uvicorn.Config:
     """Make the configuration of a server whose connections have these limits."""
-    quick = app.quick if isinstance(app, Guard) else None
+    # Behind a proxy, who the caller is stands in a header that the ordinary way reads.
+    quick = app.quick if isinstance(app, Guard) and not settings.get("proxy_headers", False) else None
     http: Any = partial(BoundedProtocol, limits=limits, tls=tls, quick=quick)
     return uvicorn.Config(
         app,

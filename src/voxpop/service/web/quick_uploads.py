@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import decode
+from voxpop.service.web.body_limits import HeldBytes
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.rate_limit import RateLimit
@@ -30,6 +31,7 @@ class QuickUploads:
 
     def __init__(self, path: str, upload: ReportUpload, rate_limit: RateLimit, telemetry: Telemetry) -> None:
         self._path, self._upload, self._rate_limit, self._telemetry = path, upload, rate_limit, telemetry
+        self.held = HeldBytes()  # by these and by the requests that take the ordinary way
         self._pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
 
     def expects(self, scope: Scope) -> bool:
@@ -48,11 +50,17 @@ class QuickUploads:
             report = decode(body)
         except Refusal:
             return False
-        client = scope.get("client")
-        if self._rate_limit.take(caller_of(client[0]) if client else "") > 0:
+        caller = caller_of(scope["client"][0]) if scope.get("client") else ""
+        try:
+            self.held.take(caller, len(body))
+        except Refusal:
+            return False
+        if self._rate_limit.take(caller) > 0:
+            self.held.give(caller, len(body))
             return False
 
         def done(new: bool | None, error: Exception | None) -> None:
+            self.held.give(caller, len(body))
             if error is None:
                 status, headers, text = RECEIPTS[bool(new)]
             else:
