@@ -11,6 +11,7 @@ import pytest
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.served import served
+from tests.service.test_http import as_
 from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
 from voxpop.core.errors import InputError
 from voxpop.service import audit
@@ -84,6 +85,32 @@ def test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report(address: str
         later = Coordinator(it.coordinator.database, ring(NEW), clock=it.clock)
         assert all(token in later.checkin(STUDY, key) for key, token in after.items())
         it.answer_all()
+        it.settle()
+        assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
+
+
+def test_devices_notice_nothing_of_a_secret_replaced_over_http(address: str) -> None:
+    with world(address, CENTRAL, 30) as it, httpx.Client() as client:
+        restarted(it, ring(OLD))
+        begun(it)
+
+        def told(url: str) -> dict[str, Any]:
+            found = {key: client.get(f"{url}/v1/studies/{STUDY}/checkin", headers=as_(key)).json() for key in it.keys}
+            return {key: one for key, one in found.items() if one["invited"]}
+
+        def send(url: str, one: dict[str, Any]) -> int:
+            return client.put(url + one["upload"], json={"report": [0.5]}, headers=as_(one["token"])).status_code
+
+        with served(CoordinatorApp(it.coordinator).guarded(RateLimit(0, 1), 4096)) as url:
+            before = told(url)
+            first, *rest = before
+            assert send(url, before[first]) == 201
+        restarted(it, ring(NEW, OLD))
+        with served(CoordinatorApp(it.coordinator).guarded(RateLimit(0, 1), 4096)) as url:
+            after = told(url)
+            assert {key: one["token"] for key, one in after.items()} == {key: before[key]["token"] for key in rest}
+            assert send(url, before[first]) == 200  # the acknowledgement was lost
+            assert {send(url, one) for one in before.values()} == {200, 201}
         it.settle()
         assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
 

@@ -320,6 +320,31 @@ def test_a_restored_backup_forgets_again_those_who_withdrew_since(tmp_path: Path
         assert forget_again(coordinator.context) == 0
 
 
+def test_a_withdrawal_that_fails_changes_nothing_and_one_that_was_cut_off_is_completed_by_the_next_start(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = ReleaseRecord(tmp_path / "released")
+    record.prepare()
+    with world(address, CENTRAL, 20, released=record) as it:
+        collecting(it)
+        key = next(iter(it.invited()))[0]
+        noted = ReleaseRecord.note_forgotten
+
+        def cut_off(self: ReleaseRecord, study: str, key_hash: bytes) -> None:
+            noted(self, study, key_hash)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ReleaseRecord, "note_forgotten", cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                it.coordinator.withdraw(STUDY, key)
+        assert said(it, key) == "invited"
+        assert numbers(it) == (20, 20, 0)
+        assert forget_again(it.coordinator.context) == 1
+        assert person(it, key) is None
+        assert numbers(it) == (19, 19, 1)
+
+
 def test_the_record_of_a_deleted_study_forgets_who_left_it(tmp_path: Path) -> None:
     record = ReleaseRecord(tmp_path / "released")
     record.prepare()
