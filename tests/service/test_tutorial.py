@@ -83,7 +83,11 @@ class Folder:
             return False
 
 
-def test_the_tutorial_finishes_and_shows_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", ["voxpop fleet", "python people.py"])
+def test_the_tutorial_finishes_and_shows_its_result(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The devices and the application are those of the command, or of the program that the page shows."""
     folder = Folder(tmp_path, monkeypatch)
     (tmp_path / "tea.toml").write_text(block("toml"))
     (tmp_path / "people.py").write_text(block("python").replace("http://127.0.0.1:8000", folder.url))
@@ -98,12 +102,14 @@ def test_the_tutorial_finishes_and_shows_its_result(tmp_path: Path, monkeypatch:
         assert suggested is not None
         assert "wave 1 asks 20 people" in folder.run(suggested[1])
 
-        (play,) = commands("python people.py")
-        used = re.fullmatch(r"use \{'price': ([\d.]+)\}\n", folder.play(play))
+        (play,) = commands(first)
+        printed = folder.run(play) if first == "voxpop fleet" else folder.play(play)
+        used = re.search(r"use (?:\{'price':|price =) ([\d.]+)", printed)
         shown, reported, _ = map(folder.run, commands("voxpop status"))
 
     assert used is not None
-    assert abs(float(used[1]) - 2.1) < 0.7
+    liked = re.search(r"gain most from price = ([\d.]+)", printed)
+    assert abs(float(used[1]) - (2.1 if liked is None else float(liked[1]))) < 0.7
     assert "Stopped because" in shown
     asked = re.search(
         r"ledger: [1-9] releases? about ([1-9]\d) people; the most exposed are exposed to epsilon 5", shown
