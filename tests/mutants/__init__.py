@@ -1,6 +1,6 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, service, withdrawal
+from tests.mutants import answers, device, noise, operators, scale, service, withdrawal
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -10,4 +10,5 @@ FAULTS: list[Fault] = [
     *service.FAULTS,
     *operators.FAULTS,
     *withdrawal.FAULTS,
+    *scale.FAULTS,
 ]

@@ -1,6 +1,7 @@
 """The life of a study: drafts, starting, pausing, ending, archiving and deleting, and who did it."""
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.helpers_waiting import until
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.life import Wanted
+from voxpop.service.study.life import Wanted, _remove
+from voxpop.service.study.log import row_of
 from voxpop.service.study.participants import Newcomer, check_in, register
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.stores import schema
@@ -239,3 +242,25 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
             it.coordinator.step(STUDY)
         assert it.status["phase"] == 1
         assert it.status["stage"] == "closed"
+
+
+def test_who_registers_while_a_study_is_deleted_hears_that_there_is_none(new_postgres: Callable[[], str]) -> None:
+    """On SQLite one writes after the other; on PostgreSQL the newcomer waits for the deletion."""
+    with world(new_postgres(), PRIVATE, people=3) as it, ThreadPoolExecutor(1) as threads:
+        it.coordinator.change(STUDY, Wanted.ENDED)
+        it.coordinator.create("cocoa", PRIVATE)
+        context = it.coordinator.context
+        with it.coordinator.database.write() as connection:
+            row_of(connection, "cocoa", lock=True, alone=True)
+            newcomer = threads.submit(register, context, [Newcomer("cocoa", "k" * 40)])
+            waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            until(lambda: _count(it, waiting) > 0, "the newcomer's wait")
+            _remove(connection, "cocoa")
+        (refused,) = newcomer.result()
+        assert isinstance(refused, Refusal)
+        assert refused.status == 404
+
+
+def _count(it: World, wanted: sa.TextClause) -> int:
+    with it.coordinator.database.read() as connection:
+        return int(connection.execute(wanted).scalar_one())

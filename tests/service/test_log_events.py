@@ -25,7 +25,7 @@ COMPUTED = {  # by the text of the first argument: the names it can have
     "event.kind": {Kind.OPENED.value, Kind.FINISHED.value},
 }
 LOGGERS = ("note", "warn", "fault", "info", "debug", "warning", "error", "log")
-OTHERS = ("audit", "released", "record", "self")  # whose notes are not for the log
+OTHERS = ("audit", "released", "record")  # whose notes are not for the log
 PASSED_ON = {"event", "kind"}  # names that a caller gave
 ALWAYS = {"event", "level", "timestamp", "service"}
 FAULT = {"error", "cause", "places"}
@@ -33,15 +33,15 @@ FAULT = {"error", "cause", "places"}
 
 def line_of(node: ast.Call) -> tuple[ast.expr, set[str]] | None:
     """Return the name and the fields of a log line, as they are written; None for another call."""
-    owner, _, last = ast.unparse(node.func).rpartition(".")
-    made = owner == "" and last.startswith("logs.event_logger(")  # logs.event_logger("service")("listening", ...)
     called = ast.unparse(node.func)
-    if called.startswith("logs.event_logger(") or called == "log" or made:
+    owner, _, last = called.rpartition(".")
+    levelled = last == "log" and "get_logger" in owner  # whose first argument is the level
+    if called.startswith("logs.event_logger(") or called == "log":
         last = "note"
-    elif last not in LOGGERS or (last == "note" and owner.rsplit(".")[-1] in OTHERS and owner != "self"):
+    elif last not in LOGGERS or (last == "log" and not levelled) or owner.rsplit(".")[-1] in OTHERS:
         return None
     names = [word.arg for word in node.keywords if word.arg is not None]
-    place = 1 if last == "log" and "get_logger" in owner else 0
+    place = 1 if levelled else 0
     if len(node.args) <= place:
         return None
     return node.args[place], set(names) | (FAULT if last == "fault" else set())

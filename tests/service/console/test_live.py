@@ -22,6 +22,7 @@ from voxpop.service.operators import IDLE_SECONDS
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.protocol import server_config
+from voxpop.service.web.routes import STOPPING
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +147,26 @@ def test_a_server_that_stops_does_not_wait_for_open_pages(desk: Desk) -> None:
             thread.join(HANGING)
             assert not thread.is_alive()
     listener.close()
+
+
+def test_a_page_that_is_asked_for_while_the_server_stops_does_not_hold_it(desk: Desk) -> None:
+    """The server was told to stop after the request arrived, and before its reply began."""
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()  # the browser stays
+
+    async def ask() -> None:
+        session = operators.Session("", operators.Principal("anyone", "viewer"))
+        response: Response = LiveResponse(Hub(), Feed("one", lambda: 1), str, desk.coordinator, session)
+        scope = {"type": "http", "path": "/live", STOPPING: True}
+        await asyncio.wait_for(response(scope, receive, send), HANGING)
+
+    asyncio.run(ask())
+    assert [message["type"] for message in said] == ["http.response.start", "http.response.body"]
 
 
 async def stream_of(hub: Hub, feed: Feed[Any], desk: Desk, wanted: int) -> list[str]:

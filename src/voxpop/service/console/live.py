@@ -21,7 +21,7 @@ from voxpop.service.console.pages import PAGE_HEADERS, render_part
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.routes import ENDLESS
+from voxpop.service.web.routes import ENDLESS, STOPPING
 
 View = TypeVar("View")
 
@@ -121,6 +121,11 @@ class LiveResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ENDLESS] = True
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if not scope.get(STOPPING):
+            await self._stream(scope, receive, send)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(scope["path"], send))
         leaving = asyncio.create_task(_left(receive))
         try:
@@ -129,7 +134,6 @@ class LiveResponse(Response):
             for task in (sending, leaving):
                 task.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, path: str, send: Send) -> None:
         async def say(text: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -96,7 +96,13 @@ class NewStudyScreen:
             return self._ask(
                 request, refusal.status, refusal.sentence, {name: text_of(given, name) for name in COLUMNS}
             )
-        return self.console.show(request, "new_plan", view=view, stopping=STOPPING, asking=ASKING)
+        return self._show(request, view)
+
+    def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
+        """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
+        usual = {"prices": (), "compare": False, "reward": ""}
+        shown = {"view": view, "stopping": STOPPING, "asking": ASKING, **usual, **rehearsed}
+        return self.console.show(request, "new_plan", **shown)
 
     def _ask(self, request: Request, status: int = 200, error: str = "", typed: Typed | None = None) -> Response:
         return self.console.show(
@@ -154,9 +160,11 @@ class NewStudyScreen:
         parts: dict[str, Any] = {"tables": tables, "promises": promises, "most": most, "within": within}
         found = [Price(**price) for price in await self.apart.run("rehearse", **parts)]
         shown = {"prices": found, "compare": compare, "reward": tables.get("reward", "reward")}
-        session, path = session_of(request), request.url.path
-        template = "parts/rehearsal" if "hx-request" in request.headers else "new_rehearsal"
-        return html(render(template, session, path, **shown))
+        if "hx-request" in request.headers:
+            return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
+        view = await run_in_threadpool(self._plan, file, text, None)
+        code = text_of(given, "enrolment")
+        return self._show(request, replace(view, typed={**view.typed, **typed, "enrolment": code}), **shown)
 
     def _promises(self, typed: Typed, tables: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return every promise that can be made here, with the epsilon that is typed."""

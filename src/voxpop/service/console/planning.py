@@ -174,7 +174,7 @@ def trust_models(shuffler: bool) -> tuple[Trust, ...]:
 def typed_of(file: str, text: str) -> dict[str, str]:
     """Return what the form shows for a study file."""
     tables = parse_study(Path(file), text)
-    typed = {"name": _name_for(str(tables.get("name", Path(file).stem)))}
+    typed = {"name": _name_for(str(tables.get("name", Path(file).stem))), "enrolment": ""}
     for field in FIELDS:
         table = tables.get(field.table, {}) if field.table else tables
         found = table.get(field.key) if isinstance(table, Mapping) else None

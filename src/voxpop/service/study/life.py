@@ -116,7 +116,7 @@ def delete(context: Context, study: str, actor: str) -> None:
     record again from the database.
     """
     with context.database.write() as connection:
-        row = log.row_of(connection, study, lock=True)
+        row = log.row_of(connection, study, lock=True, alone=True)
         if row.life != Life.DRAFT and row.stage != Stage.FINISHED:
             raise Refusal(409, f"the study {study!r} is under way, and people may be answering; end it first")
         if row.batch is not None:

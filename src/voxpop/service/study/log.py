@@ -35,13 +35,13 @@ def read(connection: sa.Connection, study: str, start: int = 0) -> list[Event]:
     return [Event(row.seq, Kind(row.kind), row.at, json.loads(row.body)) for row in connection.execute(wanted)]
 
 
-def row_of(connection: sa.Connection, study: str, lock: bool = False) -> Any:
+def row_of(connection: sa.Connection, study: str, lock: bool = False, alone: bool = False) -> Any:
     """Find a study's row; with `lock`, nobody else can change it before this transaction ends.
 
-    The lock lets others refer to the study: people register meanwhile.
+    The lock lets others refer to the study, so that people register meanwhile, unless it is for one `alone`.
     """
     wanted = sa.select(studies).where(studies.c.id == study)
-    row = connection.execute(wanted.with_for_update(key_share=True) if lock else wanted).first()
+    row = connection.execute(wanted.with_for_update(key_share=not alone) if lock else wanted).first()
     if row is None:
         raise no_study(study)
     return row

@@ -7,8 +7,8 @@ in every second. But whoever is invited must notice in time, so nobody waits for
 from __future__ import annotations
 
 import math
-import random
 import time
+from secrets import SystemRandom
 from typing import Any
 
 import sqlalchemy as sa
@@ -57,4 +57,4 @@ def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int,
 
 def spread(seconds: float) -> float:
     """Return about this many seconds, a little more or less at random, and not less than a second."""
-    return round(max(LEAST, seconds * random.uniform(1 - SPREAD, 1 + SPREAD)), 1)
+    return round(max(LEAST, seconds * SystemRandom().uniform(1 - SPREAD, 1 + SPREAD)), 1)

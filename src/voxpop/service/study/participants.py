@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
@@ -30,6 +31,13 @@ class Newcomer:
 
 def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
     """Register people in one transaction; answer False for keys that are already registered."""
+    try:
+        return _register(context, newcomers)
+    except IntegrityError:  # a study was deleted meanwhile; now it is not found
+        return _register(context, newcomers)
+
+
+def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]

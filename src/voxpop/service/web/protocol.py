@@ -22,7 +22,7 @@ from voxpop.service.web.connections import STALLED, Connections, Group
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.guard import UNLIMITED, Guard
 from voxpop.service.web.quick_uploads import QuickUploads
-from voxpop.service.web.routes import ENDLESS
+from voxpop.service.web.routes import ENDLESS, STOPPING
 
 HEAD_SECONDS = 15.0  # from the first sign of a request to the end of its headers, with the TLS handshake
 SPARE_SECONDS = 2.0  # the same, for a connection beyond the limits
@@ -121,8 +121,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        if self._answering() and self.scope.get(ENDLESS):  # the server would wait for the end of the reply
-            self.transport.close()
+        if self._answering():
+            scope = cast("dict[str, Any]", self.scope)
+            scope[STOPPING] = True
+            if scope.get(ENDLESS):  # the server would wait for the end of the reply
+                self.transport.close()
 
     # What arrives
 

@@ -29,7 +29,9 @@ RoleCheck = Callable[
 ]  # returns the key, token or name of a caller with the role; refuses others
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
-ENDLESS = "voxpop.endless"  # in the scope of a request: its reply ends only with the caller or the server
+# In the scope of a request:
+ENDLESS = "voxpop.endless"  # its reply ends only with the caller or the server
+STOPPING = "voxpop.stopping"  # the server is about to stop, so that such a reply must not begin any more
 
 PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},

@@ -1,0 +1,42 @@
+"""Planted faults of counters, pauses between check-ins, and uploads that take the quick way."""
+
+from tests.mutants.fault import Fault
+
+TALLIES = "service/test_tallies.py"
+PACING = "service/test_pacing.py"
+QUICK = "service/test_quick_uploads.py"
+
+FAULTS = [
+    Fault(
+        "counter not compared",
+        "A phase is released although its counter disagrees with its reports.",
+        "service/study/closing.py",
+        "    if tally.count != counted:\n",
+        "    if tally.count > counted:\n",
+        (f"{TALLIES}::test_a_phase_whose_counters_disagree_with_its_reports_is_not_closed",),
+    ),
+    Fault(
+        "one counter for all coordinators",
+        "Coordinators that store reports at the same time wait for each other's counter.",
+        "service/study/inbox.py",
+        "desk.insert(place, context.writer, reports, counted[place])",
+        'desk.insert(place, "", reports, counted[place])',
+        (f"{TALLIES}::test_each_coordinator_adds_to_counters_of_its_own",),
+    ),
+    Fault(
+        "quick uploads without the rate limit",
+        "One address may send as many uploads as it likes.",
+        "service/web/quick_uploads.py",
+        "        if self._rate_limit.take(caller) > 0:\n",
+        "        if self._rate_limit.take(caller) < 0:\n",
+        (f"{QUICK}::test_the_rate_limit_holds",),
+    ),
+    Fault(
+        "invitations noticed too late",
+        "Where many devices are registered, they come back after the deadline of an invitation.",
+        "service/study/pacing.py",
+        "    seconds = min(crowd / CHECK_INS, most)\n",
+        "    seconds = crowd / CHECK_INS\n",
+        (f"{PACING}::test_many_devices_come_seldom_but_in_time_for_an_invitation",),
+    ),
+]
