@@ -229,11 +229,6 @@ def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dic
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
 
 
-def time_of(row: Any, now: float) -> float:
-    """Return the time by the clock of a study's rounds, which stands still while the study is paused."""
-    return float(row.life_since) if row.life == Life.PAUSED else now
-
-
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     """Count the rounds of the current phase played so far, by the application's reports or by the clock."""
     assert snapshot.current is not None
