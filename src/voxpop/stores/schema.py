@@ -81,7 +81,8 @@ receipts = sa.Table(
     "receipts",
     coordinator,
     sa.Column("invitation", BigId, primary_key=True),
-    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token, which is not stored in the database
+    # Of the report, keyed by the token, which is not stored in the database; NULL: the shuffler has the report.
+    sa.Column("digest", sa.LargeBinary),
 )
 inbox = sa.Table(
     "inbox",
