@@ -1,4 +1,4 @@
-"""Reports that belong to the shuffler are refused by the coordinator, before and after the shuffler has counted them."""
+"""Reports that belong to the shuffler are refused by the coordinator, before and after the shuffler has them."""
 
 from collections.abc import Callable
 from pathlib import Path
