@@ -1,7 +1,9 @@
 """Backups: made while the service runs, restored into either kind of database, and studies go on from them."""
 
+import errno
 import gzip
 import json
+import os
 import stat
 from collections.abc import Callable
 from contextlib import closing
@@ -153,6 +155,29 @@ def test_a_backup_that_is_older_than_what_was_released_is_not_started(
     with pytest.raises(InputError, match="is older than what was released from it, and lacks phase 1") as call:
         coordinator_of(Settings(database=str(path)))
     refusal(call)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_backup_is_written_where_files_have_only_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """Disks for backups are often formatted so, and network folders may be; no other file is replaced there, either."""
+
+    def refuse(source: Path, target: Path) -> None:
+        if taken:
+            target.write_text("another backup")
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    if taken:
+        with pytest.raises(InputError, match="File exists; nothing was written, name a file in another folder") as call:
+            small_backup(tmp_path)
+        refusal(call)
+        assert (tmp_path / "b").read_text() == "another backup"
+    else:
+        assert check_backup(small_backup(tmp_path)).kind == "coordinator"
+        assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+    assert list(tmp_path.glob(".*.part")) == []
 
 
 def test_the_backup_of_a_shuffler_is_restored(tmp_path: Path, elsewhere: str) -> None:

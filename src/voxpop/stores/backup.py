@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from alembic.util.exc import CommandError
 
 from voxpop.core.errors import InputError
-from voxpop.formats.files import sync_folder
+from voxpop.formats.files import partial, sync_folder
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import Kind, locked, refuse_stranger, upgrade_to, version_of
 from voxpop.stores.soundness import require_sound
@@ -51,21 +51,37 @@ def write_backup(database: Database, kind: Kind, path: Path) -> Backup:
     require_sound(database)
     if path.exists():
         raise InputError(f"the file {str(path)!r} exists; name another one, so that no backup is lost")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = partial(path)
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             with gzip.GzipFile("", "wb", 6, file, 0) as packed, _one_moment(database) as connection:
                 made = _dump(database, connection, kind, packed)
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, path)  # unlike a renaming, it never replaces another file
+        _give_name(unfinished, path)
         sync_folder(path.resolve().parent)
     except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was written") from None
+        sentence = f"cannot write {str(path)!r}: {error.strerror}; nothing was written, name a file in another folder"
+        raise InputError(sentence) from None
     finally:
         with suppress(OSError):
-            partial.unlink()
+            unfinished.unlink()
     return made
+
+
+def _give_name(unfinished: Path, path: Path) -> None:
+    """Give a complete file its name, and never replace another one."""
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        raise
+    except OSError:  # some disks and network folders know no second name of a file: take the name, then rename
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            unfinished.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 @contextmanager
