@@ -29,7 +29,7 @@ from voxpop.stores.backup import check_backup, restore_backup, write_backup
 from voxpop.stores.database import Database, open_database
 from voxpop.stores.migrate import _config, open_store
 from voxpop.stores.schema import coordinator as tables
-from voxpop.stores.schema import marks, people, sessions
+from voxpop.stores.schema import marks, people, sessions, studies
 
 PEOPLE = 90
 ASKED = make_policy("dpbe-fixed", people=14)  # in every phase
@@ -155,6 +155,25 @@ def test_a_backup_that_is_older_than_what_was_released_is_not_started(
     with pytest.raises(InputError, match="is older than what was released from it, and lacks phase 1") as call:
         coordinator_of(Settings(database=str(path)))
     refusal(call)
+
+
+def test_newcomers_to_a_restored_database_are_not_asked_about_rounds_before_them(
+    new_postgres: Callable[[], str], elsewhere: str, tmp_path: Path
+) -> None:
+    """PostgreSQL gives no number twice; a restored database goes on after the last person who is left."""
+    with world(new_postgres(), definition(policy=ASKED), PEOPLE) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        for key in it.keys[-5:]:
+            it.coordinator.withdraw(STUDY, key)
+        write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
+    with closing(open_database(elsewhere)) as database:
+        restore_backup(database, tmp_path / "b")
+        continued(database, it).register(1)
+        with database.read() as connection:
+            newest = connection.execute(sa.select(studies.c.newest)).scalar_one()
+            assert newest < connection.execute(sa.select(sa.func.max(people.c.id))).scalar_one()
 
 
 @pytest.mark.parametrize("taken", [False, True])

@@ -27,6 +27,7 @@ from voxpop.core.errors import InputError
 from voxpop.formats.files import partial, sync_folder
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import Kind, locked, refuse_stranger, upgrade_to, version_of
+from voxpop.stores.schema import EVERYBODY
 from voxpop.stores.soundness import require_sound
 
 FORMAT = 1
@@ -210,6 +211,7 @@ def _fill(path: Path, connection: sa.Connection, documents: Iterator[Any]) -> in
         raise error if isinstance(error, InputError) else _damaged(path) from None
     for table in tables.values():
         _go_on_counting(connection, table)
+    _require_later(connection, tables)
     return count
 
 
@@ -247,6 +249,19 @@ def _go_on_counting(connection: sa.Connection, table: sa.Table) -> None:
     last = connection.execute(sa.select(sa.func.max(key))).scalar_one()
     if name is not None and last is not None:
         connection.execute(sa.select(sa.func.setval(name, last)))
+
+
+def _require_later(connection: sa.Connection, tables: dict[str, sa.Table]) -> None:
+    """Let nobody who registers from now on pass for one who was there before the rounds of a phase began.
+
+    The numbers of people who were deleted before the backup was made are given again: nobody here has them.
+    """
+    studies, people = tables.get("studies"), tables.get("people")
+    if studies is None or people is None or "newest" not in studies.columns:
+        return
+    last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one()
+    later = (studies.c.newest > last) & (studies.c.newest < EVERYBODY)
+    connection.execute(sa.update(studies).where(later).values(newest=last))
 
 
 def _tables(connection: sa.Connection) -> list[sa.Table]:

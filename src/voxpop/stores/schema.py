@@ -11,6 +11,7 @@ import sqlalchemy as sa
 coordinator = sa.MetaData()
 shuffler = sa.MetaData()
 
+EVERYBODY = 2**62  # `newest` of a phase that an older version began: everybody may be asked about it
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
 
 studies = sa.Table(
