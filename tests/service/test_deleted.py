@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.service.world import SECRET, STUDY, Clock, World, definition, private, world
-from voxpop.service import audit
-from voxpop.service.keys import write_key
+from voxpop.service import audit, operators
+from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.serve import coordinator_of, lost_of
 from voxpop.service.settings import settings_of
@@ -143,3 +143,27 @@ def test_files_of_others_in_the_record_are_left_alone(it: World, record: Release
     assert record.forgetful() == [STUDY]
     start(tmp_path, str(tmp_path / "before.db"))
     assert it.coordinator.studies() == ["other", STUDY]
+
+
+@pytest.mark.parametrize("draft", [False, True])
+def test_keys_for_a_deleted_study_are_revoked(it: World, draft: bool) -> None:
+    """Whoever had one for a draft must not see another study that gets its name."""
+    database, keys = it.coordinator.database, {name: new_key() for name in ("ann", "ben", "cleo")}
+    it.coordinator.create("cocoa", PRIVATE, draft=draft)
+    for name, study in (("ann", "cocoa"), ("ben", STUDY)):
+        operators.add_key(database, name, keys[name], 1.0, "viewer", study)
+    operators.add_key(database, "cleo", keys["cleo"], 1.0)
+    session = operators.sign_in(database, keys["ann"], 2.0)
+    assert session is not None
+    if draft:  # changing it changes nothing for those who may see it
+        it.coordinator.create("cocoa", definition(horizon=50), draft=True)
+        assert operators.principal_of(database, keys["ann"]) is not None
+    else:
+        it.coordinator.change("cocoa", Wanted.ENDED)
+    it.coordinator.delete("cocoa", "cleo")
+    with pytest.raises(Refusal, match="was revoked"):
+        operators.principal_of(database, keys["ann"])
+    assert operators.session_of(database, session.cookie, 3.0) is None
+    assert all(operators.principal_of(database, keys[name]) is not None for name in ("ben", "cleo"))
+    said = [(entry.actor, entry.action, entry.detail) for entry in audit.trail(database, "cocoa")]
+    assert said[:2] == [("cleo", "deleted", ""), ("cleo", "key revoked", "ann")]

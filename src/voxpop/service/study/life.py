@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.service import audit
+from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations, log, withdrawal
@@ -111,7 +111,7 @@ def make_room(connection: sa.Connection, study: str) -> bool:
 
 
 def delete(context: Context, study: str, actor: str) -> None:
-    """Delete a study with its log, its people and their invitations; only the audit trail keeps its name.
+    """Delete a study with its log, its people and their invitations; its viewers' keys are revoked.
 
     The record of releases remembers before the commit that it was deleted: if the process is killed in between, the
     next start deletes it.
@@ -127,6 +127,7 @@ def delete(context: Context, study: str, actor: str) -> None:
         if created is not None:  # a draft was never seen by anyone else, and its name is free again
             _note_deleted(connection, study, created)
         _remove(connection, study)
+        operators.revoke_viewers(connection, study, context.clock(), actor)
         audit.note(connection, context.clock(), actor, Action.DELETED, study)
         scrub_after(connection)
         if created is not None and context.released is not None:  # last, because what follows is the commit
@@ -159,6 +160,7 @@ def _delete_again(context: Context, study: str, created: float) -> bool:
         here = row is not None and (row.life == Life.DRAFT or created_at(connection, study) == created)
         if here:
             _remove(connection, study)
+            operators.revoke_viewers(connection, study, context.clock(), SERVICE)
             audit.note(connection, context.clock(), SERVICE, Action.DELETED, study, "again: a restored backup knew it")
             scrub_after(connection)
         if here and context.released is not None:
