@@ -16,6 +16,7 @@ from voxpop.service.settings import settings_of
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.released import LastRelease, ReleaseRecord
+from voxpop.service.study.scheduler import Scheduler
 from voxpop.stores.backup import restore_backup, write_backup
 from voxpop.stores.database import Database, open_database
 
@@ -167,3 +168,13 @@ def test_keys_for_a_deleted_study_are_revoked(it: World, draft: bool) -> None:
     assert all(operators.principal_of(database, keys[name]) is not None for name in ("ben", "cleo"))
     said = [(entry.actor, entry.action, entry.detail) for entry in audit.trail(database, "cocoa")]
     assert said[:2] == [("cleo", "deleted", ""), ("cleo", "key revoked", "ann")]
+
+
+def test_other_coordinators_forget_the_snapshot_of_a_deleted_study(it: World) -> None:
+    other = Coordinator(it.coordinator.database, SECRET, clock=it.clock)
+    for study in (STUDY, "other"):
+        other.snapshots.current(study)
+    it.coordinator.change(STUDY, Wanted.ENDED)
+    it.coordinator.delete(STUDY)
+    Scheduler(other)._look()
+    assert other.snapshots.names() == {"other"}
