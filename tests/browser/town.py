@@ -222,5 +222,5 @@ def town(folder: Path) -> Iterator[Town]:
 def open_doors(it: Town, background: bool = False) -> Iterator[str]:
     """Serve a town over HTTP; in the background nothing happens unless it is asked for."""
     app = CoordinatorApp(it.coordinator).guarded(RateLimit(0, 1), 2**20)
-    with served(app, "on" if background else "off", Connections(0)) as url:
+    with served(app, "on" if background else "off", Connections(0), timeout_graceful_shutdown=10) as url:
         yield url

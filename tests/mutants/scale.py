@@ -35,8 +35,16 @@ FAULTS = [
         "invitations noticed too late",
         "Where many devices are registered, they come back after the deadline of an invitation.",
         "service/study/pacing.py",
-        "    seconds = min(crowd / CHECK_INS, most)\n",
-        "    seconds = crowd / CHECK_INS\n",
+        "spread(min(crowd / CHECK_INS, most))",
+        "spread(crowd / CHECK_INS)",
         (f"{PACING}::test_many_devices_come_seldom_but_in_time_for_an_invitation",),
+    ),
+    Fault(
+        "long rounds spread over the deadline",
+        "Where a clock plays long rounds, devices come back after the deadline of an invitation.",
+        "service/study/pacing.py",
+        "return round(wait + spread(min(crowd / CHECK_INS, most)), 1)",
+        "return spread(wait + min(crowd / CHECK_INS, most))",
+        (f"{PACING}::test_however_long_the_rounds_take_devices_come_in_time_for_the_invitation",),
     ),
 ]

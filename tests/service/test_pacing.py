@@ -51,6 +51,30 @@ def test_nobody_comes_before_a_clock_has_played_the_rounds() -> None:
     assert pause(300, stage="playing", rounds_per_second=0.1) == pytest.approx(10 + 490)
 
 
+def test_however_long_the_rounds_take_devices_come_in_time_for_the_invitation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "SPREAD", 0.2)
+    slow: dict[str, Any] = {
+        "rounds_per_second": 0.0005,
+        "deadline": 3600.0,
+    }  # 50 rounds take 100,000 seconds, and end after 99,990
+    waits = [pause(10**9, stage="playing", **slow) - 86_400 for _ in range(200)]
+    assert min(waits) >= 0.8 * 1200 - 0.1
+    assert max(waits) <= 1.2 * 1200 + 0.1
+
+
+def test_a_pause_of_the_study_takes_no_time_from_the_invited_and_lets_them_rest(address: str) -> None:
+    with world(address, definition(private("central"), deadline=3000.0), people=12) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        key, _ = next(iter(it.invited()))
+        it.clock.now += 1000.0
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        it.clock.now += 100_000.0
+        found = told(it, key)
+        assert (found["seconds_left"], found["next_check_in"]) == (2000.0, 1000.0)
+
+
 def test_a_pause_of_the_study_lets_devices_rest() -> None:
     assert pause(50, life="paused", deadline=3000.0) == pytest.approx(1000)
 

@@ -140,10 +140,21 @@ def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LI
             return False
         if not last:
             _require_another(known, name)
-        connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
-        connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
-        audit.note(connection, at, actor, Action.KEY_REVOKED, row.study, name)
+        _revoke(connection, name, row.study, at, actor)
     return True
+
+
+def revoke_viewers(connection: sa.Connection, study: str, at: float, actor: str) -> None:
+    """Revoke the keys of those who may see a study, and end their sessions, in the transaction that deletes it."""
+    valid = (operators.c.study == study) & operators.c.revoked_at.is_(None)
+    for name in connection.execute(sa.select(operators.c.name).where(valid).order_by(operators.c.name)).scalars().all():
+        _revoke(connection, name, study, at, actor)
+
+
+def _revoke(connection: sa.Connection, name: str, study: str | None, at: float, actor: str) -> None:
+    connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
+    connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
+    audit.note(connection, at, actor, Action.KEY_REVOKED, study, name)
 
 
 def _locked(connection: sa.Connection) -> list[KeyInfo]:

@@ -83,8 +83,8 @@ def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
         assert life(desk) == found
     assert operator.send(f"{PAGE}/delete", name=STUDY).headers["location"] == "/"
     assert STUDY not in desk.coordinator.studies()
-    done = ["deleted", "unarchived", "archived", "ended", "resumed", "paused"]
-    assert deeds(desk)[:6] == [("me", action) for action in done]
+    done = ["deleted", "key revoked", "unarchived", "archived", "ended", "resumed", "paused"]  # of its viewer
+    assert deeds(desk)[:7] == [("me", action) for action in done]
 
 
 def test_a_draft_is_started_once_by_two_operators_at_once(desk: Desk, url: str) -> None:

@@ -26,7 +26,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.stages import IN_PLAY, Life, Stage, time_of
 from voxpop.stores.database import Database
 from voxpop.stores.schema import counts, plays, studies, totals
 
@@ -159,7 +159,7 @@ class Coordinator:
             "life": row.life,
             "phase": row.phase,
             "rounds": plan.asked if plan else 0,
-            "played": steps.rounds_played(snapshot, row, steps.time_of(row, now)) if plan else 0,
+            "played": steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
             "people": plan.people if plan else 0,
             "answered": answered,
             "invited": max(0, row.invited - answered) if collecting else 0,

@@ -48,11 +48,11 @@ def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int,
         return spread(MOST)
     if row.life == Life.PAUSED:
         return spread(most)
-    seconds = min(crowd / CHECK_INS, most)
+    wait = 0.0
     if row.stage == Stage.PLAYING and rules.rounds_per_second is not None and snapshot.current is not None:
         end = row.opened_at + snapshot.current.plan.asked / rules.rounds_per_second
-        seconds += min(max(0.0, end - now), MOST)  # nobody is invited before
-    return spread(seconds)
+        wait = min(max(0.0, end - now), MOST)  # nobody is invited before
+    return round(wait + spread(min(crowd / CHECK_INS, most)), 1)  # only the rest is spread, or the deadline would pass
 
 
 def spread(seconds: float) -> float:

@@ -16,7 +16,7 @@ from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
 from voxpop.service.study.pacing import SHARE, next_check_in, spread
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Life, Stage
+from voxpop.service.study.stages import Life, Stage, time_of
 from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
 
@@ -113,7 +113,7 @@ def _check_in_statement() -> sa.Select[Any]:
     live = (invitations.c.person == people.c.id) & (invitations.c.phase == studies.c.phase) & ~invitations.c.expired
     joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, live)
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    study = [studies.c[name] for name in ("id", "seq", "phase", "stage", "opened_at", "batch", "life")]
+    study = [studies.c[name] for name in ("id", "seq", "phase", "stage", "opened_at", "batch", "life", "life_since")]
     person = (people.c.key_hash, people.c.participations, people.c.withdrawn)
     invited = (invitations.c.nonce, invitations.c.token_hash, invitations.c.deadline, invitations.c.ready)
     wanted = sa.select(*study, *person, *invited, receipts.c.invitation.label("receipt")).select_from(joined)
@@ -148,8 +148,9 @@ def _answer(context: Context, row: Any) -> str:
         waiting = {"invited": False, "status": "waiting", "participations": row.participations}
         return json.dumps({**waiting, "next_check_in": again})
     head, phase = told
-    soon = spread(head["seconds_left"] * SHARE)  # if the report does not arrive, there is time to send it again
-    return json.dumps({**head, "next_check_in": min(again, soon)})[:-1] + ', "phase": ' + phase + "}"
+    if row.life == Life.RUNNING:  # if the report does not arrive, there is time to send it again
+        again = min(again, spread(head["seconds_left"] * SHARE))
+    return json.dumps({**head, "next_check_in": again})[:-1] + ', "phase": ' + phase + "}"
 
 
 def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[str, Any], str] | None:
@@ -166,6 +167,6 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
         assert context.shuffler is not None
         address = context.shuffler.upload_address(row.batch)
     # Seconds from now: a device's clock may be years off.
-    left = max(0.0, round(row.deadline - context.clock(), 3))
+    left = max(0.0, round(row.deadline - time_of(row, context.clock()), 3))
     head = {"invited": True, "status": "invited", "token": token, "upload": address, "seconds_left": left}
     return head, snapshot.told

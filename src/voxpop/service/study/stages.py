@@ -1,6 +1,7 @@
 """How far a study is: its stage, and where it stands in its life, which operators decide."""
 
 from enum import StrEnum
+from typing import Any
 
 
 class Stage(StrEnum):
@@ -26,4 +27,6 @@ class Life(StrEnum):
     ARCHIVED = "archived"  # finished, and no longer listed
 
 
-IN_USE = (Life.RUNNING, Life.PAUSED, Life.ARCHIVED)  # devices may know of it
+def time_of(study: Any, now: float) -> float:
+    """Return the time by a study's own clock, which stands still while it is paused: of its rounds and deadlines."""
+    return float(study.life_since) if study.life == Life.PAUSED else now

@@ -22,7 +22,7 @@ from voxpop.service.study import overview
 from voxpop.service.study.context import Context
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Life, Stage
+from voxpop.service.study.stages import Life, Stage, time_of
 
 SHARED_SECONDS = 5.0  # for which a look at the studies holds
 GAUGES = {  # each with the label `study`
@@ -78,7 +78,7 @@ class StudyMetrics:
         for name in ("asked", "answered", "lapsed", "refused"):
             yield name, {}, getattr(glance.funnel, name)
         if glance.closes_at is not None:
-            yield "seconds_left", {}, glance.closes_at - self.context.clock()
+            yield "seconds_left", {}, glance.closes_at - time_of(glance, self.context.clock())
         try:
             snapshot = self.context.snapshots.known(glance.study) or self.context.snapshots.current(glance.study)
         except Refusal:  # deleted meanwhile
