@@ -237,6 +237,11 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"name": ""}, "a study&#39;s name has"),
         ({"horizon": "many"}, "Rounds must be a whole number"),
         ({"horizon": "0"}, "horizon"),
+        ({"most_people": "1,5"}, "Most people must be a whole number"),
+        ({"most_people": "1 5"}, "Most people must be a whole number"),
+        ({"most_people": "20.000"}, "Most people must be a whole number"),
+        ({"tolerance": "1,000"}, "1000 or as 1.000"),
+        ({"tolerance": "1 5"}, "such as 0.5"),
         ({"tolerance": "-1"}, "tolerance"),
         ({"confidence": "100"}, "Confidence"),
         ({"deadline": "0"}, "deadline"),
@@ -260,7 +265,7 @@ def test_what_cannot_be_a_study_is_refused_with_a_reason(
 
 
 def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operator: Browser) -> None:
-    fields = {"tolerance": "0.5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
+    fields = {"tolerance": "0,5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
     assert sent(operator, "/new/study", then="draft", model="central", epsilon="2", **fields).status_code == 303
     made = desk.coordinator.snapshots.current("milk-tea").definition
     settings = made.policy.settings()

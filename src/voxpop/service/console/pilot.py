@@ -18,7 +18,7 @@ from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import read_pilot_table
 from voxpop.policies import DEFAULT
 from voxpop.report.calibrated import constant_rows, pilot_sentences
-from voxpop.service.console.planning import whole
+from voxpop.service.console.numbers import whole
 
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values

@@ -11,43 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.core.errors import InputError, require_choice, require_number
+from voxpop.core.errors import InputError, require_choice
 from voxpop.formats.studyfile import parse_study
 from voxpop.policies import DEFAULT
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import release_type_of
+from voxpop.service.console.numbers import HOUR, decimal, hours, percent, whole
 from voxpop.service.study.definition import NAME, Definition, definition_of, require_name
 
 Typed = Mapping[str, str]
-HOUR = 3600.0
 EPSILON, DELTA = 5.0, 1e-6  # what is promised unless something else is typed
 LEAST_CODE, MOST_CODE = 8, 128  # characters of an enrolment code
-
-
-def whole(label: str, text: str) -> int:
-    """Read a whole number as people type it."""
-    try:
-        return int(text.replace(",", "").replace(" ", ""))
-    except ValueError:
-        raise InputError(f"{label} must be a whole number, got {text!r:.40}") from None
-
-
-def decimal(label: str, text: str) -> float:
-    """Read a number as people type it."""
-    try:
-        return require_number(label, float(text.replace(" ", "")))
-    except ValueError:
-        raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}") from None
-
-
-def percent(label: str, text: str) -> float:
-    """Read a confidence in percent, and return what is left of it."""
-    return round(1 - require_number(label, decimal(label, text), above=0, below=100) / 100, 12)
-
-
-def hours(label: str, text: str) -> float:
-    """Read hours, and return seconds."""
-    return decimal(label, text) * HOUR
 
 
 @dataclass(frozen=True)
