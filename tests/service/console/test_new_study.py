@@ -264,6 +264,15 @@ def test_what_cannot_be_a_study_is_refused_with_a_reason(
     assert studies(desk) == []
 
 
+def test_a_study_that_would_ask_nobody_is_not_started_but_can_be_saved(desk: Desk, operator: Browser) -> None:
+    answer = sent(operator, "/new/study", then="start", answer_cost="1000000")
+    assert answer.status_code == 422
+    assert "Nobody would be asked, and the study would end at once: asking people does not pay" in answer.text
+    assert studies(desk) == []
+    assert sent(operator, "/new/study", then="draft", answer_cost="1000000").status_code == 303
+    assert studies(desk) == ["milk-tea"]
+
+
 def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operator: Browser) -> None:
     fields = {"tolerance": "0,5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
     assert sent(operator, "/new/study", then="draft", model="central", epsilon="2", **fields).status_code == 303

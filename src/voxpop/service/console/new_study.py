@@ -180,9 +180,23 @@ class NewStudyScreen:
         name, definition = await run_in_threadpool(self._checked, given)
         draft = text_of(given, "then") != "start"
         code = enrolment_of({"enrolment": text_of(given, "enrolment")})
+        if not draft:
+            await self._refuse_nobody(definition)
         await run_in_threadpool(self.coordinator.create, name, definition, code, draft, actor)
         self.console.nudge(name)
         return self.console.moved(request, f"/studies/{name}")
+
+    async def _refuse_nobody(self, definition: Definition) -> None:
+        """Refuse to start a study that would end at once, for good: its name could not be used again."""
+        try:
+            reason = await self.apart.run("begin", definition=definition.as_dict())
+        except Refusal:  # there is no time to find out; the coordinator will
+            return
+        if reason:
+            raise InputError(
+                f"nobody would be asked, and the study would end at once: {reason}; change when to stop asking or what "
+                "people are promised, or save it as a draft and start that"
+            )
 
     def _checked(self, given: FormData) -> tuple[str, Definition]:
         return plan_of(*_sent(given))
