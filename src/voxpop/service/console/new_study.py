@@ -40,8 +40,8 @@ MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
 MOST_BODY = MOST_PILOT + 2**16  # with the other fields of the form
 COLUMNS = ("ignore", "choice", "integer", "log", "horizon", "points")
-REHEARSALS, SECONDS = 5, 3.0  # of the chosen promise
-COMPARED, COMPARE_SECONDS = 2, 5.0  # of every promise
+REHEARSALS, SECONDS = 10, 6.0  # of the chosen promise
+COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
 
 
 @dataclass(frozen=True)
