@@ -240,7 +240,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"most_people": "1,5"}, "Most people must be a whole number"),
         ({"most_people": "1 5"}, "Most people must be a whole number"),
         ({"most_people": "20.000"}, "Most people must be a whole number"),
-        ({"tolerance": "1,000"}, "1000 or as 1.000"),
+        ({"tolerance": "1,000"}, "write 1000 or 1.000"),
         ({"tolerance": "1 5"}, "such as 0.5"),
         ({"tolerance": "-1"}, "tolerance"),
         ({"confidence": "100"}, "Confidence"),

@@ -31,7 +31,8 @@ def decimal(label: str, text: str) -> float:
     """
     grouped = GROUPED.fullmatch(text)
     if grouped and grouped[1] == "," and not text.startswith("0,"):
-        raise InputError(f"{label} can be read as {text.replace(',', '')} or as {text.replace(',', '.')}; write one")
+        ways = f"{text.replace(',', '')} or {text.replace(',', '.')}"
+        raise InputError(f"{label} must be a number that is read in one way; write {ways} instead of {text}")
     plain = re.sub(r"\D", "", text) if grouped and grouped[1] != "," else text
     try:
         return require_number(label, float(plain.replace(",", ".") if COMMA.fullmatch(plain) else plain))
