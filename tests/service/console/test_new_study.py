@@ -128,6 +128,29 @@ def test_columns_are_read_as_the_operator_says() -> None:
         calibrated("p.csv", as_csv(rows), {"ignore": "colour"})
 
 
+def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Browser) -> None:
+    found = calibrated("p.csv", as_csv(pilot_rows()), {})
+    assert "write price under “Whole numbers”" in found.columns[0]
+    assert found.whole == ("price",)
+    with pytest.raises(InputError, match="“Leave out”") as refused:
+        calibrated("p.csv", as_csv([[*row, "same" if at else "shop"] for at, row in enumerate(pilot_rows())]), {})
+    page = operator.get("/new?integer=price").text
+    assert 'name="integer" value="price"' in page
+    assert "--" not in str(refused.value) + re.sub(r"<!--|-->", "", page)
+
+
+def test_a_pilot_that_is_too_small_is_called_so() -> None:
+    rows: list[list[object]] = [
+        ["person", "price", "reward"],
+        ["a", 1, 0.1],
+        ["a", 2, 0.4],
+        ["b", 1, 0.3],
+        ["b", 2, 0.2],
+    ]
+    assert "too small: 2 people and 2 decisions" in calibrated("p.csv", as_csv(rows), {}).few
+    assert calibrated("p.csv", as_csv(pilot_rows()), {}).few == ""
+
+
 GRIDS = [(1, 0, 51), (2, 0, 38), (3, 0, 11), (1, 500, 3), (0, 4, 51)]
 
 
@@ -248,6 +271,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"rounds_per_second": "nan"}, "Rounds per second"),
         ({"model": "trustme"}, "trust model"),
         ({"model": "central", "epsilon": "0"}, "epsilon"),
+        ({"model": "none", "epsilon": "abc"}, "Epsilon must be a number"),
         ({"model": "shuffle"}, "no shuffler"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),

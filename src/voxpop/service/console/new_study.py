@@ -78,8 +78,8 @@ class NewStudyScreen:
         self.console, self.coordinator, self.apart = console, console.coordinator, Apart()
 
     async def ask(self, request: Request, _: str) -> Response:
-        """Ask for a file."""
-        return self._ask(request)
+        """Ask for a file; an address can say how to read it."""
+        return self._ask(request, typed={name: request.query_params.get(name, "") for name in COLUMNS})
 
     async def again(self, request: Request, _: str) -> Response:
         """Lead those who reload the address of a form back to the beginning."""

@@ -64,7 +64,8 @@ STOPPING = (
         decimal,
         _plain,
         "Cost of a number",
-        "What one number from one person costs, in reward. Empty: about a hundredth of how much people differ.",
+        "What one number from one person costs, in reward: 0.02 if a hundred are worth 2. Empty: about a hundredth of "
+        "how much people differ.",
     ),
     Field(
         "population",
@@ -86,7 +87,15 @@ STOPPING = (
     ),
 )
 ASKING = (
-    Field("horizon", "", "horizon", whole, _plain, "Rounds", "For how many rounds the decision will be used, in all."),
+    Field(
+        "horizon",
+        "",
+        "horizon",
+        whole,
+        _plain,
+        "Rounds",
+        "For how many rounds the decision will be used, in all: 36500 for 100 sales a day and a year.",
+    ),
     Field(
         "reward", "", "reward", _text, str, "What the reward is called", "As it is to stand on pages: profit, minutes."
     ),
@@ -97,7 +106,7 @@ ASKING = (
         hours,
         lambda seconds: f"{seconds / HOUR:g}",
         "Hours to answer",
-        "After this time somebody else is invited instead. Empty: 24.",
+        "After this time somebody else is invited instead: 48 for two days. Empty: 24.",
     ),
     Field(
         "rounds_per_second",
@@ -200,12 +209,12 @@ def _typed_in(tables: Mapping[str, Any], field: Field, text: str) -> dict[str, A
 def privacy_of(typed: Typed, tables: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the table [privacy]; None if nothing is promised."""
     model = require_choice("trust model", typed.get("model", ""), [NoPrivacy.model, *RELEASES])
+    epsilon = decimal("Epsilon", typed.get("epsilon") or str(EPSILON))  # also read if it does not count:
+    delta = decimal("Delta", typed.get("privacy_delta") or str(DELTA))  # nothing that is typed is ignored silently
     if model == NoPrivacy.model:
         return None
     before = tables.get("privacy", {})
     kept = {**before} if isinstance(before, Mapping) and before.get("model") == model else {}
-    epsilon = decimal("Epsilon", typed.get("epsilon") or str(EPSILON))
-    delta = decimal("Delta", typed.get("privacy_delta") or str(DELTA))
     return {**kept, "model": model, "epsilon": epsilon, "delta": delta}
 
 
