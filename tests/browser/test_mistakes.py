@@ -89,6 +89,31 @@ def test_a_name_with_markup_stays_text(ada: Visit, place: Place, tmp_path: Path)
     assert place[0].coordinator.studies() == []
 
 
+def test_a_refusal_stands_where_the_button_is_and_old_results_do_not(ada: Visit, tmp_path: Path) -> None:
+    (tmp_path / "tea.toml").write_text(STUDY)
+    ada.go("/new")
+    ada.page.get_by_label("The study file").set_input_files(tmp_path / "tea.toml")
+    ada.press("Read the file")
+    ada.press("Rehearse it")
+    table = ada.page.get_by_role("table").filter(has_text="What to expect")
+    expect(table).to_be_visible()
+    rounds = ada.page.get_by_label("Rounds", exact=True)
+    rounds.fill("abc")
+    expect(table).to_have_count(0)  # it was about other settings
+    for button in ("Rehearse it", "What does each promise cost?", "Start the study"):
+        ada.press(button)
+        expect(ada.notice).to_contain_text("Rounds must be a whole number")
+        expect(ada.notice).to_be_focused()
+        expect(ada.notice).to_be_in_viewport()
+        expect(rounds).to_have_attribute("aria-invalid", "true")
+    rounds.fill("500")
+    ada.press("Rehearse it")
+    ada.press("What does each promise cost?")  # while the other is under way
+    expect(ada.page.get_by_role("table").filter(has_text="What each promise costs")).to_be_visible()
+    expect(ada.notice).to_have_count(0)
+    expect(rounds).to_have_attribute("aria-invalid", "false")
+
+
 def test_two_operators_who_start_a_study_at_once_start_it_once(browser: Browser, ada: Visit, place: Place) -> None:
     it, url = place
     it.define("tea", STUDY, draft=True)
@@ -117,6 +142,31 @@ def test_a_browser_left_open_over_night_must_sign_in_again(
     ada.page.get_by_label("Your key").fill(ADA)
     ada.press("Sign in")
     ada.page.wait_for_url(url + "/")
+
+
+def test_a_page_that_nobody_sees_holds_no_connection(ada: Visit, place: Place) -> None:
+    """Tabs that are opened in the background are hidden from the start; browsers have few connections to a server."""
+    it, _ = place
+    it.define("tea", STUDY)
+    ada.page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => !window.seen })")
+    ada.asked.clear()
+    ada.go("/studies/tea")
+    ada.page.wait_for_load_state("networkidle")
+    assert not [request for request in ada.asked if request.url.endswith("/live")]
+    with ada.page.expect_request("**/live"):
+        ada.page.evaluate("window.seen = true, document.dispatchEvent(new Event('visibilitychange'))")
+    it.coordinator.change("tea", Wanted.PAUSED, "grace")
+    expect(ada.page.locator(".badge").first).to_have_text("paused")
+
+
+def test_the_seventh_page_of_a_browser_loads(ada: Visit, place: Place) -> None:
+    it, url = place
+    it.define("tea", STUDY)
+    pages = [ada.context.new_page() for _ in range(7)]
+    for page in pages:
+        page.goto(url + "/studies/tea")
+        expect(page.get_by_role("heading", name="tea", exact=True)).to_be_visible()
+    expect(pages[-1].get_by_role("alert")).to_contain_text("pages of this browser are kept up to date")
 
 
 def test_the_cookie_of_another_server_opens_nothing(ada: Visit, tmp_path: Path) -> None:

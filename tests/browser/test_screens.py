@@ -133,3 +133,12 @@ def test_a_viewer_sees_one_study_and_no_buttons(browser: Browser, place: tuple[T
         for path in ("/studies/reminders", "/new", "/system", "/system/audit"):
             eve.go(path)
             expect(page.get_by_text("ask an operator")).to_be_visible()
+
+
+def test_a_chart_s_key_has_no_empty_values(browser: Browser, place: tuple[Town, str]) -> None:
+    with visit(browser, place[1]) as it:
+        it.sign_in(ADA, "/studies/espresso")
+        key = it.page.locator(".u-legend").first
+        expect(key).to_contain_text("estimate")
+        expect(key).not_to_contain_text("–")
+        expect(key.locator("tr").first).to_be_hidden()  # the axis has no colour

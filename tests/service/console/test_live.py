@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from typing import Any
 
@@ -113,6 +113,32 @@ def test_a_stream_ends_with_its_session_and_says_so(desk: Desk, operator: Browse
     assert said[-1] == ""
 
 
+def test_whoever_was_signed_out_sees_no_more_events(
+    desk: Desk, operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT_SECONDS", 10 * HANGING)
+    with watching(operator, "/live") as stream:
+        stream.next()
+        operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+        desk.coordinator.change(STUDY, Wanted.PAUSED, "other")
+        assert "You are no longer signed in" in stream.next()
+
+
+def test_one_browser_gets_a_page_more_than_streams(desk: Desk, operator: Browser) -> None:
+    """Over HTTP/1.1 another page would not load at all if every connection were a stream."""
+    with ExitStack() as pages:
+        streams = [pages.enter_context(watching(operator, "/live")) for _ in range(live.MOST_OF_BROWSER)]
+        assert all(stream.next() for stream in streams)
+        answer = operator.get("/live", **{"hx-request": "true"})
+        assert answer.status_code == 503
+        assert "this one is not" in answer.text
+        assert operator.get("/").status_code == 200
+        with Browser(str(operator.client.base_url)) as other:
+            other.sign_in()
+            with watching(other, "/live") as stream:
+                assert stream.next()
+
+
 def test_a_stream_without_a_session_says_so_and_ends(stranger: Browser) -> None:
     """An error would make the browser try again for ever."""
     with watching(stranger, "/live") as stream:
@@ -131,6 +157,7 @@ def test_a_stream_that_is_left_is_forgotten(desk: Desk, operator: Browser) -> No
         operator.client = type(operator)(str(operator.client.base_url)).client
         operator.sign_in()
     until(lambda: hub.streams == 0, "the end of the streams")
+    assert not hub.sessions
 
 
 def test_a_server_that_stops_does_not_wait_for_open_pages(desk: Desk) -> None:

@@ -131,6 +131,29 @@ def test_columns_are_read_as_the_operator_says() -> None:
         calibrated("p.csv", as_csv(rows), {"ignore": "colour"})
 
 
+def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Browser) -> None:
+    found = calibrated("p.csv", as_csv(pilot_rows()), {})
+    assert "write price under “Whole numbers”" in found.columns[0]
+    assert found.whole == ("price",)
+    with pytest.raises(InputError, match="“Leave out”") as refused:
+        calibrated("p.csv", as_csv([[*row, "same" if at else "shop"] for at, row in enumerate(pilot_rows())]), {})
+    page = operator.get("/new?integer=price").text
+    assert 'name="integer" value="price"' in page
+    assert "--" not in str(refused.value) + re.sub(r"<!--|-->", "", page)
+
+
+def test_a_pilot_that_is_too_small_is_called_so() -> None:
+    rows: list[list[object]] = [
+        ["person", "price", "reward"],
+        ["a", 1, 0.1],
+        ["a", 2, 0.4],
+        ["b", 1, 0.3],
+        ["b", 2, 0.2],
+    ]
+    assert "too small: 2 people and 2 decisions" in calibrated("p.csv", as_csv(rows), {}).few
+    assert calibrated("p.csv", as_csv(pilot_rows()), {}).few == ""
+
+
 GRIDS = [(1, 0, 51), (2, 0, 38), (3, 0, 11), (1, 500, 3), (0, 4, 51)]
 
 
@@ -240,12 +263,18 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"name": ""}, "a study&#39;s name has"),
         ({"horizon": "many"}, "Rounds must be a whole number"),
         ({"horizon": "0"}, "horizon"),
+        ({"most_people": "1,5"}, "Most people must be a whole number"),
+        ({"most_people": "1 5"}, "Most people must be a whole number"),
+        ({"most_people": "20.000"}, "Most people must be a whole number"),
+        ({"tolerance": "1,000"}, "write 1000 or 1.000"),
+        ({"tolerance": "1 5"}, "such as 0.5"),
         ({"tolerance": "-1"}, "tolerance"),
         ({"confidence": "100"}, "Confidence"),
         ({"deadline": "0"}, "deadline"),
         ({"rounds_per_second": "nan"}, "Rounds per second"),
         ({"model": "trustme"}, "trust model"),
         ({"model": "central", "epsilon": "0"}, "epsilon"),
+        ({"model": "none", "epsilon": "abc"}, "Epsilon must be a number"),
         ({"model": "shuffle"}, "no shuffler"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
@@ -263,8 +292,17 @@ def test_what_cannot_be_a_study_is_refused_with_a_reason(
     assert studies(desk) == []
 
 
+def test_a_study_that_would_ask_nobody_is_not_started_but_can_be_saved(desk: Desk, operator: Browser) -> None:
+    answer = sent(operator, "/new/study", then="start", answer_cost="1000000")
+    assert answer.status_code == 422
+    assert "Nobody would be asked, and the study would end at once: asking people does not pay" in answer.text
+    assert studies(desk) == []
+    assert sent(operator, "/new/study", then="draft", answer_cost="1000000").status_code == 303
+    assert studies(desk) == ["milk-tea"]
+
+
 def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operator: Browser) -> None:
-    fields = {"tolerance": "0.5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
+    fields = {"tolerance": "0,5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
     assert sent(operator, "/new/study", then="draft", model="central", epsilon="2", **fields).status_code == 303
     made = desk.coordinator.snapshots.current("milk-tea").definition
     settings = made.policy.settings()

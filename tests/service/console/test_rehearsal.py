@@ -1,10 +1,16 @@
 """Prices of promises: in the time there is, and with words for what could not be rehearsed."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.service.console.test_new_study import FILE
 from voxpop.formats.studyfile import parse_study
-from voxpop.service.console.rehearsal import NO_TIME, prices
+from voxpop.lab.outcomes import Outcome
+from voxpop.service.console import rehearsal
+from voxpop.service.console.pages import render
+from voxpop.service.console.rehearsal import FEWEST, NO_TIME, Price, prices
 
 TABLES = parse_study(Path("tea.toml"), FILE)
 HANGING = 600.0  # seconds
@@ -30,3 +36,46 @@ def test_a_promise_that_cannot_be_made_does_not_hide_the_others() -> None:
     first, second = prices(TABLES, [("wrong", wrong), ("nothing", None)], 1, HANGING)
     assert (first.runs, second.runs) == (0, 1)
     assert "epsilon" in first.error
+
+
+class Clockwork:
+    """Rehearsals that take a second each; a loss says which truth it is about, and which promise was made."""
+
+    def __init__(self) -> None:
+        self.now, self.seeds = 0.0, dict[str, list[int]]()
+
+    def rehearse(self, problem: object, policy: object, privacy: Any, seed: int) -> Outcome:
+        self.now += 1.0
+        self.seeds.setdefault(privacy.model, []).append(seed)
+        return Outcome(30, 2, float(seed), 100.0 + seed)
+
+
+@pytest.fixture
+def clockwork(monkeypatch: pytest.MonkeyPatch) -> Clockwork:
+    made = Clockwork()
+    monkeypatch.setattr(rehearsal, "monotonic", lambda: made.now)
+    monkeypatch.setattr(rehearsal, "rehearse", made.rehearse)
+    return made
+
+
+PROMISES = [("nothing", None), ("central", {"model": "central", "epsilon": 5.0, "delta": 1e-6})]
+
+
+def test_promises_are_compared_on_the_same_truths(clockwork: Clockwork) -> None:
+    """There is time for nine rehearsals, and so for four of each promise."""
+    found = prices(TABLES, PROMISES, 50, 9.0)
+    assert [price.runs for price in found] == [4, 4]
+    assert [(price.lost, price.most_lost, price.not_asking) for price in found] == [(1.5, 3.0, 101.5)] * 2
+
+
+def test_a_comparison_of_too_few_rehearsals_is_not_shown(clockwork: Clockwork) -> None:
+    found = prices(TABLES, PROMISES, 50, 2.0 * FEWEST - 1)
+    assert {(price.runs, price.error) for price in found} == {(0, NO_TIME)}
+
+
+def test_that_nobody_would_be_asked_is_said_in_words() -> None:
+    asked, nobody = Price("central", 5, 456.4, 1.5, 0.61, 1.0, 120.0), Price("local", 5, lost=126.0, not_asking=120.0)
+    page = render("parts/rehearsal", None, "/new", prices=[asked, nobody], compare=True, reward="profit")
+    assert page.count("nobody would be asked") == 1
+    assert page.count("Without asking anybody, 120 profit would be lost") == 1
+    assert '<td class="right">456</td><td class="right">1.5</td>' in page

@@ -50,7 +50,16 @@ def test_a_line_says_how_far_the_wave_is_and_what_is_best() -> None:
 
 def test_what_is_only_a_guess_is_not_called_the_best() -> None:
     line = line_of(replace(GLANCE, summary=replace(SUMMARY, answered=False)), NOW)
-    assert (line.best, line.certified) == ("", "")
+    assert (line.best, line.certified, line.rests) == ("", "", "nobody has answered yet")
+    over = line_of(replace(GLANCE, stage="finished", summary=replace(SUMMARY, answered=False)), NOW)
+    assert over.rests == "nobody was asked"
+
+
+def test_the_pilot_s_choice_is_listed_before_anybody_has_answered() -> None:
+    summary = replace(SUMMARY, answered=False, pilot=True)
+    line = line_of(replace(GLANCE, stage="finished", summary=summary), NOW)
+    assert (line.best, line.certified, line.rests) == ("2.1 EUR", "", "from the pilot")
+    assert line_of(replace(GLANCE, summary=replace(SUMMARY, pilot=True)), NOW).rests == ""
 
 
 def test_a_clock_says_when_people_are_asked() -> None:

@@ -184,6 +184,17 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
         assert later.lapsed == len(invited) - 1
 
 
+def test_a_study_that_waits_for_people_says_so(tmp_path: Path) -> None:
+    with world(str(tmp_path / "c.db"), definition(), people=1) as it:
+        it.settle()
+        view = study_view(it.coordinator, STUDY)
+        assert (view.badge, view.state) == ("waiting for people", "It goes on when more people have registered.")
+        assert view.funnel is not None
+        assert view.funnel.sentence == "More people must register first; then its rounds are played."
+        it.coordinator.change(STUDY, Wanted.PAUSED, "ada")
+        assert study_view(it.coordinator, STUDY).badge == "paused"
+
+
 @pytest.mark.parametrize(
     ("wishes", "badge", "labels"),
     [

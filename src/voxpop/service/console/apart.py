@@ -90,7 +90,21 @@ def _rehearsed(given: dict[str, Any]) -> Any:
     return [asdict(price) for price in prices(given["tables"], promises, given["most"], given["within"])]
 
 
-TASKS: dict[str, Callable[[dict[str, Any]], Any]] = {"calibrate": _calibrated, "rehearse": _rehearsed}
+def _begun(given: dict[str, Any]) -> Any:
+    from voxpop.core.phases import End
+    from voxpop.drivers.phase import next_phase
+    from voxpop.service.study.definition import Definition
+
+    study = Definition.of(given["definition"])
+    first = next_phase(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
+    return first.reason if isinstance(first, End) else ""
+
+
+TASKS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "calibrate": _calibrated,
+    "rehearse": _rehearsed,
+    "begin": _begun,  # finds why a study would end before anyone is asked; nothing if it would not
+}
 
 
 def main() -> None:

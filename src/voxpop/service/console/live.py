@@ -7,6 +7,7 @@ server that stops closes it at once. Browsers come back by themselves.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,8 +27,11 @@ from voxpop.service.web.routes import ENDLESS, STOPPING
 View = TypeVar("View")
 
 LOOK_SECONDS = 1.0  # between two looks at the database
-BEAT_SECONDS = 15.0  # after which a stream checks its session, and says that it lives
+BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
+MOST_OF_BROWSER = (
+    5  # streams of one session: over HTTP/1.1 browsers open six connections, and the page itself needs one
+)
 STREAM_HEADERS = {**PAGE_HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
 
 
@@ -83,19 +87,34 @@ class Hub:
     def __init__(self) -> None:
         self._watches: dict[str, _Watch] = {}
         self.streams = 0
+        self.sessions: Counter[str] = Counter()  # streams by cookie
+
+    def require_room(self, session: Session) -> None:
+        """Refuse a stream that would be one too many; a page without one loads, and says that it stays as it is."""
+        if self.streams >= MOST_STREAMS:
+            raise Refusal(503, "too many pages are watched at once; close some, or try again later", retry_after=30)
+        if session.cookie and self.sessions[session.cookie] >= MOST_OF_BROWSER:
+            raise Refusal(
+                503,
+                f"{MOST_OF_BROWSER} other pages of this browser are kept up to date, and this one is not; close one of "
+                "them and reload this one",
+                retry_after=30,
+            )
 
     @asynccontextmanager
-    async def watch(self, feed: Feed[Any]) -> AsyncIterator[_Watch]:
+    async def watch(self, feed: Feed[Any], session: Session) -> AsyncIterator[_Watch]:
         """Watch a feed; its looks end with its last watcher."""
         watch = self._watches.get(feed.key)
         if watch is None:
             watch = self._watches[feed.key] = _Watch(feed)
         watch.watchers += 1
         self.streams += 1
+        self.sessions[session.cookie] += 1
         try:
             yield watch
         finally:
             self.streams -= 1
+            self.sessions -= Counter([session.cookie])  # forgets whoever has none left
             watch.watchers -= 1
             if not watch.watchers:
                 watch.task.cancel()
@@ -125,8 +144,7 @@ class LiveResponse(Response):
     def __init__(
         self, hub: Hub, feed: Feed[Any], message: Callable[[Any], str], coordinator: Coordinator, session: Session
     ) -> None:
-        if hub.streams >= MOST_STREAMS:
-            raise Refusal(503, "too many pages are watched at once; close some, or try again later", retry_after=30)
+        hub.require_room(session)
         super().__init__(headers=STREAM_HEADERS)
         del self.headers["content-length"]
         self._hub, self._feed, self._message = hub, feed, message
@@ -156,26 +174,20 @@ class LiveResponse(Response):
             await send({"type": "http.response.body", "body": text, "more_body": True})
 
         clock, seen = asyncio.get_running_loop().time, 0
-        beat = clock() + BEAT_SECONDS
-        async with self._hub.watch(self._feed) as watch:
+        async with self._hub.watch(self._feed, self._session) as watch:
             while True:
                 changed = watch.changed
                 if watch.gone:
                     await say(gone_events(path))
                     return
-                if watch.version != seen:
-                    seen = watch.version
-                    await say(event(self._message(watch.view)))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(beat):
-                        await changed.wait()
-                if clock() < beat:
-                    continue
-                if not await self._still_signed_in():
+                if not await self._still_signed_in():  # before every event: whoever was signed out sees no more
                     await say(ended_events(path))
                     return
-                await say(b": still here\n\n")
-                beat = clock() + BEAT_SECONDS
+                news, seen = watch.version != seen, watch.version
+                await say(event(self._message(watch.view)) if news else b": still here\n\n")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(clock() + BEAT_SECONDS):
+                        await changed.wait()
 
     async def _still_signed_in(self) -> bool:
         if not self._session.cookie:  # of an open service, where nobody signs in

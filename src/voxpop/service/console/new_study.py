@@ -40,8 +40,8 @@ MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
 MOST_BODY = MOST_PILOT + 2**16  # with the other fields of the form
 COLUMNS = ("ignore", "choice", "integer", "log", "horizon", "points")
-REHEARSALS, SECONDS = 5, 3.0  # of the chosen promise
-COMPARED, COMPARE_SECONDS = 2, 5.0  # of every promise
+REHEARSALS, SECONDS = 10, 6.0  # of the chosen promise
+COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class NewStudyScreen:
         self.console, self.coordinator, self.apart = console, console.coordinator, Apart()
 
     async def ask(self, request: Request, _: str) -> Response:
-        """Ask for a file."""
-        return self._ask(request)
+        """Ask for a file; an address can say how to read it."""
+        return self._ask(request, typed={name: request.query_params.get(name, "") for name in COLUMNS})
 
     async def again(self, request: Request, _: str) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
@@ -180,9 +180,23 @@ class NewStudyScreen:
         name, definition = await run_in_threadpool(self._checked, given)
         draft = text_of(given, "then") != "start"
         code = enrolment_of({"enrolment": text_of(given, "enrolment")})
+        if not draft:
+            await self._refuse_nobody(definition)
         await run_in_threadpool(self.coordinator.create, name, definition, code, draft, actor)
         self.console.nudge(name)
         return self.console.moved(request, f"/studies/{name}")
+
+    async def _refuse_nobody(self, definition: Definition) -> None:
+        """Refuse to start a study that would end at once, for good: its name could not be used again."""
+        try:
+            reason = await self.apart.run("begin", definition=definition.as_dict())
+        except Refusal:  # there is no time to find out; the coordinator will
+            return
+        if reason:
+            raise InputError(
+                f"nobody would be asked, and the study would end at once: {reason}; change when to stop asking or what "
+                "people are promised, or save it as a draft and start that"
+            )
 
     def _checked(self, given: FormData) -> tuple[str, Definition]:
         return plan_of(*_sent(given))

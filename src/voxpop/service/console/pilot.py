@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.calibration.doubts import doubts
+from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
 from voxpop.calibration.fit import calibrate
 from voxpop.core.errors import InputError, require_integer
 from voxpop.core.spaces import Choice, Space
@@ -18,11 +19,18 @@ from voxpop.formats.study_writing import write_study
 from voxpop.formats.tables import read_pilot_table
 from voxpop.policies import DEFAULT
 from voxpop.report.calibrated import constant_rows, pilot_sentences
-from voxpop.service.console.planning import whole
+from voxpop.service.console.numbers import whole
+from voxpop.service.study.findings import counted
 
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values
 HORIZON = 20_000  # rounds, unless the operator says something else
+LABELS = {  # of the form's fields, by the options of the command line
+    "ignore": "Leave out",
+    "choice": "Names, not numbers",
+    "integer": "Whole numbers",
+    "log": "By their logarithm",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Pilot:
     doubts: tuple[str, ...]
     constants: tuple[tuple[str, str, str], ...]
     kernel: str
+    few: str = ""  # why it is too small to be trusted
+    whole: tuple[str, ...] = ()  # parameters that may be meant as whole numbers only
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Pilot:
@@ -48,7 +58,26 @@ def _frozen(part: Any) -> Any:
 
 
 def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
-    """Read and calibrate a pilot."""
+    """Read and calibrate a pilot; refuse one in the words of the form."""
+    try:
+        return _calibrated(file, content, typed)
+    except InputError as error:
+        raise InputError(for_form(str(error))) from None
+
+
+def for_form(text: str) -> str:
+    """Name fields of the form instead of options of the command line.
+
+    >>> for_form("if only whole numbers make sense, add --integer seats")
+    'if only whole numbers make sense, write seats under “Whole numbers”'
+    """
+    text = text.replace("add --minimize if less of it is better", "call its negative reward if less of it is better")
+    text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
+    named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{LABELS[it[1]]}”", text)
+    return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{LABELS[it[1]]}”", named)
+
+
+def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
     path = Path(Path(file).name or "pilot.csv")
     if not content:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
@@ -65,11 +94,23 @@ def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
     return Pilot(
         path.name,
         text,
-        table.said,
+        tuple(map(for_form, table.said)),
         tuple(pilot_sentences(found)),
-        tuple(open_questions),
+        tuple(map(for_form, open_questions)),
         tuple(constant_rows(found)),
         found.kernel_name,
+        _few(found.people, len(found.pilot)),
+        tuple(said.split(":")[0] for said in table.said if "--integer" in said),
+    )
+
+
+def _few(people: int, decisions: int) -> str:
+    """Say that a pilot is too small; empty if it is not."""
+    if people >= FEW_PEOPLE and decisions >= FEW_VALUES:
+        return ""
+    return (
+        f"This pilot is too small: {counted(people, 'person', 'people')} and {counted(decisions, 'decision')}. What "
+        "the study assumes is then hardly more than a guess; ask a few dozen people about a dozen decisions."
     )
 
 

@@ -11,42 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.core.errors import InputError, require_choice, require_number
+from voxpop.core.errors import InputError, require_choice
 from voxpop.formats.studyfile import parse_study
 from voxpop.policies import DEFAULT
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import release_type_of
+from voxpop.service.console.numbers import HOUR, decimal, hours, percent, whole
 from voxpop.service.study.definition import NAME, Definition, definition_of, require_code, require_name
 
 Typed = Mapping[str, str]
-HOUR = 3600.0
 EPSILON, DELTA = 5.0, 1e-6  # what is promised unless something else is typed
-
-
-def whole(label: str, text: str) -> int:
-    """Read a whole number as people type it."""
-    try:
-        return int(text.replace(",", "").replace(" ", ""))
-    except ValueError:
-        raise InputError(f"{label} must be a whole number, got {text!r:.40}") from None
-
-
-def decimal(label: str, text: str) -> float:
-    """Read a number as people type it."""
-    try:
-        return require_number(label, float(text.replace(" ", "")))
-    except ValueError:
-        raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}") from None
-
-
-def percent(label: str, text: str) -> float:
-    """Read a confidence in percent, and return what is left of it."""
-    return round(1 - require_number(label, decimal(label, text), above=0, below=100) / 100, 12)
-
-
-def hours(label: str, text: str) -> float:
-    """Read hours, and return seconds."""
-    return decimal(label, text) * HOUR
 
 
 @dataclass(frozen=True)
@@ -89,7 +63,8 @@ STOPPING = (
         decimal,
         _plain,
         "Cost of a number",
-        "What one number from one person costs, in reward. Empty: about a hundredth of how much people differ.",
+        "What one number from one person costs, in reward: 0.02 if a hundred are worth 2. Empty: about a hundredth of "
+        "how much people differ.",
     ),
     Field(
         "population",
@@ -111,7 +86,15 @@ STOPPING = (
     ),
 )
 ASKING = (
-    Field("horizon", "", "horizon", whole, _plain, "Rounds", "For how many rounds the decision will be used, in all."),
+    Field(
+        "horizon",
+        "",
+        "horizon",
+        whole,
+        _plain,
+        "Rounds",
+        "For how many rounds the decision will be used, in all: 36500 for 100 sales a day and a year.",
+    ),
     Field(
         "reward", "", "reward", _text, str, "What the reward is called", "As it is to stand on pages: profit, minutes."
     ),
@@ -122,7 +105,7 @@ ASKING = (
         hours,
         lambda seconds: f"{seconds / HOUR:g}",
         "Hours to answer",
-        "After this time somebody else is invited instead. Empty: 24.",
+        "After this time somebody else is invited instead: 48 for two days. Empty: 24.",
     ),
     Field(
         "rounds_per_second",
@@ -225,12 +208,12 @@ def _typed_in(tables: Mapping[str, Any], field: Field, text: str) -> dict[str, A
 def privacy_of(typed: Typed, tables: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the table [privacy]; None if nothing is promised."""
     model = require_choice("trust model", typed.get("model", ""), [NoPrivacy.model, *RELEASES])
+    epsilon = decimal("Epsilon", typed.get("epsilon") or str(EPSILON))  # also read if it does not count:
+    delta = decimal("Delta", typed.get("privacy_delta") or str(DELTA))  # nothing that is typed is ignored silently
     if model == NoPrivacy.model:
         return None
     before = tables.get("privacy", {})
     kept = {**before} if isinstance(before, Mapping) and before.get("model") == model else {}
-    epsilon = decimal("Epsilon", typed.get("epsilon") or str(EPSILON))
-    delta = decimal("Delta", typed.get("privacy_delta") or str(DELTA))
     return {**kept, "model": model, "epsilon": epsilon, "delta": delta}
 
 

@@ -30,6 +30,7 @@ class StudyLine:
     closes: str  # when the wave closes, or goes on
     best: str
     certified: str
+    rests: str  # on what the best decision rests as long as nobody has answered
     alerts: tuple[str, ...]
     archived: bool
 
@@ -47,8 +48,9 @@ def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> Stud
         wanted=summary.people if summary is not None and glance.stage != Stage.FINISHED else 0,
         answered=glance.funnel.answered if glance.stage == Stage.COLLECTING else 0,
         closes=_closes(glance, state, now),
-        best="" if summary is None or not summary.answered else summary.best,
+        best=summary.best if summary is not None and (summary.answered or summary.pilot) else "",
         certified=_certified(summary),
+        rests=_rests(glance),
         alerts=tuple(_alerts(glance, state, now, last)),
         archived=glance.life == Life.ARCHIVED,
     )
@@ -75,6 +77,13 @@ def _certified(summary: Summary | None) -> str:
     return (
         "nothing is better" if summary.certified <= 0 else f"nothing is better by more than {number(summary.certified)}"
     )
+
+
+def _rests(glance: Glance) -> str:
+    if glance.summary is None or glance.summary.answered:
+        return ""
+    nobody = "nobody was asked" if glance.stage == Stage.FINISHED else "nobody has answered yet"
+    return "from the pilot" if glance.summary.pilot else nobody
 
 
 def _closes(glance: Glance, state: str, now: float) -> str:

@@ -143,7 +143,13 @@ def badge_of(status: Mapping[str, Any]) -> str:
     """Say in one word where a study stands."""
     if status["life"] in (Life.DRAFT, Life.PAUSED, Life.ARCHIVED):
         return str(status["life"])
-    return "finished" if status["stage"] == Stage.FINISHED else "running"
+    if status["stage"] == Stage.FINISHED:
+        return "finished"
+    return "waiting for people" if _lacks_people(status) else "running"
+
+
+def _lacks_people(status: Mapping[str, Any]) -> bool:
+    return any(said.startswith("Waiting") for said in status["says"])
 
 
 def state_of(status: Mapping[str, Any]) -> str:
@@ -159,6 +165,8 @@ def state_of(status: Mapping[str, Any]) -> str:
     if stage == Stage.FINISHED:
         over = f"It is finished: {in_waves(status['reason'] or 'no further phase is planned')}."
         return f"{over} It is archived, and not listed any more." if life == Life.ARCHIVED else over
+    if _lacks_people(status):
+        return "It goes on when more people have registered."
     if stage == Stage.COLLECTING:
         return f"People are asked: {status['answered']:,} of {status['people']:,} have answered in wave {phase}."
     if stage in IN_PLAY:
@@ -212,6 +220,8 @@ def funnel_of(status: Mapping[str, Any], snapshot: Snapshot, until: float | None
 
 
 def _waits_for(status: Mapping[str, Any], missing: int, invited: bool) -> str:
+    if _lacks_people(status):
+        return "More people must register first; then its rounds are played."
     if status["stage"] != Stage.COLLECTING:
         return "People are invited as soon as its rounds are played."
     if not missing:

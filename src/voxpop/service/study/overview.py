@@ -42,6 +42,7 @@ class Summary:
     rate: float | None  # rounds a second, of a clock that plays them
     warning: str  # of the model check
     reason: str  # why it is finished
+    pilot: bool = False  # there was one, so that the best decision is more than a guess from the start
 
     @classmethod
     def of(cls, snapshot: Snapshot, created: float) -> Summary:
@@ -58,6 +59,7 @@ class Summary:
             snapshot.definition.rules.rounds_per_second,
             latest_warning(phase.info for phase in snapshot.closed)[:MOST_TEXT],
             snapshot.reason[:MOST_TEXT],
+            bool(snapshot.definition.problem.pilot),
         )
 
 

@@ -5,7 +5,7 @@
     certified: { width: 1, band: 1 }, likely: { width: 0, band: 1 }, estimate: { width: 2 }, loss: { width: 2, dash: [6, 4] },
     pilot: { dots: 1 }, answers: { dots: 1, size: 6 }, chosen: { dots: 1, size: 12 },
   };
-  const number = (value) => value == null ? "–" : String(+value.toPrecision(4));
+  const number = (value) => value == null ? "" : String(+value.toPrecision(4));
 
   function draw(place) {
     const text = place.dataset.chart, width = place.clientWidth;

@@ -6,4 +6,11 @@
   htmx.registerExtension("console", { init: (api) => api.initSecurity(policy, refuse, refuse) });
   // A stream that is closed on purpose is no error.
   addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
+  // A page that nobody sees holds no connection: browsers open only six to a server.
+  addEventListener("htmx:before:request", (event) => {
+    const place = event.target, address = place.getAttribute("hx-sse:connect");
+    if (!address || !document.hidden) return;
+    event.preventDefault();
+    document.addEventListener("visibilitychange", () => { if (place.isConnected) htmx.ajax("GET", address, { source: place }); }, { once: true });
+  });
 })();
