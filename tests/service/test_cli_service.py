@@ -38,7 +38,7 @@ def test_the_demo_ends_well_if_asking_does_not_pay() -> None:
         (["serve", "--database", "x.db", "--log-level", "loud"], "unknown log level"),
         (["serve", "--database", "x.db", "--host", "256.1.1.1"], "cannot listen on 256.1.1.1"),
         (["shuffler", "--database", "x.db"], "VOXPOP_SHUFFLER_KEY_FILE"),
-        (["migrate", "--database", "/no/such/folder/x.db"], "there is no folder"),
+        (["migrate", "--database", "/no/such/folder/x.db"], "there is no database '/no/such/folder/x.db'"),
         (["keys", "operator", "", "--database", "x.db"], "1 to 64 printable characters"),
         (["study", "status", "tea"], "operator key"),
         (["study", "create", "missing.toml"], "cannot read"),

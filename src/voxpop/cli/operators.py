@@ -14,7 +14,12 @@ import typer
 from voxpop.core.errors import InputError
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", help="A path (SQLite) or postgresql://user@host/name.", envvar="VOXPOP_DATABASE"),
+]
 KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
+DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # unless another is named
 LOCAL = "http://127.0.0.1:8000"
 NEEDED = (
     "alembic",
