@@ -158,25 +158,6 @@ def require_settings(names: list[str]) -> None:
     assert {name for name in names if name.startswith("VOXPOP_")} - known == set()
 
 
-def test_the_services_of_compose_have_flags_and_settings_that_exist() -> None:
-    document = yaml.safe_load(text("compose.yaml"))
-    services = document["services"]
-    assert set(services) == {"coordinator", "shuffler", "database", "proxy"}
-    for name in ("coordinator", "shuffler"):
-        service = services[name]
-        require_command(service["command"])
-        require_settings(list(service["environment"]))
-        for secret in service["secrets"]:
-            assert secret in document["secrets"]
-        mounted = {value for value in service["environment"].values() if value.startswith("/run/secrets/")}
-        assert mounted == {f"/run/secrets/{secret}" for secret in service["secrets"]}
-        assert "ports" not in service  # only the proxy is reached from outside
-    for service in services.values():
-        for volume in service["volumes"]:
-            source = volume.split(":")[0]
-            assert source in document["volumes"] or (DEPLOY / source).is_file()
-
-
 def settings_of_unit(path: Path) -> list[tuple[str, str]]:
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "=" in line and not line.startswith("#")]
     return [(name, value) for name, _, value in (line.partition("=") for line in lines)]
