@@ -145,6 +145,12 @@ def test_the_container_does_not_run_as_root() -> None:
     assert all("/" not in said.split()[0] for kind, said in instructions() if kind == "FROM")
 
 
+@pytest.mark.parametrize("path", ["deploy/Containerfile", "deploy/voxpop.service", "docs/service.md"])
+def test_what_is_installed_can_do_all_that_the_documents_ask_for(path: str) -> None:
+    (extras,) = re.findall(r"(?:voxpop|\))\[([\w,]+)\]", (ROOT / path).read_text(encoding="utf-8"))
+    assert set(extras.split(",")) == {"service", "privacy", "report"}
+
+
 def require_command(words: list[str]) -> None:
     """Refuse a command or a flag that voxpop does not have."""
     assert Path(words[0]).name == "voxpop"
