@@ -55,7 +55,7 @@ def fleet(
     from voxpop.runtime.threads import one_thread
     from voxpop.service.demo.crowd import THREADS, Crowd, simulated
 
-    key = own_key(key_file) if key_file is not None or "VOXPOP_KEY" in os.environ else None
+    key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
