@@ -33,6 +33,7 @@ from voxpop.service.study.watching import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
+from voxpop.service.web.listing import listed
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
@@ -107,7 +108,9 @@ class CoordinatorApp:
     async def _principal(self, request: Request) -> Principal:
         principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
         if principal is None:
-            raise Refusal(401, "this is not the key of an operator; make one with: voxpop keys operator")
+            raise Refusal(
+                401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
+            )
         return principal
 
     async def shuffler(self, request: Request) -> str:
@@ -172,7 +175,8 @@ class CoordinatorApp:
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
     async def studies(self, request: Request, _: str) -> Response:
-        return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies)})
+        found = await run_in_threadpool(listed, self.coordinator.context)
+        return JSONResponse({"studies": [glance["study"] for glance in found], "glances": found})
 
     async def status(self, request: Request, _: str) -> Response:
         return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))
