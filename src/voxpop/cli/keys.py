@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke keys.")
+keys = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Make, list and revoke keys."
+)
 keys.command("rotate")(rotate)
 
 NewFile = Annotated[

@@ -16,7 +16,12 @@ from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request, said_when
 from voxpop.core.errors import InputError
 
-study = typer.Typer(no_args_is_help=True, help="Create, watch, pause, end and delete studies of a running coordinator.")
+study = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Create, watch, pause, end and delete studies of a running coordinator.",
+)
 
 Name = Annotated[str, typer.Argument(help="The study.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether this is meant.")]
