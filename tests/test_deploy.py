@@ -126,7 +126,9 @@ def test_the_steps_of_the_container_lead_to_a_service_that_is_ready(container: C
     try:
         until(lambda: '"listening"' in log.read_text() or server.poll() is not None, "the start", pause=0.05)
         assert server.poll() is None, log.read_text()
-        url = next(json.loads(line)["url"] for line in log.read_text().splitlines() if '"listening"' in line)
+        (said_first,) = [json.loads(line) for line in log.read_text().splitlines() if '"listening"' in line]
+        assert said_first["service"] == "coordinator"
+        url = said_first["url"]
         assert httpx.get(url + "/readyz").json() == {"status": "ready"}
         python = shutil.which(health[0], path=environment["PATH"])
         checked = {**environment, "VOXPOP_PORT": url.rsplit(":", 1)[1]}
@@ -211,6 +213,7 @@ def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
         assert named_metrics(document)
         assert named_metrics(document) - known == set()
     assert {f"voxpop_study_{name}" for name in GAUGES} - named_metrics(panels) == set()
+    assert all(rule["for"] for rule in rules)  # what passes by itself wakes nobody
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "warn") for rule in rules)
 
 

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
@@ -85,6 +85,6 @@ def test_only_the_proxy_of_compose_can_have_the_address_that_is_trusted() -> Non
         service.get("environment", {}).get("VOXPOP_TRUSTED_PROXIES") for service in document["services"].values()
     }
     assert trusted - {None} == {fixed}
-    assert ip_address(fixed) in ip_network(pool["subnet"])
-    assert ip_network(pool["ip_range"]).subnet_of(ip_network(pool["subnet"]))
-    assert ip_address(fixed) not in ip_network(pool["ip_range"])
+    assert IPv4Address(fixed) in IPv4Network(pool["subnet"])
+    assert IPv4Network(pool["ip_range"]).subnet_of(IPv4Network(pool["subnet"]))
+    assert IPv4Address(fixed) not in IPv4Network(pool["ip_range"])
