@@ -233,3 +233,7 @@ def test_a_proxy_lets_the_largest_study_through_and_buffers_no_events(name: str)
     assert name == "Caddyfile" or "http2 on;" in said  # which Caddy needs not be told
     assert "proxy_buffering off;" in said or "flush_interval -1" in said
     assert "Strict-Transport-Security" in said
+
+
+def test_nginx_passes_on_the_host_with_its_port_as_browsers_name_it() -> None:
+    assert re.findall(r"proxy_set_header Host (\S+);", text("nginx.conf")) == ["$http_host"]

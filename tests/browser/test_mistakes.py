@@ -133,7 +133,7 @@ def test_a_revoked_key_stops_working_at_once(ada: Visit, place: Place) -> None:
     it.define("tea", STUDY)
     ada.page.route("**/live", lambda route: route.abort())  # so that the page does not know
     ada.go("/studies/tea")
-    operators.revoke_key(it.coordinator.database, "ada", it.clock())
+    operators.revoke_key(it.coordinator.database, "ada", it.clock(), last=True)
     ada.press("Pause")
     expect(ada.page.get_by_role("status")).to_contain_text("its key was revoked")
     assert it.coordinator.status("tea")["life"] == "running"

@@ -3,6 +3,7 @@
 from tests.mutants.fault import Fault
 
 LIFE = "service/test_life.py"
+DELETED = "service/test_deleted.py"
 KEYS = "service/test_operators.py"
 
 FAULTS = [
@@ -45,6 +46,14 @@ FAULTS = [
         "    connection.execute(sa.delete(receipts).where(receipts.c.invitation.in_(ours)))\n",
         "",
         (f"{LIFE}::test_deleting_leaves_no_row_and_no_coordinator_misses_the_study",),
+    ),
+    Fault(
+        "deleted studies come back",
+        "A restored backup brings a deleted study back, and its reports are released a second time.",
+        "service/study/life.py",
+        "            context.released.bury(study, created)\n    context.snapshots",
+        "            context.released.forget(study)\n    context.snapshots",
+        (f"{DELETED}::test_a_start_deletes_again_what_a_restored_backup_knows",),
     ),
     Fault(
         "nobody to blame",

@@ -9,6 +9,7 @@ ENCODINGS = "service/test_encodings.py"
 PHASES = "service/test_phases_of_service.py"
 RANDOMNESS = "service/test_randomness.py"
 DURABLE = "service/test_durable.py"
+MISDIRECTED = "service/test_misdirected.py"
 GUESSES = f"{TRUST}::test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret"
 
 FAULTS = [
@@ -290,5 +291,13 @@ FAULTS = [
         "known = row.digest if new is None else new[1]",
         "known = row.digest",
         (f"{DURABLE}::test_reports_under_one_token_in_one_group_count_once",),
+    ),
+    Fault(
+        "report past the shuffler",
+        "The coordinator takes a report that belongs to the shuffler, and the batch is never whole.",
+        "service/study/inbox.py",
+        "        if current.release.batch is not None:\n",
+        "        if False:\n",
+        (f"{MISDIRECTED}::test_who_sends_a_report_to_the_coordinator_instead_is_replaced_like_anyone_who_is_silent",),
     ),
 ]

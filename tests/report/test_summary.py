@@ -1,13 +1,15 @@
 """A run in words: what to do, both figures that say how sure that is, what it cost and why asking stopped."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from voxpop.core.phases import Forecast
 from voxpop.drivers.course import Course
 from voxpop.lab.runs import Run
-from voxpop.report.phases import phase_table
+from voxpop.report.phases import ASKED, LEFT, phase_table
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
 
@@ -144,3 +146,8 @@ def test_phases_without_a_forecast_show_their_widest_bound(phases: Run) -> None:
 def test_what_went_wrong_stands_below_the_table(waves: Run) -> None:
     assert phase_table(warned(waves, "").course).notes == []
     assert phase_table(warned(waves, "too much noise").course).notes == ["the model check failed after wave 1"]
+
+
+def test_thousands_of_decisions_have_separators() -> None:
+    phase: Any = SimpleNamespace(info=SimpleNamespace(active_after=1047), plan=SimpleNamespace(arms=range(2000)))
+    assert (LEFT["left"](phase), ASKED["played"](phase)) == ("1,047", "2,000")

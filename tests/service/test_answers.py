@@ -47,6 +47,17 @@ def test_an_address_has_no_second_spelling(site: Site) -> None:
         assert site.client.get(address).status_code == 404
 
 
+@pytest.mark.parametrize(
+    "code", ["short", "x" * 129, "grüne-äpfel", "two words", "tab\tbetween", "line\nbetween", "at-the-end\n"]
+)
+def test_a_code_that_no_device_can_send_is_refused(site: Site, code: str) -> None:
+    body = {"definition": definition().as_dict(), "enrolment_code": code}
+    answer = site.client.put(f"/v1/studies/{STUDY}", json=body, headers=as_(KEY))
+    assert answer.status_code == 422
+    assert "letters without accents, digits and signs, and no spaces; change it" in answer.json()["error"]
+    assert site.coordinator.studies() == []
+
+
 def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
     body = {"definition": definition().as_dict(), "enrolment_code": "open-sesame"}
     place = f"/v1/studies/{STUDY}"

@@ -1,7 +1,9 @@
 """Backups: made while the service runs, restored into either kind of database, and studies go on from them."""
 
+import errno
 import gzip
 import json
+import os
 import stat
 from collections.abc import Callable
 from contextlib import closing
@@ -27,7 +29,7 @@ from voxpop.stores.backup import check_backup, restore_backup, write_backup
 from voxpop.stores.database import Database, open_database
 from voxpop.stores.migrate import _config, open_store
 from voxpop.stores.schema import coordinator as tables
-from voxpop.stores.schema import marks, people, sessions
+from voxpop.stores.schema import marks, people, sessions, studies
 
 PEOPLE = 90
 ASKED = make_policy("dpbe-fixed", people=14)  # in every phase
@@ -153,6 +155,48 @@ def test_a_backup_that_is_older_than_what_was_released_is_not_started(
     with pytest.raises(InputError, match="is older than what was released from it, and lacks phase 1") as call:
         coordinator_of(Settings(database=str(path)))
     refusal(call)
+
+
+def test_newcomers_to_a_restored_database_are_not_asked_about_rounds_before_them(
+    new_postgres: Callable[[], str], elsewhere: str, tmp_path: Path
+) -> None:
+    """PostgreSQL gives no number twice; a restored database goes on after the last person who is left."""
+    with world(new_postgres(), definition(policy=ASKED), PEOPLE) as it:
+        it.settle()
+        it.play_all()
+        it.settle()
+        for key in it.keys[-5:]:
+            it.coordinator.withdraw(STUDY, key)
+        write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
+    with closing(open_database(elsewhere)) as database:
+        restore_backup(database, tmp_path / "b")
+        continued(database, it).register(1)
+        with database.read() as connection:
+            newest = connection.execute(sa.select(studies.c.newest)).scalar_one()
+            assert newest < connection.execute(sa.select(sa.func.max(people.c.id))).scalar_one()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_backup_is_written_where_files_have_only_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """Disks for backups are often formatted so, and network folders may be; no other file is replaced there, either."""
+
+    def refuse(source: Path, target: Path) -> None:
+        if taken:
+            target.write_text("another backup")
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    if taken:
+        with pytest.raises(InputError, match="File exists; nothing was written, name a file in another folder") as call:
+            small_backup(tmp_path)
+        refusal(call)
+        assert (tmp_path / "b").read_text() == "another backup"
+    else:
+        assert check_backup(small_backup(tmp_path)).kind == "coordinator"
+        assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+    assert list(tmp_path.glob(".*.part")) == []
 
 
 def test_the_backup_of_a_shuffler_is_restored(tmp_path: Path, elsewhere: str) -> None:

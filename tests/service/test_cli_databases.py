@@ -27,7 +27,7 @@ def test_the_environment_names_the_database(address: str, tmp_path: Path, monkey
     made = voxpop("keys", "operator", "me")
     assert (made.code, made.err) == (0, "")
     assert "me" in voxpop("keys", "list").out
-    assert voxpop("keys", "revoke", "me").code == 0
+    assert voxpop("keys", "revoke", "me", "--last").code == 0
     assert voxpop("keys", "rotate", tmp_path / "secret.key", "--add").code == 0
     assert "coordinator_3 -> coordinator_3" in voxpop("migrate").out
     with closing(open_store(address, "coordinator")) as store:

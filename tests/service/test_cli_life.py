@@ -121,3 +121,6 @@ def test_keys_are_made_listed_and_revoked(voxpop: Command, tmp_path: Path) -> No
     assert voxpop("keys", "revoke", "boss", *place).out == "the key of boss was already revoked\n"
     missing = voxpop("keys", "revoke", "nobody", *place)
     assert (missing.code, "voxpop keys list" in missing.err) == (2, True)
+    refused = voxpop("keys", "revoke", "me", *place)
+    assert (refused.code, "voxpop keys revoke --last" in refused.err) == (2, True)
+    assert voxpop("keys", "revoke", "me", "--last", *place).out == "the key of me is revoked\n"

@@ -276,3 +276,32 @@ def test_forgetting_and_calling_off_over_http_take_the_coordinator_s_signature(t
             with pytest.raises(Refusal) as call:
                 link.announce(BATCH, batch, [], [])
             assert call.value.status == 410
+
+
+def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
+    pair: tuple[World, Shuffler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise devices would be told that there is time, and spend a report that the shuffler refuses."""
+    it, shuffler = pair
+    late, *others = it.invited()
+    for key, invitation in others:
+        assert it.answer(key, invitation) is True
+    announce = shuffler.announce
+
+    def slow(*given: Any) -> dict[str, Any]:
+        told = announce(*given)
+        it.coordinator.change(STUDY, Wanted.PAUSED)
+        return told
+
+    it.clock.now += 101
+    with monkeypatch.context() as patched:
+        patched.setattr(shuffler, "announce", slow)
+        it.coordinator.step(STUDY)
+    assert it.status["life"] == "paused"
+    assert it.invitation(late[0]) is None
+    assert it.status["funnel"] == {"asked": 12, "answered": 11, "lapsed": 1, "refused": 0}
+    it.coordinator.change(STUDY, Wanted.RUNNING)
+    it.settle()
+    it.answer_all()
+    it.settle()
+    assert it.status["phase"] == 2

@@ -1,8 +1,11 @@
 """Metrics: what the service counts is for anyone, what a study's numbers are only for those who may see the study."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,8 +18,12 @@ from voxpop.service.keys import new_key
 from voxpop.service.operators import Principal
 from voxpop.service.study import overview
 from voxpop.service.study.life import Wanted
+from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.routes import ENDLESS
 from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
+from voxpop.service.web.telemetry import Telemetry
 from voxpop.stores.schema import summaries
 
 ME = Principal("me")
@@ -147,3 +154,26 @@ def test_connections_beyond_the_limits_are_counted() -> None:
     limits.note_refusal = lambda: refused.append(1)
     assert [limits.admit(Caller()) for _ in range(3)] == [True, False, False]  # type: ignore[arg-type]
     assert len(refused) == 2
+
+
+@pytest.mark.parametrize(("endless", "seconds"), [(True, 1.0), (False, 3601.0)])
+def test_how_long_somebody_looks_at_a_live_page_is_no_time_to_answer(
+    monkeypatch: pytest.MonkeyPatch, endless: bool, seconds: float
+) -> None:
+    clock, noted = SimpleNamespace(now=0.0), list[tuple[int, float]]()
+    monkeypatch.setattr(guard, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        scope[ENDLESS] = endless
+        clock.now += 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        clock.now += 3600
+        await send({"type": "http.response.body", "body": b""})
+
+    async def nowhere(*_: Any) -> Any: ...
+
+    telemetry = Telemetry()
+    monkeypatch.setattr(telemetry, "request", lambda method, route, status, took: noted.append((status, took)))
+    wrapped = guard.Guard(page, telemetry, RateLimit(0, 1), 2**20)
+    asyncio.run(wrapped({"type": "http", "method": "GET", "path": "/live", "headers": []}, nowhere, nowhere))
+    assert noted == [(200, seconds)]

@@ -1,7 +1,10 @@
 """Keys of operators and viewers, the sessions of their browsers, and the audit trail."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -37,7 +40,7 @@ def test_a_key_is_known_until_it_is_revoked_or_replaced(database: Database) -> N
     assert operators.principal_of(database, first) == Principal("ann")
     operators.add_key(database, "ann", second, 2.0)
     assert operators.principal_of(database, first) is None
-    assert operators.revoke_key(database, "ann", 3.0, "ben")
+    assert operators.revoke_key(database, "ann", 3.0, "ben", last=True)
     assert not operators.revoke_key(database, "ann", 4.0)
     with pytest.raises(Refusal, match="was revoked; ask another operator"):
         operators.principal_of(database, second)
@@ -93,12 +96,69 @@ def test_a_session_ends_when_it_is_idle_old_signed_out_or_its_key_is_gone(databa
     operators.sign_out(database, session, 2.0)
     assert not known(cookie, 3.0)
     cookie = begun(0.0)
-    operators.revoke_key(database, "ann", 1.0)
+    operators.revoke_key(database, "ann", 1.0, last=True)
     assert not known(cookie, 2.0)
     cookie = begun(0.0)
     operators.add_key(database, "ann", new_key(), 1.0)
     assert not known(cookie, 2.0)
     assert not known(new_key(), 0.0)
+
+
+def able(database: Database) -> list[str]:
+    return [key.name for key in operators.list_keys(database) if key.role == "operator" and key.revoked_at is None]
+
+
+def at_once(deeds: list[Callable[[], object]]) -> list[object]:
+    """Do things at the same time; return what came of each."""
+    together = Barrier(len(deeds))
+
+    def do(deed: Callable[[], object]) -> object:
+        together.wait()
+        try:
+            return deed()
+        except Refusal as refusal:
+            return refusal.status
+
+    with ThreadPoolExecutor(len(deeds)) as pool:
+        return list(pool.map(do, deeds))
+
+
+def test_of_two_keys_under_one_name_at_once_one_is_made(database: Database) -> None:
+    for number in range(5):
+        keys, name = [new_key(), new_key()], f"ann {number}"
+        found = at_once([partial(operators.add_key, database, name, key, 1.0, replace=False) for key in keys])
+        assert sorted(map(str, found)) == ["409", "None"]
+        assert operators.principal_of(database, keys[found.index(None)]) == Principal(name)
+
+
+def test_two_operators_who_revoke_each_other_at_once_leave_one(database: Database) -> None:
+    for number in range(5):
+        pair = [f"ann {number}", f"ben {number}"]
+        for name in pair:
+            operators.add_key(database, name, new_key(), 1.0)
+        for name in able(database):
+            if name not in pair:
+                operators.revoke_key(database, name, 1.0)
+        assert sorted(map(str, at_once([partial(operators.revoke_key, database, n, 2.0) for n in pair]))) == [
+            "409",
+            "True",
+        ]
+        assert len(able(database)) == 1
+
+
+def test_the_last_operator_s_key_is_neither_revoked_nor_made_a_viewer_s_unless_that_is_said(site: Site) -> None:
+    site.coordinator.create(STUDY, definition())
+    viewer = {"role": "viewer", "study": STUDY}
+    for answer in (
+        site.client.delete("/v1/keys/me", headers=as_(KEY)),
+        site.client.put("/v1/keys/me", json=viewer, headers=as_(KEY)),
+    ):
+        assert answer.status_code == 409
+        assert "is the last operator's; make another operator's key first" in answer.json()["error"]
+    database = site.coordinator.database
+    assert able(database) == ["me"]
+    assert operators.revoke_key(database, "me", 1.0, last=True)
+    assert able(database) == []
 
 
 def test_the_database_holds_neither_keys_nor_cookies(database: Database) -> None:

@@ -70,8 +70,8 @@ class Services:
         self.seen.add((method, made.path, response.status_code))
 
     def unseen(self) -> set[Reply]:
-        """Return the replies that are declared and were never sent."""
-        routes = [*self._mine.routes(), *self._theirs.routes()]
+        """Return the replies that are documented and were never sent."""
+        routes = [route for app in (self._mine, self._theirs) for route in app.routes() if route.documented]
         return {(route.method, route.path, status) for route in routes for status in route.replies} - self.seen
 
     def forward(self) -> None:
@@ -129,7 +129,6 @@ def run_study(services: Services, people: list[str]) -> set[str]:
 
 
 def ask_for_the_rest(services: Services) -> None:
-    services.client.get(f"{services.url}/")
     place, mine = f"{services.url}/v1/studies", as_(KEY)
     services.client.get(place, headers=mine)
     services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))

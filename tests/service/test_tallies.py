@@ -1,5 +1,6 @@
 """Counters of a phase agree with what is stored, whoever stores it; a phase is not closed if they do not."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,14 +112,19 @@ def test_a_phase_whose_counters_disagree_with_its_reports_is_not_closed(address:
         assert it.status["stage"] == "collecting"
 
 
-def test_in_the_shuffle_model_those_whom_the_shuffler_counted_are_counted(tmp_path: Any) -> None:
+def test_in_the_shuffle_model_those_whom_the_shuffler_counted_are_counted(address: str, tmp_path: Path) -> None:
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:
         made = definition(private("shuffle"), deadline=100.0)
-        with world(str(tmp_path / "c.db"), made, people=30, shuffler=shuffler) as it:
-            collect(it)
+        with world(address, made, people=30, shuffler=shuffler) as it:
+            invited = collect(it)
             assert funnel(it) == Funnel(asked=12)
+            for key, invitation in invited[:-1]:
+                assert it.answer(key, invitation) is True
+            it.clock.now += 101
+            it.settle()
+            assert funnel(it) == Funnel(asked=13, answered=11, lapsed=1)
             it.answer_all()
-            assert funnel(it) == Funnel(asked=12, answered=12)
+            assert funnel(it) == Funnel(asked=13, answered=12, lapsed=1)
 
 
 def test_ending_a_study_ends_its_open_invitations(address: str) -> None:

@@ -19,7 +19,7 @@ from tests.service.test_http import Site, as_
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.study import asking, invitations
+from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
@@ -368,3 +368,20 @@ def test_a_withdrawal_over_http_needs_the_participant_s_own_key(tmp_path: Path) 
         assert site.coordinator.status(STUDY)["withdrawn"] == 1
         assert site.client.delete("/v1/studies/cocoa/participant", headers=as_(site.people[1])).status_code == 404
         assert site.coordinator.status(STUDY)["registered"] == 19
+
+
+def test_invented_keys_do_not_hold_the_study_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world(address, CENTRAL, people=3) as it:
+        locked = []
+        row_of = log.row_of
+
+        def watched(connection: sa.Connection, study: str, lock: bool = False) -> Any:
+            locked.append(lock)
+            return row_of(connection, study, lock)
+
+        monkeypatch.setattr(log, "row_of", watched)
+        it.coordinator.withdraw(STUDY, new_key())
+        assert locked == [False]
+        it.coordinator.withdraw(STUDY, it.keys[0])
+        it.coordinator.withdraw(STUDY, it.keys[0])
+        assert locked == [False, False, True, False]

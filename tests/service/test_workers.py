@@ -98,6 +98,24 @@ def test_workers_that_cannot_start_end_the_parent(monkeypatch: pytest.MonkeyPatc
             signal.signal(number, handler)
 
 
+def test_workers_that_served_are_started_again_even_if_none_is_ready_now() -> None:
+    """All were killed, and the database is just being started again."""
+
+    def ended(ready: bool) -> workers.Worker:
+        process = subprocess.Popen(["false"], stdout=subprocess.PIPE)
+        process.wait()
+        return workers.Worker(process, 0.0, ready=ready)
+
+    noted: list[str] = []
+    parent = workers.Parent(Settings(), 2, lambda event, **named: noted.append(event), [ended(True), ended(True)])
+    for worker in parent.workers:
+        parent._note_end(worker)
+    parent.workers[0] = ended(False)
+    parent._note_end(parent.workers[0])
+    assert noted == ["worker_ended"] * 3
+    assert all(worker.again is not None for worker in parent.workers)
+
+
 def test_limits_hold_for_all_workers_together() -> None:
     assert workers._share(Settings(rate=100, burst=10, connections=7), 2) == {
         "rate": 50,

@@ -78,12 +78,18 @@ def list_all(database: DatabaseOption = None) -> None:
 
 
 @keys.command("revoke")
-def revoke(name: Annotated[str, typer.Argument(help="Whose key it is.")], database: DatabaseOption = None) -> None:
+def revoke(
+    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    database: DatabaseOption = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="Also if it is the last operator's: nobody can operate the service then.")
+    ] = False,
+) -> None:
     """Revoke a key at once, and sign its browsers out; repeating it changes nothing."""
     need_service()
     from voxpop.service.operators import revoke_key
 
-    done = _with_store(database, lambda store: revoke_key(store, name, time.time()))
+    done = _with_store(database, lambda store: revoke_key(store, name, time.time(), last=last))
     typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
 
 

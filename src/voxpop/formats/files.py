@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,9 +36,9 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
     """
     data = content.encode() if isinstance(content, str) else content
     path = path.resolve()  # a link stays a link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = partial(path)
     try:
-        with open(temporary, "wb", opener=_open_private if private else None) as file:
+        with open(temporary, "xb", opener=_open_private if private else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -46,6 +47,14 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was changed") from None
+
+
+def partial(path: Path) -> Path:
+    """Make a name for a file that becomes this one when it is complete.
+
+    It is random, because processes in two containers may have the same number and share a folder.
+    """
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
 
 
 def _open_private(path: str, flags: int) -> int:

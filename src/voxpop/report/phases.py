@@ -22,7 +22,7 @@ class PhaseTable:
 Column = Callable[[ClosedPhase], str]
 ASKED: dict[str, Column] = {
     "rounds": lambda phase: f"{phase.plan.length:,}",
-    "played": lambda phase: str(len(phase.plan.arms)),
+    "played": lambda phase: f"{len(phase.plan.arms):,}",
     "people": lambda phase: f"{phase.people:,}",
     "numbers": lambda phase: f"{phase.numbers:,}",
 }
@@ -31,7 +31,7 @@ EXPECTED: dict[str, Column] = {
     "cost of answers": lambda phase: _expected(phase, "answers"),
     "cost of trying": lambda phase: _expected(phase, "exploring"),
 }
-LEFT: dict[str, Column] = {"left": lambda phase: str(phase.info.active_after)}
+LEFT: dict[str, Column] = {"left": lambda phase: f"{phase.info.active_after:,}"}
 WIDTH: dict[str, Column] = {"widest bound": lambda phase: f"±{number(phase.info.max_width)}"}
 
 
@@ -56,10 +56,10 @@ def _pilot(course: Course, columns: list[str]) -> tuple[str, ...]:
     left = course.phases[0].info.active_before if course.phases else len(course.state.active)
     known = {
         "rounds": "pilot",
-        "played": str(len({tuple(point) for group in groups for point in group.points.tolist()})),
+        "played": f"{len({tuple(point) for group in groups for point in group.points.tolist()}):,}",
         "people": f"{course.pilot_people:,}",
         "numbers": f"{course.pilot_numbers:,}",
-        "left": str(left),
+        "left": f"{left:,}",
     }
     return "0", *(known.get(column, "") for column in columns)
 

@@ -11,6 +11,7 @@ from voxpop.stores.database import Database
 from voxpop.stores.schema import audit
 
 COMMAND_LINE = "command line"  # who acts when no operator's key is involved
+SERVICE = "service"  # who acts when nobody does
 MOST = 200  # entries in one page of the trail
 
 

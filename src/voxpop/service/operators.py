@@ -41,6 +41,11 @@ class Principal:
         """True if they may change anything."""
         return self.role == "operator"
 
+    @property
+    def sees_drafts(self) -> bool:
+        """True if they may look at drafts, too: operators, and those with a key for the very study."""
+        return self.operates or self.study is not None
+
     def sees(self, study: str) -> bool:
         """Return True if they may look at a study."""
         return self.study is None or self.study == study
@@ -88,14 +93,24 @@ def add_key(
     role: KeyRole = "operator",
     study: str | None = None,
     actor: str = COMMAND_LINE,
+    replace: bool = True,
 ) -> None:
-    """Give someone a key; it replaces the key under the same name, and ends its sessions."""
+    """Give someone a key; it replaces the key under the same name, and ends its sessions.
+
+    Without `replace`, a name that is in use is refused. What there is is looked at in the same transaction, so that of
+    two who make a key under one name at once, the second is refused or replaces the first, and knows it.
+    """
     require_holder(name)
     if (role == "viewer") != (study is not None):
         raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
     with database.write() as connection:
         if study is not None:
             log.row_of(connection, study)
+        known = _locked(connection)
+        if not replace and any(key.name == name for key in known):
+            raise Refusal(409, f"there is a key under the name {name!r}; choose another name, or revoke that key first")
+        if role != "operator":
+            _require_another(known, name)
         connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
         connection.execute(sa.delete(operators).where(operators.c.name == name))
         values = {"name": name, "key_hash": hash_key(key), "role": role, "study": study, "created_at": at}
@@ -113,21 +128,60 @@ def list_keys(database: Database) -> list[KeyInfo]:
     """List all keys by name, without the keys themselves."""
     with database.read() as connection:
         rows = connection.execute(sa.select(operators).order_by(operators.c.name))
-        return [KeyInfo(row.name, row.role, row.study, row.created_at, row.revoked_at) for row in rows]
+        return [_info(row) for row in rows]
 
 
-def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LINE) -> bool:
-    """Revoke the key under a name, and end its sessions; return False if it was revoked before."""
+def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LINE, last: bool = False) -> bool:
+    """Revoke the key under a name, and end its sessions; return False if it was revoked before.
+
+    The last operator's key is revoked only if `last` says so: nobody could operate the service any more.
+    """
     with database.write() as connection:
+        known = _locked(connection)
         row = connection.execute(sa.select(operators).where(operators.c.name == name)).first()
         if row is None:
             raise Refusal(404, f"there is no key under the name {name!r}; list them with: voxpop keys list")
         if row.revoked_at is not None:
             return False
-        connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
-        connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
-        audit.note(connection, at, actor, Action.KEY_REVOKED, row.study, name)
+        if not last:
+            _require_another(known, name)
+        _revoke(connection, name, row.study, at, actor)
     return True
+
+
+def revoke_viewers(connection: sa.Connection, study: str, at: float, actor: str) -> None:
+    """Revoke the keys of those who may see a study, and end their sessions, in the transaction that deletes it."""
+    valid = (operators.c.study == study) & operators.c.revoked_at.is_(None)
+    for name in connection.execute(sa.select(operators.c.name).where(valid).order_by(operators.c.name)).scalars().all():
+        _revoke(connection, name, study, at, actor)
+
+
+def _revoke(connection: sa.Connection, name: str, study: str | None, at: float, actor: str) -> None:
+    connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
+    connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
+    audit.note(connection, at, actor, Action.KEY_REVOKED, study, name)
+
+
+def _locked(connection: sa.Connection) -> list[KeyInfo]:
+    """Return the keys that are valid; nobody else makes or revokes one before this transaction ends."""
+    if connection.dialect.name == "postgresql":  # on SQLite, there is one writer
+        connection.execute(sa.text("LOCK TABLE operators IN SHARE ROW EXCLUSIVE MODE"))
+    rows = connection.execute(sa.select(operators).where(operators.c.revoked_at.is_(None)))
+    return [_info(row) for row in rows]
+
+
+def _require_another(known: list[KeyInfo], name: str) -> None:
+    """Refuse to take away the last operator's key."""
+    if [key.name for key in known if key.role == "operator"] == [name]:
+        raise Refusal(
+            409,
+            f"the key of {name!r} is the last operator's; make another operator's key first, or revoke it on the "
+            "server with: voxpop keys revoke --last",
+        )
+
+
+def _info(row: Any) -> KeyInfo:
+    return KeyInfo(row.name, row.role, row.study, row.created_at, row.revoked_at)
 
 
 def principal_of(database: Database, key: str) -> Principal | None:

@@ -22,7 +22,7 @@ from voxpop.service.keys import check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
-from voxpop.service.study import withdrawal
+from voxpop.service.study import life, withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.service.web.connections import Connections, affordable_connections
@@ -58,6 +58,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
         app.telemetry.events.labels(kind).inc()
 
     coordinator.context.note = note
+    life.delete_again(coordinator.context)
     withdrawal.forget_again(coordinator.context)
     return app
 
@@ -108,7 +109,8 @@ def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
 def lost_of(database: Database, record: ReleaseRecord) -> dict[str, str]:
     """Return by study which phases were released and are not in the database."""
     with database.read() as connection:
-        found = {release.study: lost_phases(connection, release) for release in record.all()}
+        kept = [one for one in record.all() if (one.study, one.created) not in record.buried(one.study)]
+        found = {release.study: lost_phases(connection, release) for release in kept}
     return {study: lost for study, lost in found.items() if lost}
 
 

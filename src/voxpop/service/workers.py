@@ -57,9 +57,10 @@ class Parent:
     note: Callable[..., None] = field(default_factory=lambda: logs.event_logger("coordinator"))
     workers: list[Worker] = field(default_factory=list)
     stopping: bool = False
+    served: bool = False  # a worker was ready once: what ends them now may pass, such as a database that restarts
 
     def run(self, url: str) -> None:
-        """Serve until a signal says to stop; refuse if workers end before any of them is ready."""
+        """Serve until a signal says to stop; refuse if workers end before any of them was ready."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
         self.workers = [self._start() for _ in range(self.count)]
@@ -111,7 +112,8 @@ class Parent:
     def _note_end(self, worker: Worker) -> None:
         lasted = time.monotonic() - worker.began
         _close(worker.process)
-        if not worker.ready and not any(other.ready for other in self.workers):
+        self.served = self.served or any(other.ready for other in self.workers)
+        if not self.served:
             raise InputError("the workers ended before they could serve; the log says why")
         worker.ready = False
         worker.failures = 1 if lasted > STEADY else worker.failures + 1

@@ -24,9 +24,10 @@ import sqlalchemy as sa
 from alembic.util.exc import CommandError
 
 from voxpop.core.errors import InputError
-from voxpop.formats.files import sync_folder
+from voxpop.formats.files import partial, sync_folder
 from voxpop.stores.database import Database
 from voxpop.stores.migrate import Kind, locked, refuse_stranger, upgrade_to, version_of
+from voxpop.stores.schema import EVERYBODY
 from voxpop.stores.soundness import require_sound
 
 FORMAT = 1
@@ -51,21 +52,37 @@ def write_backup(database: Database, kind: Kind, path: Path) -> Backup:
     require_sound(database)
     if path.exists():
         raise InputError(f"the file {str(path)!r} exists; name another one, so that no backup is lost")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = partial(path)
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             with gzip.GzipFile("", "wb", 6, file, 0) as packed, _one_moment(database) as connection:
                 made = _dump(database, connection, kind, packed)
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, path)  # unlike a renaming, it never replaces another file
+        _give_name(unfinished, path)
         sync_folder(path.resolve().parent)
     except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; nothing was written") from None
+        sentence = f"cannot write {str(path)!r}: {error.strerror}; nothing was written, name a file in another folder"
+        raise InputError(sentence) from None
     finally:
         with suppress(OSError):
-            partial.unlink()
+            unfinished.unlink()
     return made
+
+
+def _give_name(unfinished: Path, path: Path) -> None:
+    """Give a complete file its name, and never replace another one."""
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        raise
+    except OSError:  # some disks and network folders know no second name of a file: take the name, then rename
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            unfinished.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 @contextmanager
@@ -194,6 +211,7 @@ def _fill(path: Path, connection: sa.Connection, documents: Iterator[Any]) -> in
         raise error if isinstance(error, InputError) else _damaged(path) from None
     for table in tables.values():
         _go_on_counting(connection, table)
+    _require_later(connection, tables)
     return count
 
 
@@ -231,6 +249,19 @@ def _go_on_counting(connection: sa.Connection, table: sa.Table) -> None:
     last = connection.execute(sa.select(sa.func.max(key))).scalar_one()
     if name is not None and last is not None:
         connection.execute(sa.select(sa.func.setval(name, last)))
+
+
+def _require_later(connection: sa.Connection, tables: dict[str, sa.Table]) -> None:
+    """Let nobody who registers from now on pass for one who was there before the rounds of a phase began.
+
+    The numbers of people who were deleted before the backup was made are given again: nobody here has them.
+    """
+    studies, people = tables.get("studies"), tables.get("people")
+    if studies is None or people is None or "newest" not in studies.columns:
+        return
+    last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one()
+    later = (studies.c.newest > last) & (studies.c.newest < EVERYBODY)
+    connection.execute(sa.update(studies).where(later).values(newest=last))
 
 
 def _tables(connection: sa.Connection) -> list[sa.Table]:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 coordinator = sa.MetaData()
 shuffler = sa.MetaData()
 
+EVERYBODY = 2**62  # `newest` of a phase that an older version began: everybody may be asked about it
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
 
 studies = sa.Table(
@@ -81,7 +82,8 @@ receipts = sa.Table(
     "receipts",
     coordinator,
     sa.Column("invitation", BigId, primary_key=True),
-    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token, which is not stored in the database
+    # Of the report, keyed by the token, which is not stored in the database; NULL: the shuffler has the report.
+    sa.Column("digest", sa.LargeBinary),
 )
 inbox = sa.Table(
     "inbox",

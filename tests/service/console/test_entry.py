@@ -1,12 +1,15 @@
 """Signing in: what the browser keeps, how a session ends, and which forms are taken."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
 
 from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_at
-from tests.service.world import STUDY
+from tests.service.world import STUDY, definition
 from voxpop.service import audit, operators
 from voxpop.service.console import entry
 from voxpop.service.keys import new_key
@@ -117,7 +120,7 @@ def test_every_session_ends_after_a_day(desk: Desk, operator: Browser) -> None:
 
 
 def test_revoking_a_key_ends_its_sessions(desk: Desk, operator: Browser) -> None:
-    operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+    operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
     require_signed_out(operator)
 
 
@@ -166,6 +169,17 @@ def test_forms_of_other_sites_are_refused(operator: Browser, stranger: Browser, 
     assert operator.post_with({"sec-fetch-site": "same-origin"}, "/system/access", **sent).status_code == 200
 
 
+def test_a_proxy_that_changes_the_host_is_named_unless_the_browser_says_where_the_form_is_from(
+    operator: Browser,
+) -> None:
+    sent = {"csrf": operator.csrf, "name": "anna", "role": "operator"}
+    proxied = {"origin": "https://study.example.org:8443", "host": "study.example.org"}
+    refused = operator.post_with(proxied, "/system/access", **sent)
+    assert refused.status_code == 403
+    assert "a proxy does not pass on the Host header with its port" in refused.text
+    assert operator.post_with({**proxied, "sec-fetch-site": "same-origin"}, "/system/access", **sent).status_code == 200
+
+
 def test_a_form_without_the_session_s_own_token_is_refused(desk: Desk, operator: Browser, viewer: Browser) -> None:
     fields = {"name": "mallory", "role": "operator"}
     tokens = ["", "0" * 64, viewer.csrf, Session(new_key(), operators.Principal("me")).csrf, "ä"]
@@ -201,3 +215,63 @@ def test_an_open_service_lets_everybody_look_and_nobody_change(tmp_path: Path) -
         assert [key.name for key in operators.list_keys(desk.coordinator.database)] == ["me", "visitor"]
         assert browser.sign_in().status_code == 303
         assert browser.get("/system").status_code == 200
+
+
+def test_a_form_of_those_who_may_not_send_it_is_not_read(
+    desk: Desk, operator: Browser, viewer: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, read = viewer.csrf, list[str]()
+
+    async def never(request: Request) -> FormData:
+        read.append(request.url.path)
+        return FormData([("csrf", token)])
+
+    monkeypatch.setattr(entry, "read_form", never)
+    assert viewer.post("/new/study", csrf=token, text="x").status_code == 403
+    with Browser(str(viewer.client.base_url)) as nobody:
+        assert nobody.post("/new/study", text="x").status_code == 303
+    assert read == []
+    assert operator.post("/new/study", csrf="", text="x").status_code == 403  # its token must be looked for
+    assert read == ["/new/study"]
+
+
+@pytest.mark.parametrize("fields", ["&".join(["a=1"] * 1001), "a=" + "x" * (2**20 + 1)])
+def test_a_form_that_cannot_be_read_is_refused_and_no_fault(operator: Browser, fields: str) -> None:
+    kind = {"content-type": "application/x-www-form-urlencoded", "x-voxpop-csrf": operator.csrf}
+    answer = operator.client.post("/new/study", content=fields, headers=kind)
+    assert answer.status_code == 400
+    assert "the form cannot be read" in answer.text.lower()
+
+
+def test_a_key_in_a_form_of_too_many_fields_is_refused_and_no_fault(stranger: Browser) -> None:
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert stranger.client.post("/sign-in", content="&".join(["a"] * 1500), headers=kind).status_code == 400
+
+
+def first_event(browser: Browser, path: str) -> str:
+    """Return what a page that updates itself is told first."""
+    with browser.client.stream("GET", path) as answer:
+        return "\n".join(takewhile(bool, answer.iter_lines()))
+
+
+def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -> None:
+    with desk_at(str(tmp_path / "open.db"), open_to_all=True) as desk, desk.served() as url, Browser(url) as browser:
+        desk.coordinator.create("idea", definition(), draft=True)
+        places = ["/studies/idea" + part for part in ("", "/people", "/events/0", "/export/decisions.csv")]
+        assert [browser.get(place).status_code for place in (*places, "/v1/studies/idea/watch")] == [404] * 5
+        for place in ("/studies/idea/live", "/studies/idea/people/live"):
+            assert "There is no such study any more" in first_event(browser, place)
+        assert "idea" not in browser.get("/").text
+        assert browser.get("/v1/studies").json() == {"studies": ["coffee", STUDY]}
+        assert "idea" not in first_event(browser, "/live")
+        page = browser.get(f"/studies/{STUDY}").text
+        assert "As it is stored" in page
+        assert "command line" not in page
+        assert "command line" not in (said := first_event(browser, f"/studies/{STUDY}/live"))
+        assert "As it is stored" in said
+        key = {"authorization": f"Bearer {KEY}"}
+        assert "idea" in browser.client.get("/v1/studies", headers=key).json()["studies"]
+        assert browser.client.get("/v1/studies/idea/watch", headers=key).status_code == 200
+        browser.sign_in()
+        assert "idea" in browser.get("/").text
+        assert "command line" in browser.get("/studies/idea").text

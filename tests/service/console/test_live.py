@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from tests.helpers_waiting import HANGING, until
 from tests.service.console.browser import OTHER, Browser, Desk
-from tests.service.world import STUDY
+from tests.service.world import STUDY, definition
 from voxpop.service import operators
 from voxpop.service.console import live
 from voxpop.service.console.live import Feed, Hub, LiveResponse, event
@@ -101,7 +101,7 @@ def test_a_stream_ends_with_its_session_and_says_so(desk: Desk, operator: Browse
     with watching(operator, "/live") as stream:
         stream.next()
         if how == "revoked":
-            operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+            operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
         elif how == "idle":
             desk.clock.now += IDLE_SECONDS + 1  # the stream itself is no use of the session
         else:
@@ -247,6 +247,45 @@ def test_a_look_that_fails_is_followed_by_others(desk: Desk) -> None:
         event("look 1").decode(),
         event("look 3").decode(),
     ]
+
+
+@pytest.mark.parametrize("page", ["", "/people"])
+def test_a_page_whose_study_is_deleted_says_so_and_is_looked_at_no_more(
+    desk: Desk, operator: Browser, page: str
+) -> None:
+    desk.coordinator.create("idea", definition(), draft=True)
+    with watching(operator, f"/studies/idea{page}/live") as stream:
+        stream.next()
+        desk.coordinator.delete("idea", "me")
+        while "There is no such study any more" not in (said := stream.next()):
+            assert said
+        assert stream.next().startswith("event: ended")
+        assert stream.next() == ""
+    with watching(operator, f"/studies/idea{page}/live") as stream:  # and no invented name is watched at all
+        assert "There is no such study any more" in stream.next()
+        assert stream.next().startswith("event: ended")
+    until(lambda: desk.service.console.hub.streams == 0, "the end of the streams")
+
+
+def test_a_stream_that_fails_is_logged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[tuple[str, str]] = []
+    monkeypatch.setattr("voxpop.service.logs.fault", lambda event, error: noted.append((event, str(error))))
+
+    def broken(_: Any) -> str:
+        raise ValueError("a template that cannot be filled in")
+
+    async def send(message: Any) -> None: ...
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()  # the browser stays
+
+    async def watch() -> None:
+        session = operators.Session("", operators.Principal("anyone", "viewer"))
+        response = LiveResponse(Hub(), Feed("one", lambda: 1), broken, desk.coordinator, session)
+        await asyncio.wait_for(response({"type": "http", "path": "/live"}, receive, send), HANGING)
+
+    asyncio.run(watch())
+    assert noted == [("live", "a template that cannot be filled in")]
 
 
 def test_an_event_has_one_line_of_data_for_each_line_of_text() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import csv
 import io
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.helpers_waiting import until
 from tests.service.console.browser import Browser, Desk
 from tests.service.world import STUDY
 from voxpop import Choice, Float, Space
@@ -246,6 +249,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"model": "shuffle"}, "no shuffler"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
+        ({"enrolment": "grüne-äpfel"}, "letters without accents"),
         ({"text": ""}, "begin again"),
     ],
 )
@@ -365,3 +369,17 @@ def test_uploads_get_onto_no_disk(operator: Browser, monkeypatch: pytest.MonkeyP
     page = upload(operator, "study", "tea.toml", FILE.encode() + b"#" * (3 * 2**20))
     assert page.status_code == 200
     assert rolled == []
+
+
+def test_a_computation_ends_with_its_service_however_that_ends(tmp_path: Path) -> None:
+    child, number = tmp_path / "child", tmp_path / "number"
+    child.write_text(f"#!/bin/sh\necho $$ > {number}.part\nmv {number}.part {number}\nexec sleep 900\n")
+    child.chmod(0o700)
+    text = "import asyncio, sys; from voxpop.service.console import apart; sys.executable = sys.argv[1]; "
+    text += "asyncio.run(apart.Apart(900.0).run('calibrate'))"
+    service = subprocess.Popen([sys.executable, "-c", text, str(child)])
+    until(number.exists, "the computation")
+    service.kill()
+    service.wait()
+    place = Path("/proc") / number.read_text().strip() / "stat"
+    until(lambda: not place.exists() or place.read_text().rpartition(")")[2].split()[0] in "ZX", "its end")

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.service.console.browser import KEY, OTHER, Browser, Desk
-from tests.service.world import STUDY, definition
+from tests.service.world import STUDY, World, definition
 from voxpop import Choice, Problem, Space, SquaredExponential
 from voxpop.cli import app
 from voxpop.policies import make_policy
@@ -83,8 +83,8 @@ def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
         assert life(desk) == found
     assert operator.send(f"{PAGE}/delete", name=STUDY).headers["location"] == "/"
     assert STUDY not in desk.coordinator.studies()
-    done = ["deleted", "unarchived", "archived", "ended", "resumed", "paused"]
-    assert deeds(desk)[:6] == [("me", action) for action in done]
+    done = ["deleted", "key revoked", "unarchived", "archived", "ended", "resumed", "paused"]  # of its viewer
+    assert deeds(desk)[:7] == [("me", action) for action in done]
 
 
 def test_a_draft_is_started_once_by_two_operators_at_once(desk: Desk, url: str) -> None:
@@ -111,6 +111,7 @@ def test_a_study_is_deleted_only_by_its_name_and_never_while_it_runs(desk: Desk,
         refused = operator.send(f"{PAGE}/delete", name=name)
         assert refused.status_code == 409
         assert "nothing was deleted" in refused.text
+        assert f'action="{PAGE}/delete"' in refused.text  # the form is still there
     assert STUDY in desk.coordinator.studies()
 
 
@@ -124,7 +125,9 @@ def test_what_nobody_can_want_is_refused(desk: Desk, operator: Browser) -> None:
 
 def test_what_is_not_there_is_said_to_be_missing(operator: Browser) -> None:
     for address in ("/studies/none", f"{PAGE}/events/77", f"{PAGE}/events/x", f"{PAGE}/export/people.csv"):
-        assert operator.get(address).status_code == 404
+        answer = operator.get(address)
+        assert (answer.status_code, "<h1>There is no such page</h1>" in answer.text) == (404, True)
+    assert "openapi.json" not in operator.get("/nowhere").text
 
 
 def test_names_with_markup_stay_text_and_charts_stay_json(desk: Desk, operator: Browser) -> None:
@@ -163,6 +166,32 @@ def run_wave(desk: Desk, study: str = STUDY) -> None:
         it.settle()
     finally:
         worlds.STUDY = known
+
+
+def test_a_page_calls_a_phase_a_wave_whatever_the_policy(desk: Desk, operator: Browser) -> None:
+    it, said = World(desk.coordinator, desk.clock), list[str]()
+
+    def look() -> None:
+        said.extend(operator.get(place).text for place in ("/", PAGE, f"{PAGE}/people"))
+
+    look()
+    it.settle()
+    look()  # it waits for people
+    it.register(200)
+    it.settle()
+    look()
+    it.play_all()
+    it.settle()
+    look()
+    it.answer_all()
+    it.settle()
+    look()
+    desk.coordinator.change(STUDY, Wanted.ENDED, "me")
+    look()
+    for text in said:
+        shown = re.sub(r"<pre.*?</pre>", "", text, flags=re.DOTALL)  # the log as it is stored has names of its own
+        assert not re.search("phase", shown, re.IGNORECASE)
+    assert any("Waiting: wave 1 needs" in text for text in said)
 
 
 def test_files_equal_those_of_the_command_line(

@@ -176,7 +176,7 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
         funnel = found.funnel
         assert (funnel.asked, funnel.answered, funnel.missing) == (len(invited), 1, len(invited) - 1)
         assert funnel.until == it.clock.now + 600.0
-        assert found.state == f"People are asked: 1 of {len(invited)} have answered in phase 1."
+        assert found.state == f"People are asked: 1 of {len(invited)} have answered in wave 1."
         it.clock.now += 601.0
         it.settle()
         later = study_view(it.coordinator, STUDY).funnel
@@ -216,8 +216,8 @@ def test_the_log_is_told_newest_first_and_in_words(tmp_path: Path) -> None:
         view = study_view(it.coordinator, STUDY)
     words = [event.words for event in view.findings.log]
     assert words[0] == "An operator ended the study."
-    assert words[1].startswith("Phase 2 was planned: it asks ")
-    assert words[2].startswith("Phase 1 was released: ")
+    assert words[1].startswith("Wave 2 was planned: it asks ")
+    assert words[2].startswith("Wave 1 was released: ")
     assert words[-1] == "The study was created."
     assert [event.seq for event in view.findings.log] == [4, 3, 2, 1, 0]
     for event in view.findings.log:

@@ -11,8 +11,8 @@ How a screen is made
       `asset(name)`, and the filters of `words.py`. Everything is escaped; there is no `|safe`.
 
 Routes (`web/routes.py`): `page(...)` and `form(...)` of `shared.py` declare them; they are not in the OpenAPI document.
-    - role "session": signed in (or anyone, of an open service); call `study_of(request)` where the path has a study: it
-      refuses a study that this viewer may not see. `session_of(request)` returns the `Session`.
+    - role "session": signed in (or anyone, of an open service); call `await console.study(request)` where the path has
+      a study: it refuses one that they may not see, such as a draft. `session_of(request)` returns the `Session`.
     - role "manager": signed in as an operator. Every POST with one of these roles has passed the check of its CSRF
       token: each form contains `{% include "parts/csrf.html.j2" %}`, and htmx sends it as a header (base template).
     - role "live": for server-sent events; does not count as use of the session.

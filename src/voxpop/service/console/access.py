@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from voxpop.core.errors import InputError, require_choice
 from voxpop.service import operators
+from voxpop.service.console.forms import read_form
 from voxpop.service.console.shared import Console, form, page, session_of
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import KeyInfo, KeyRole, SessionInfo
@@ -43,23 +44,12 @@ def view_of(console: Console, cookie: str) -> Access:
 
 def make_key(console: Console, name: str, role: str, study: str | None, actor: str) -> str:
     """Make a key, and return it; refuse a name that is in use, so that sending the form again replaces nothing."""
-    database = console.coordinator.database
     require_choice("role", role, get_args(KeyRole))
-    if any(key.name == name and key.revoked_at is None for key in operators.list_keys(database)):
-        raise Refusal(409, f"there is a key under the name {name!r}; choose another name, or revoke that key first")
     key = new_key()
     kind: KeyRole = "viewer" if role == "viewer" else "operator"
-    operators.add_key(database, name, key, console.now, kind, study if kind == "viewer" else None, actor)
+    given = (name, key, console.now, kind, study if kind == "viewer" else None, actor)
+    operators.add_key(console.coordinator.database, *given, replace=False)
     return key
-
-
-def revoke(console: Console, name: str, actor: str) -> None:
-    """Revoke a key, unless nobody could then operate the service."""
-    database = console.coordinator.database
-    able = [key.name for key in operators.list_keys(database) if key.role == "operator" and key.revoked_at is None]
-    if able == [name]:
-        raise Refusal(409, f"the key of {name!r} is the last operator's; make another operator's key first")
-    operators.revoke_key(database, name, console.now, actor)
 
 
 def routes(console: Console) -> list[Route]:
@@ -74,7 +64,7 @@ def routes(console: Console) -> list[Route]:
         return await answer(request)
 
     async def add(request: Request, actor: str) -> Response:
-        sent = await request.form()
+        sent = await read_form(request)
         name, role, study = (str(sent.get(part, "")).strip() for part in ("name", "role", "study"))
         try:
             made = await run_in_threadpool(make_key, console, name, role, study or None, actor)
@@ -84,12 +74,12 @@ def routes(console: Console) -> list[Route]:
         return await answer(request, made=made, name=name, role=role, study=study)
 
     async def end_key(request: Request, actor: str) -> Response:
-        name = str((await request.form()).get("name", ""))
-        await run_in_threadpool(revoke, console, name, actor)
+        name = str((await read_form(request)).get("name", ""))
+        await run_in_threadpool(operators.revoke_key, console.coordinator.database, name, console.now, actor)
         return console.moved(request, "/system/access")
 
     async def end_session(request: Request, actor: str) -> Response:
-        number = str((await request.form()).get("number", ""))
+        number = str((await read_form(request)).get("number", ""))
         await run_in_threadpool(operators.end_session, console.coordinator.database, number, console.now, actor)
         return console.moved(request, "/system/access")
 

@@ -10,12 +10,14 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from voxpop.core.errors import InputError
+from voxpop.service.children import end_with_parent
 from voxpop.service.refusals import Refusal
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
@@ -55,6 +57,7 @@ async def _compute(task: str, given: bytes, seconds: float) -> dict[str, Any]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,  # nothing of a pilot may get into a log
         env={**environment, "OMP_NUM_THREADS": "1"},
+        preexec_fn=end_with_parent(signal.SIGKILL),  # otherwise a pilot could stay in memory without a service
     )
     try:
         async with asyncio.timeout(seconds):

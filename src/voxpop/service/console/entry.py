@@ -56,14 +56,17 @@ class Entry:
 
     async def signed_in(self, request: Request) -> str:
         """Check that the browser is signed in, or that anyone may look; return the name of who it is."""
-        return (await self._session(request)).principal.name
+        session = await self._session(request)
+        await require_own_form(request, session)
+        return session.principal.name
 
     async def manager(self, request: Request) -> str:
-        """Check that an operator is signed in, and return the name."""
+        """Check that an operator is signed in, and return the name; a form of anybody else is not even read."""
         session = await self._session(request)
         if not session.cookie:
             raise SignedOut(ended=False)
         require_operator(request)
+        await require_own_form(request, session)
         return session.principal.name
 
     async def live(self, request: Request) -> str:
@@ -77,8 +80,6 @@ class Entry:
                 raise SignedOut(ended=cookie_name(request) in request.cookies)
             found = ANYONE
         request.state.session = found
-        if request.method == "POST":
-            await require_own_form(request, found)
         return found
 
     async def _look_up(self, request: Request, live: bool = False) -> Session | None:
@@ -107,7 +108,7 @@ class Entry:
     async def sign_in(self, request: Request, _: str) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
-        given = await request.form()
+        given = await read_form(request)
         key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
         wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
         if wait > 0:
@@ -167,16 +168,31 @@ def sign_in_address(request: Request, ended: bool) -> str:
 
 
 def require_own_site(request: Request) -> None:
-    """Refuse a form that another site has sent; browsers say so in one header or the other."""
-    origin, site = request.headers.get("origin", "null"), request.headers.get("sec-fetch-site", "same-origin")
-    foreign = origin != "null" and urlsplit(origin).netloc != request.headers.get("host", "")
-    if site != "same-origin" or foreign:
-        raise Refusal(403, "the form was sent by another site; open the page here and send it again")
+    """Refuse a form that another site has sent.
+
+    Browsers say so in Sec-Fetch-Site; only where they leave it out, without encryption, the Origin is compared with the
+    Host, which a proxy may have changed.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "null")
+    if site is not None:
+        if site != "same-origin":
+            raise Refusal(403, "the form was sent by another site; open the page here and send it again")
+    elif origin != "null" and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise Refusal(
+            403,
+            "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the "
+            "page here and send it again",
+        )
 
 
 async def require_own_form(request: Request, session: Session) -> None:
-    """Refuse a form that no page of this session has sent."""
+    """Refuse a form that no page of this session has sent; it is not read if there is no session."""
+    if request.method != "POST":
+        return
     require_own_site(request)
+    stranger = Refusal(403, "the form is not from this session; reload the page and send it again")
+    if not session.cookie:
+        raise stranger
     given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
-    if not session.cookie or not hmac.compare_digest(given.encode(), session.csrf.encode()):
-        raise Refusal(403, "the form is not from this session; reload the page and send it again")
+    if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        raise stranger

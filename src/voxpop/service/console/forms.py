@@ -24,12 +24,15 @@ async def read_form(request: Request) -> FormData:
     if request._form is not None:
         return request._form
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind == "multipart/form-data":
-        found = await _read_parts(request)
-    elif kind == "application/x-www-form-urlencoded":
-        found = await FormParser(request.headers, request.stream()).parse()
-    else:
-        raise Refusal(415, "this takes a form; send it from its page")
+    try:
+        if kind == "multipart/form-data":
+            found = await _read_parts(request)
+        elif kind == "application/x-www-form-urlencoded":
+            found = await FormParser(request.headers, request.stream()).parse()
+        else:
+            raise Refusal(415, "this takes a form; send it from its page")
+    except MultiPartException:  # too many fields, or too long ones, whatever the kind of form
+        raise Refusal(400, "the form cannot be read; send it again from its page") from None
     request._form = found  # so that `request.form()` finds it, too
     return found
 
@@ -40,8 +43,6 @@ async def _read_parts(request: Request) -> FormData:
     try:
         form = await parser.parse()
         return FormData([(name, await _content(value)) for name, value in form.multi_items()])
-    except MultiPartException:
-        raise Refusal(400, "the form cannot be read; send it again from its page") from None
     finally:
         for file in parser._files_to_close_on_error:
             file.close()

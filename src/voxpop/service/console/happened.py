@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from voxpop.drivers.phase import ClosedPhase
 from voxpop.formats.wire import plan_from_dict
 from voxpop.service import audit
+from voxpop.service.console.words import in_waves
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.findings import counted
 from voxpop.service.study.life import ENDED
@@ -53,16 +54,16 @@ def _words(event: Event, closed: Mapping[int, ClosedPhase]) -> str:
     if event.kind == Kind.CREATED:
         return "The study was created."
     if event.kind == Kind.FINISHED:
-        reason = str(event.body.get("reason") or "no further phase is planned")
+        reason = in_waves(str(event.body.get("reason") or "no further phase is planned"))
         return "An operator ended the study." if reason == ENDED else f"The study finished: {reason}."
     if event.kind == Kind.OPENED:
         plan = plan_from_dict(event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
-        return f"Phase {phase} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
+        return f"Wave {phase} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
     done = closed[phase]
     left, people = counted(done.info.active_after, "decision"), counted(done.people, "person", "people")
     warning = f" Model check: {done.info.warning}" if done.info.warning else ""
-    return f"Phase {phase} was released: {people} answered, and {left} can still be best.{warning}"
+    return f"Wave {phase} was released: {people} answered, and {left} can still be best.{warning}"
 
 
 def deeds(entries: Sequence[audit.Entry]) -> tuple[Deed, ...]:

@@ -10,6 +10,7 @@ from voxpop.report.decisions import Layout
 from voxpop.report.phases import phase_table
 from voxpop.report.summary import number, phase_word
 from voxpop.service.console.charts import Chart, Series
+from voxpop.service.console.words import in_waves
 from voxpop.service.study.snapshot import Snapshot, Standing
 
 
@@ -27,7 +28,7 @@ class Wave:
 class History:
     """All waves so far."""
 
-    word: str  # what a phase is called
+    checked: bool  # the policy compares answers with its model
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # what was asked, and what was expected of it
     notes: tuple[str, ...]
@@ -60,11 +61,12 @@ class Ledger:
 def history_of(snapshot: Snapshot) -> History:
     """List the waves of a study."""
     course = snapshot.course
-    table, layout, word = phase_table(course), Layout(course.problem), phase_word(course)
-    names = ["before", *(f"{word} {phase.plan.phase}" for phase in snapshot.closed)]
+    table, layout = phase_table(course), Layout(course.problem)
+    names = ["before", *(f"wave {phase.plan.phase}" for phase in snapshot.closed)]
     told = list(zip(names, snapshot.standings, strict=True))
     waves = tuple(_wave(name, layout, standing) for name, standing in told)
-    return History(word, table.headings, tuple(table.rows), tuple(table.notes), waves, _chart(snapshot, word))
+    headings, notes = tuple(map(in_waves, table.headings)), tuple(map(in_waves, table.notes))
+    return History(phase_word(course) == "wave", headings, tuple(table.rows), notes, waves, _chart(snapshot))
 
 
 def _wave(name: str, layout: Layout, standing: Standing) -> Wave:
@@ -73,7 +75,7 @@ def _wave(name: str, layout: Layout, standing: Standing) -> Wave:
     return Wave(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
 
 
-def _chart(snapshot: Snapshot, word: str) -> Chart | None:
+def _chart(snapshot: Snapshot) -> Chart | None:
     """Draw what was certified and what was expected after each wave; None before there is a line to draw."""
     standings = snapshot.standings
     if len(standings) < 2 or not any(math.isfinite(standing.certified) for standing in standings):
@@ -81,9 +83,9 @@ def _chart(snapshot: Snapshot, word: str) -> Chart | None:
     series = [Series.of("certified: nothing is better by more", "certified", (each.certified for each in standings))]
     if standings[-1].expected_loss is not None:
         series.append(Series.of("expected loss per round", "loss", (each.expected_loss for each in standings)))
-    title = f"What may still be lost per round, after each {word}"
+    title = "What may still be lost per round, after each wave"
     places = tuple(float(place) for place in range(len(standings)))
-    return Chart(title, word, snapshot.definition.reward, places, tuple(series))
+    return Chart(title, "wave", snapshot.definition.reward, places, tuple(series))
 
 
 def ledger_of(snapshot: Snapshot) -> Ledger | None:

@@ -46,6 +46,7 @@ class _Watch:
     def __init__(self, feed: Feed[Any]) -> None:
         self.feed, self.watchers, self.version = feed, 0, 0
         self.view: Any = None
+        self.gone = False  # there is nothing left to look at
         self.changed = asyncio.Event()
         self.task = asyncio.create_task(self._look())
 
@@ -58,6 +59,10 @@ class _Watch:
                     self._tell(await run_in_threadpool(self.feed.view))
                     known = found
             except Exception as error:  # the database may be away; browsers keep what they have
+                if isinstance(error, Refusal) and error.status == 404:
+                    self.gone = True
+                    self._wake()
+                    return
                 logs.fault("live", error)
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -65,6 +70,9 @@ class _Watch:
         if self.version and view == self.view:
             return
         self.view, self.version = view, self.version + 1
+        self._wake()
+
+    def _wake(self) -> None:
         told, self.changed = self.changed, asyncio.Event()
         told.set()
 
@@ -105,6 +113,12 @@ def ended_events(here: str) -> bytes:
     return event(render_part("notice", None, here, notice="", ended=True)) + event("", "ended")
 
 
+def gone_events(here: str) -> bytes:
+    """Tell a page that what it shows is gone, and that there is nothing more to come."""
+    said = "there is no such study any more, and this page is no longer up to date"
+    return event(render_part("notice", None, here, notice=said, ended=False)) + event("", "ended")
+
+
 class LiveResponse(Response):
     """A stream of messages about a feed, each made from its newest view."""
 
@@ -133,7 +147,9 @@ class LiveResponse(Response):
         finally:
             for task in (sending, leaving):
                 task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            sent, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
+        if isinstance(sent, Exception):  # the browser comes back, and nobody else would know why it had to
+            logs.fault("live", sent)
 
     async def _send(self, path: str, send: Send) -> None:
         async def say(text: bytes) -> None:
@@ -144,6 +160,9 @@ class LiveResponse(Response):
         async with self._hub.watch(self._feed) as watch:
             while True:
                 changed = watch.changed
+                if watch.gone:
+                    await say(gone_events(path))
+                    return
                 if watch.version != seen:
                     seen = watch.version
                     await say(event(self._message(watch.view)))

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service.console.live import Feed
-from voxpop.service.console.shared import Console, page, study_of
+from voxpop.service.console.shared import Console, page
 from voxpop.service.console.study_lines import StudyLine, line_of
 from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
@@ -60,12 +60,12 @@ def routes(console: Console) -> list[Route]:
     """Declare the screen."""
 
     async def show(request: Request, _: str) -> Response:
-        study = study_of(request)
+        study = await console.study(request)
         view = await run_in_threadpool(view_of, console, study)
         return console.show(request, "people", study=study, people=view)
 
     async def live(request: Request, _: str) -> Response:
-        study = study_of(request)
+        study = await console.study(request)
         await run_in_threadpool(view_of, console, study)  # refuses a study that does not exist
         return console.live(request, Feed(f"people {study}", lambda: view_of(console, study)), {"people": "people"})
 

@@ -16,12 +16,11 @@ from voxpop.formats.studyfile import parse_study
 from voxpop.policies import DEFAULT
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import release_type_of
-from voxpop.service.study.definition import NAME, Definition, definition_of, require_name
+from voxpop.service.study.definition import NAME, Definition, definition_of, require_code, require_name
 
 Typed = Mapping[str, str]
 HOUR = 3600.0
 EPSILON, DELTA = 5.0, 1e-6  # what is promised unless something else is typed
-LEAST_CODE, MOST_CODE = 8, 128  # characters of an enrolment code
 
 
 def whole(label: str, text: str) -> int:
@@ -245,6 +244,4 @@ def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
 def enrolment_of(typed: Typed) -> str | None:
     """Return the enrolment code; None if everybody may register."""
     code = typed.get("enrolment", "")
-    if code and not LEAST_CODE <= len(code) <= MOST_CODE:
-        raise InputError(f"an enrolment code has {LEAST_CODE} to {MOST_CODE} characters, got {len(code)}; change it")
-    return code or None
+    return require_code(code) if code else None

@@ -6,13 +6,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service.console.live import Feed, Hub, LiveResponse
 from voxpop.service.console.pages import html, redirect, render, render_part
 from voxpop.service.operators import Session
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.request_parts import path_text
 from voxpop.service.web.routes import Handler, Role, Route
@@ -40,6 +42,13 @@ class Console:
     def now(self) -> float:
         """The time on the coordinator's clock."""
         return self.coordinator.context.clock()
+
+    async def study(self, request: Request) -> str:
+        """Return the study in the path; refuse one that who asks may not see: a draft, on an open service."""
+        study, principal = study_of(request), session_of(request).principal
+        if not principal.sees_drafts and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
+            raise no_study(study)
+        return study
 
     def show(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Reply with a page."""
@@ -90,7 +99,7 @@ def session_of(request: Request) -> Session:
 
 
 def study_of(request: Request) -> str:
-    """Return the study in the path; refuse one that this viewer may not see."""
+    """Return the study in the path; refuse one for which this key is not. Pages use `Console.study` instead."""
     study, principal = path_text(request, "study"), session_of(request).principal
     if not principal.sees(study):
         raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")

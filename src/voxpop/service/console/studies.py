@@ -12,7 +12,9 @@ from starlette.responses import Response
 from voxpop.service.console.live import Feed
 from voxpop.service.console.shared import Console, page, session_of
 from voxpop.service.console.study_lines import StudyLine, line_of
+from voxpop.service.operators import Principal
 from voxpop.service.study import overview
+from voxpop.service.study.stages import Life
 from voxpop.service.web.routes import Route
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -55,11 +57,13 @@ class StudyList:
         return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived, search)
 
 
-def view_of(console: Console, only: str | None) -> StudyList:
-    """Look at all studies, or at the only one that a viewer may see."""
+def view_of(console: Console, principal: Principal) -> StudyList:
+    """Look at all studies that somebody may see."""
     context, now = console.coordinator.context, console.now
     lines = []
-    for glance in overview.look(context, only):
+    for glance in overview.look(context, principal.study):
+        if glance.life == Life.DRAFT and not principal.sees_drafts:
+            continue
         collecting = context.released is not None and glance.closes_at is not None
         last = context.released.of(glance.study) if collecting and context.released else None
         lines.append(line_of(glance, now, last))
@@ -71,12 +75,13 @@ def routes(console: Console) -> list[Route]:
 
     async def show(request: Request, _: str) -> Response:
         search = Search.of(request)
-        view = await run_in_threadpool(view_of, console, session_of(request).principal.study)
+        view = await run_in_threadpool(view_of, console, session_of(request).principal)
         return console.show(request, "studies", studies=view.narrowed(search))
 
     async def live(request: Request, _: str) -> Response:
-        search, only = Search.of(request), session_of(request).principal.study
-        feed = Feed(f"studies {only or ''}", lambda: view_of(console, only))
+        search, principal = Search.of(request), session_of(request).principal
+        same = f"studies {principal.study or ''} {principal.sees_drafts}"
+        feed = Feed(same, lambda: view_of(console, principal))
         return console.live(request, feed, {"studies": "studies"}, lambda view: view.narrowed(search))
 
     return [

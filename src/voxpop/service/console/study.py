@@ -44,12 +44,15 @@ class StudyScreen:
 
     async def show(self, request: Request, _: str) -> Response:
         """Show everything about a study."""
-        view = await run_in_threadpool(study_view, self.coordinator, study_of(request))
-        return self.console.show(request, "study", view=view, links=links(view.study))
+        return await self._page(request, await self.console.study(request))
+
+    async def _page(self, request: Request, study: str, status: int = 200, problem: str = "") -> Response:
+        view = await run_in_threadpool(study_view, self.coordinator, study)
+        return self.console.show(request, "study", status, view=view, links=links(study), problem=problem)
 
     async def live(self, request: Request, _: str) -> Response:
         """Keep the page up to date; what the log says is made anew only when the log has grown."""
-        study = study_of(request)
+        study = await self.console.study(request)
 
         def look() -> StudyView:
             return study_view(self.coordinator, study)
@@ -59,7 +62,7 @@ class StudyScreen:
 
     async def event(self, request: Request, _: str) -> Response:
         """Reply with one event of the log."""
-        study, seq = study_of(request), str(request.path_params["seq"])
+        study, seq = await self.console.study(request), str(request.path_params["seq"])
         events = await run_in_threadpool(self.coordinator.log, study)
         found = next((event for event in events if str(event.seq) == seq), None)
         if found is None:
@@ -68,7 +71,7 @@ class StudyScreen:
 
     async def export(self, request: Request, _: str) -> Response:
         """Reply with a file."""
-        study = study_of(request)
+        study = await self.console.study(request)
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
         return await download(study, snapshot, str(request.path_params["file"]), self._drawing)
 
@@ -84,6 +87,8 @@ class StudyScreen:
         """Delete the study whose name was typed."""
         study, typed = study_of(request), str((await read_form(request)).get("name", "")).strip()
         if typed != study:
-            raise Refusal(409, f"the name that was typed is not {study!r}; nothing was deleted")
+            return await self._page(
+                request, study, 409, f"the name that was typed is not {study!r}; nothing was deleted"
+            )
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return self.console.moved(request, "/")

@@ -9,11 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.report.summary import Line, expectation, phase_word, summarise
+from voxpop.report.summary import Line, expectation, summarise
 from voxpop.service import audit
 from voxpop.service.console.estimates import Estimates, estimates_of
 from voxpop.service.console.happened import Deed, Happening, deeds, happenings
 from voxpop.service.console.history import History, Ledger, history_of, ledger_of
+from voxpop.service.console.words import in_waves
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.findings import counted
@@ -98,7 +99,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         status["stage"],
         badge_of(status),
         state_of(status),
-        tuple(said for said in status["says"] if said.startswith(("Waiting", "Stopped"))),
+        tuple(in_waves(said) for said in status["says"] if said.startswith(("Waiting", "Stopped"))),
         status["registered"],
         status["withdrawn"],
         buttons_of(study, status),
@@ -121,7 +122,7 @@ def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Fin
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
     course = replace(snapshot.course, name=study)
-    lines = summarise(course)
+    lines = [_in_waves(line) for line in summarise(course)]
     return Findings(
         tuple(line for line in lines if line.first),
         tuple(line for line in lines if not line.first and line.name != "Model check"),
@@ -131,6 +132,11 @@ def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Fin
         ledger_of(snapshot),
         happenings(snapshot, events),
     )
+
+
+def _in_waves(line: Line) -> Line:
+    """Say wave for phase, but not in the name of a decision."""
+    return replace(line, value=in_waves(line.value)) if line.name in ("Asked", "Open", "Stopped because") else line
 
 
 def badge_of(status: Mapping[str, Any]) -> str:
@@ -151,13 +157,13 @@ def state_of(status: Mapping[str, Any]) -> str:
             "invited are still counted, and the time of the pause is added to their deadlines."
         )
     if stage == Stage.FINISHED:
-        over = f"It is finished: {status['reason'] or 'no further phase is planned'}."
+        over = f"It is finished: {in_waves(status['reason'] or 'no further phase is planned')}."
         return f"{over} It is archived, and not listed any more." if life == Life.ARCHIVED else over
     if stage == Stage.COLLECTING:
-        return f"People are asked: {status['answered']:,} of {status['people']:,} have answered in phase {phase}."
+        return f"People are asked: {status['answered']:,} of {status['people']:,} have answered in wave {phase}."
     if stage in IN_PLAY:
-        return f"Phase {phase} is played: {status['played']:,} of {counted(status['rounds'], 'round')}."
-    return "The next phase is being planned."
+        return f"Wave {phase} is played: {status['played']:,} of {counted(status['rounds'], 'round')}."
+    return "The next wave is being planned."
 
 
 def buttons_of(study: str, status: Mapping[str, Any]) -> tuple[Button, ...]:
@@ -169,7 +175,7 @@ def buttons_of(study: str, status: Mapping[str, Any]) -> tuple[Button, ...]:
     end = Button(
         Wanted.ENDED,
         "End now",
-        "The study ends with what is known now and cannot go on. Answers of the open phase are deleted unread.",
+        "The study ends with what is known now and cannot go on. Answers of the open wave are deleted unread.",
     )
     delete = Button(
         "deleted", "Delete", f"Everything about {study} is deleted for good: its log, its people and what it found."
@@ -190,7 +196,7 @@ def funnel_of(status: Mapping[str, Any], snapshot: Snapshot, until: float | None
     told = status["funnel"]
     missing = max(0, plan.people - status["answered"])
     return Funnel(
-        wave=f"{phase_word(snapshot.course)} {plan.phase}",
+        wave=f"wave {plan.phase}",
         people=plan.people,
         asked=told["asked"],
         answered=status["answered"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from voxpop.core.words import number as amount
 from voxpop.service.study.findings import counted
 
+PHASE = re.compile(r"(?<![\w'-])([Pp])hase(s?)(?![\w'-])")  # and not as a part of a study's name
 UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
@@ -60,6 +62,15 @@ def size(count: int) -> str:
             return f"{amount:.3g} {unit}"
         amount /= 1024
     return f"{amount:,.3g} TiB"
+
+
+def in_waves(text: str) -> str:
+    """Say a sentence of the API as pages do, which call a phase a wave whatever the policy.
+
+    >>> in_waves("Phase 2 waits, and phases 3 to 4 of study 'phase-1' are lost")
+    "Wave 2 waits, and waves 3 to 4 of study 'phase-1' are lost"
+    """
+    return PHASE.sub(lambda found: f"{'W' if found[1] == 'P' else 'w'}ave{found[2]}", text)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -18,11 +18,10 @@ from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
-from voxpop.stores.schema import counts, people, studies
+from voxpop.stores.schema import EVERYBODY, counts, people, studies
 
 CHUNK = 500  # invitations in one transaction, for which uploads to the study wait
 PAUSE = 0.01  # seconds between two of them
-EVERYBODY = 2**62  # the newest person of a phase that an older version began: everybody may be asked about it
 
 
 def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:

@@ -11,7 +11,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.context import BatchProgress, Context
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Stage
+from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import totals
 
 
@@ -31,11 +31,13 @@ def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> b
     context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
         with context.database.write() as connection:
-            locked: Any = log.lock_unmoved(connection, study, snapshot.seq)
-            if locked is None:
+            locked = log.row_of(connection, study, lock=True)
+            if (locked.seq, locked.batch) != (snapshot.seq, row.batch):
+                return True
+            _note_ended(connection, locked, progress, forget)  # the shuffler has done it, even if a pause began since
+            if locked.life != Life.RUNNING:
                 return True
             invitations.make_ready(connection, new, context.clock() + snapshot.definition.rules.deadline)
-            _note_ended(connection, locked, progress, forget)
     return asking.ask(context, study, snapshot, phase) or bool(new)
 
 

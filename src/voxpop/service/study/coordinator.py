@@ -20,7 +20,7 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.study import asking, findings, invitations, life, log, participants, steps, withdrawal
 from voxpop.service.study.context import Context, ShufflerLink
-from voxpop.service.study.definition import Definition, require_name
+from voxpop.service.study.definition import Definition, require_code, require_name
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshots
@@ -66,12 +66,12 @@ class Coordinator:
         A draft takes the place of an earlier draft with the same name.
         """
         require_name(study)
+        code = None if enrolment is None else hash_key(require_code(enrolment))
         if definition.privacy.release_type.by_shuffler and self.context.shuffler is None:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
         event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
         Snapshot.begin(event)  # refuses a definition that cannot be used
         require_affordable(definition)
-        code = None if enrolment is None else hash_key(enrolment)
         row = {"id": study, "seq": 0, "phase": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
         begun = {"life": Life.DRAFT if draft else Life.RUNNING, "life_since": event.at}
         try:
@@ -110,12 +110,12 @@ class Coordinator:
         """Give an operator a key; it replaces the key under the same name."""
         operators.add_key(self.database, name, key, self.context.clock(), actor=actor)
 
-    def studies(self, archived: bool = True) -> list[str]:
-        """Return the names of all studies, or of those that are not archived."""
-        wanted = sa.select(studies.c.id).order_by(studies.c.id)
+    def studies(self, archived: bool = True, drafts: bool = True) -> list[str]:
+        """Return the names of all studies; of those that are archived or drafts only if asked to."""
+        hidden = [life for life, shown in ((Life.ARCHIVED, archived), (Life.DRAFT, drafts)) if not shown]
         with self.database.read() as connection:
-            shown = wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED)
-            return list(connection.execute(shown).scalars())
+            wanted = sa.select(studies.c.id).where(studies.c.life.not_in(hidden)).order_by(studies.c.id)
+            return list(connection.execute(wanted).scalars())
 
     def unfinished(self, among: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the studies that have steps to take, by name, each with what changes when something happens in it.

@@ -19,6 +19,7 @@ from voxpop.privacy import Budget, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,16 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
         definition = Definition(problem, policy, privacy_of(path, data), rules, str(data.get("reward", "reward")))
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
+
+
+def require_code(code: str) -> str:
+    """Return an enrolment code if devices can send it, as they do in the header of a request."""
+    if not CODE.fullmatch(code):
+        raise InputError(
+            "an enrolment code has 8 to 128 characters: letters without accents, digits and signs, and no spaces; "
+            "change it"
+        )
+    return code
 
 
 def require_name(name: str) -> str:

@@ -23,6 +23,7 @@ from voxpop.stores.database import driver_of
 from voxpop.stores.schema import studies
 
 Place = tuple[str, int]  # study and phase
+ELSEWHERE = 403  # the status of a report that the shuffler takes
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,14 @@ class Upload:
 
 
 Row = tuple[int, bytes, bytes]  # invitation, digest and body
+TRIES = 20  # to store a group; each time another coordinator was quicker with one of its tokens
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
 # For PostgreSQL: one statement looks the reports of a group up, and one stores those of a phase and counts them.
 LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
-    SELECT i.id, i.study, i.phase, i.token_hash, i.expired, r.digest
+    SELECT i.id, i.study, i.phase, i.token_hash, i.expired,
+        CASE WHEN r.invitation IS NOT NULL THEN coalesce(r.digest, '') END AS digest
     FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%b)
 """
 STORE = """
@@ -64,7 +67,7 @@ def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
     if context.database.embedded:
         with context.database.write() as connection:
             return _store(context, _InSqlite(connection), uploads)
-    while True:
+    for _ in range(TRIES):
         with (
             suppress(UniqueViolation),
             context.database.write() as connection,
@@ -73,6 +76,7 @@ def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
         ):
             return _store(context, _InPostgresql(driver), uploads)
         # Another coordinator has counted a report under one of these tokens since they were looked up.
+    raise RuntimeError(f"receipts changed {TRIES} times while reports were stored")  # all others wait for this writer
 
 
 def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Upload]) -> list[Verdict]:
@@ -114,6 +118,8 @@ def _judge(
     if row is None or not same(row.token_hash, hashed):
         return unknown_token()
     belongs = (row.study, row.phase) == upload.place
+    if belongs and problem is not None and problem.status == ELSEWHERE:
+        return problem  # whatever the shuffler has counted under this token
     over = belongs and (row.expired or stage.phase != row.phase or stage.stage != Stage.COLLECTING)
     known = row.digest if new is None else new[1]
     return judge("study or phase", belongs, known, digest, over, problem)
@@ -126,7 +132,7 @@ class _Invitation:
     phase: int
     token_hash: bytes
     expired: bool
-    digest: bytes | None
+    digest: bytes | None  # None: no receipt; empty: the shuffler has the report
 
 
 class _InPostgresql:
@@ -183,12 +189,13 @@ class _InSqlite:
         stages = {row.id: row for row in self._connection.execute(wanted)}
         marks = ", ".join("?" * len(hashes))
         statement = (
-            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired, hex(r.digest)))"
+            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired,"
+            " CASE WHEN r.invitation IS NOT NULL THEN hex(r.digest) END))"  # hex(NULL) is empty
             f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
         )
         text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
         rows = [
-            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), bytes.fromhex(digest) or None)
+            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), _bytes(digest))
             for number, study, phase, token, expired, digest in json.loads(text)
         ]
         return stages, {row.token_hash: row for row in rows}
@@ -211,8 +218,16 @@ class _InSqlite:
         """Leave that to the end of the transaction, which first looks after the file."""
 
 
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
 def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:
-    """Check each report as its release does; return the problem of each, or None."""
+    """Check each report as its release does; return the problem of each, or None.
+
+    A report that belongs to the shuffler is refused, however sound: with a receipt here nobody would be asked instead,
+    and the shuffler's batch would never be whole.
+    """
     problems: list[Refusal | None] = [None] * len(uploads)
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, upload in enumerate(uploads):
@@ -222,7 +237,15 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
         current = context.snapshots.at(study, stages[study].seq).current
         if current is None or current.plan.phase != phase:
             continue  # it is too late anyway
+        if current.release.batch is not None:
+            for index in indices:
+                problems[index] = _for_shuffler()
+            continue
         bodies = [uploads[index].body for index in indices]
         for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
             problems[index] = problem
     return problems
+
+
+def _for_shuffler() -> Refusal:
+    return Refusal(ELSEWHERE, "reports of this study go to its shuffler; upload to the address from the check-in")

@@ -236,8 +236,9 @@ def note_answered(connection: sa.Connection, study: str, phase: int, tokens: lis
             invitations.c.phase == phase,
             ~sa.exists().where(receipts.c.invitation == invitations.c.id),
         )
-        added = connection.execute(sa.insert(receipts).from_select(["invitation", "digest"], wanted)).rowcount
-        tallies.add(connection, study, phase, answered=added)
+        insert = sa.insert(receipts).from_select(["invitation", "digest"], wanted)
+        counted = insert.execution_options(preserve_rowcount=True)  # which PostgreSQL's driver keeps only on demand
+        tallies.add(connection, study, phase, answered=connection.execute(counted).rowcount)
 
 
 def waits(connection: sa.Connection, study: str, phase: int) -> bool:

@@ -10,16 +10,17 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.service import audit
-from voxpop.service.audit import Action
+from voxpop.service import audit, operators
+from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
-from voxpop.stores.database import scrub_after
+from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import counts, deleted, events, inbox, people, plays, receipts, studies, summaries, tallies
 from voxpop.stores.schema import invitations as invited
 from voxpop.stores.schema import totals as forwarded
@@ -34,6 +35,12 @@ class Wanted(StrEnum):
     PAUSED = "paused"
     ENDED = "ended"
     ARCHIVED = "archived"
+
+
+def is_draft(database: Database, study: str) -> bool:
+    """Return True if a study is a draft; refuse one that does not exist."""
+    with database.read() as connection:
+        return bool(log.row_of(connection, study).life == Life.DRAFT)
 
 
 def change(context: Context, study: str, wanted: Wanted, actor: str) -> bool:
@@ -110,10 +117,10 @@ def make_room(connection: sa.Connection, study: str) -> bool:
 
 
 def delete(context: Context, study: str, actor: str) -> None:
-    """Delete a study with its log, its people and their invitations; only the audit trail keeps its name.
+    """Delete a study with its log, its people and their invitations; its viewers' keys are revoked.
 
-    The record of releases forgets it before the commit: if the process is killed in between, the next start writes the
-    record again from the database.
+    The record of releases remembers before the commit that it was deleted: if the process is killed in between, the
+    next start deletes it.
     """
     with context.database.write() as connection:
         row = log.row_of(connection, study, lock=True, alone=True)
@@ -122,15 +129,58 @@ def delete(context: Context, study: str, actor: str) -> None:
         if row.batch is not None:
             sentence = f"the shuffler has not deleted its reports of the study {study!r} yet"
             raise Refusal(409, f"{sentence}; see that it runs, and try again in a moment")
-        if row.life != Life.DRAFT:  # a draft was never seen by anyone else, and its name is free again
-            connection.execute(sa.insert(deleted).values(study=study, created_at=created_at(connection, study)))
+        created = created_at(connection, study) if row.life != Life.DRAFT else None
+        if created is not None:  # a draft was never seen by anyone else, and its name is free again
+            _note_deleted(connection, study, created)
         _remove(connection, study)
+        operators.revoke_viewers(connection, study, context.clock(), actor)
         audit.note(connection, context.clock(), actor, Action.DELETED, study)
         scrub_after(connection)
-        if context.released is not None:
-            context.released.drop(study)
+        if created is not None and context.released is not None:  # last, because what follows is the commit
+            context.released.bury(study, created)
     context.snapshots.forget(study)
     context.note(Action.DELETED.value, study=study)
+
+
+def delete_again(context: Context, study: str | None = None) -> int:
+    """Delete the studies, or one, that a database restored from a backup knows again; return how many.
+
+    Their reports may have been released before, and people were told that they are deleted. What the database knows of
+    deletions by other coordinators is written into the record.
+    """
+    if context.released is None or (not (buried := context.released.buried(study)) and study is not None):
+        return 0
+    with context.database.read() as connection:
+        wanted = sa.select(deleted) if study is None else sa.select(deleted).where(deleted.c.study == study)
+        known = {(row.study, float(row.created_at)) for row in connection.execute(wanted)}
+    for name, created in sorted(known - buried):
+        context.released.bury(name, created)
+    return sum(_delete_again(context, name, created) for name, created in sorted(buried - known))
+
+
+def _delete_again(context: Context, study: str, created: float) -> bool:
+    """Note a deletion that the database does not know; delete the study if it is there, or a draft under its name."""
+    with context.database.write() as connection:
+        _note_deleted(connection, study, created)
+        row = connection.execute(sa.select(studies.c.life).where(studies.c.id == study).with_for_update()).first()
+        here = row is not None and (row.life == Life.DRAFT or created_at(connection, study) == created)
+        if here:
+            _remove(connection, study)
+            operators.revoke_viewers(connection, study, context.clock(), SERVICE)
+            audit.note(connection, context.clock(), SERVICE, Action.DELETED, study, "again: a restored backup knew it")
+            scrub_after(connection)
+        if here and context.released is not None:
+            context.released.bury(study, created)  # which forgets what was noted since it is here again
+    if here:
+        context.snapshots.forget(study)
+        context.note("deleted_again", study=study)
+    return here
+
+
+def _note_deleted(connection: sa.Connection, study: str, created: float) -> None:
+    """Remember a deletion in the database, so that the name is not used again and nobody misses the study."""
+    insert = sqlite.insert(deleted) if connection.dialect.name == "sqlite" else postgresql.insert(deleted)
+    connection.execute(insert.values(study=study, created_at=created).on_conflict_do_nothing())
 
 
 def _remove(connection: sa.Connection, study: str) -> None:

@@ -78,7 +78,8 @@ class Snapshots:
             for event in read(connection, study, 0 if snapshot is None else snapshot.seq + 1):
                 snapshot = Snapshot.begin(event) if snapshot is None else snapshot.after(event)
             assert snapshot is not None
-            self._snapshots[study] = snapshot
+            with self._lock:
+                self._snapshots[study] = snapshot
             return snapshot
 
     def forget(self, study: str) -> None:
@@ -86,6 +87,11 @@ class Snapshots:
         with self._lock:
             self._snapshots.pop(study, None)
             self._locks.pop(study, None)
+
+    def names(self) -> set[str]:
+        """Return the studies whose snapshots are in memory."""
+        with self._lock:
+            return set(self._snapshots)
 
     def known(self, study: str) -> Snapshot | None:
         """Return the snapshot in memory without reading the database; it may be out of date."""

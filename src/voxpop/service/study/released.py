@@ -5,14 +5,15 @@ secret holds one small file for each study: its last released phase, and the nam
 database knows the name of an attempt before the file does, and the file is written before the release is committed. So
 a healthy database has either closed that phase or is in the middle of that attempt; an older one is neither.
 
-For the same reason the folder holds the hashes of the keys of people who withdrew: a backup knows them again, and the
-next start forgets them again.
+For the same reason the folder holds the hashes of the keys of people who withdrew, and the names of studies that were
+deleted: a backup knows them again, and the next start forgets and deletes them again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -26,6 +27,9 @@ from voxpop.service.study.events import Kind
 from voxpop.stores.schema import deleted, events, studies
 
 FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
+DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created
+# The names of these files. Anything else was put there by others, such as a file manager.
+KEY_HASH, CREATED = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,15 @@ class ReleaseRecord:
 
     def note_forgotten(self, study: str, key_hash: bytes) -> None:
         """Write down that a person withdrew, durably, before the database forgets them."""
-        folder = self._forgotten(study)
+        self._touch(self._forgotten(study) / key_hash.hex())
+
+    def _touch(self, path: Path) -> None:
+        """Make an empty file in a folder of a study, durably."""
+        folder = path.parent
         try:
             new = not folder.exists()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / key_hash.hex()).touch(mode=0o600)
+            path.touch(mode=0o600)
             for changed in (folder, *((folder.parent, self.folder) if new else ())):
                 sync_folder(changed)
         except OSError as error:
@@ -112,16 +120,24 @@ class ReleaseRecord:
     def forgetful(self) -> list[str]:
         """Return the studies from which people withdrew."""
         folder = self.folder / FORGOTTEN
-        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
     def forgotten(self, study: str) -> list[bytes]:
         """Return the hashes of the keys of those who withdrew from a study."""
-        return [bytes.fromhex(path.name) for path in sorted(self._forgotten(study).iterdir())]
+        names = sorted(path.name for path in self._forgotten(study).iterdir())
+        return [bytes.fromhex(name) for name in names if KEY_HASH.fullmatch(name)]
 
-    def drop(self, study: str) -> None:
-        """Forget everything about a study that was deleted."""
+    def bury(self, study: str, created: float) -> None:
+        """Write down that a study is deleted, durably, before it is, and forget everything else about it."""
+        self._touch(self.folder / DELETED / study / repr(created))
         self.forget(study)
         shutil.rmtree(self._forgotten(study), ignore_errors=True)
+
+    def buried(self, study: str | None = None) -> set[tuple[str, float]]:
+        """Return name and creation of the studies that were deleted: of all, or of those with one name."""
+        folder = self.folder / DELETED
+        found = (path for path in folder.glob(f"{study or '*'}/*") if CREATED.fullmatch(path.name))
+        return {(path.parent.name, float(path.name)) for path in found}
 
     def _forgotten(self, study: str) -> Path:
         return self.folder / FORGOTTEN / study

@@ -124,7 +124,15 @@ class Scheduler:
 
     def _look(self, among: set[str] | None = None) -> dict[str, tuple[Any, ...]]:
         self.coordinator.database.scrub()
+        if among is None:
+            self._forget_deleted()
         return {} if among is not None and not among else self.coordinator.unfinished(among)
+
+    def _forget_deleted(self) -> None:
+        """Forget the snapshots of studies that another coordinator has deleted."""
+        if known := self.context.snapshots.names():
+            for study in known.difference(self.coordinator.studies()):
+                self.context.snapshots.forget(study)
 
     def _watch_clock(self) -> None:
         """Say that the clock was set back, and look at every study: those that wait for a time wait longer now."""

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from voxpop.core.phases import End
 from voxpop.drivers.phase import Phase
 from voxpop.service.keys import new_key
-from voxpop.service.study import asking, batching, invitations, log
+from voxpop.service.study import asking, batching, invitations, life, log
 from voxpop.service.study.closing import close, forwarded_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
@@ -63,12 +63,14 @@ class Look:
 
 
 def step(context: Context, study: str) -> StepTaken:
-    """Take the next step of a study if one is due."""
+    """Take the next step of a study if one is due; one that was deleted before is deleted again."""
+    if life.delete_again(context, study):
+        return StepTaken(True)
     snapshot = context.snapshots.current(study)
     _note_closed(context, study, len(snapshot.closed))
     with context.database.read() as connection:
-        life = log.row_of(connection, study).life
-    if snapshot.finished or life != Life.RUNNING:
+        wanted = log.row_of(connection, study).life
+    if snapshot.finished or wanted != Life.RUNNING:
         return StepTaken(batching.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
     phase = snapshot.current
     if phase is None:

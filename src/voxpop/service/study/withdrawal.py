@@ -31,11 +31,14 @@ CHUNK = 1_000  # keys per statement
 def withdraw(context: Context, study: str, key: str) -> None:
     """Forget the person with this key; if there is nobody, or they have withdrawn before, nothing changes."""
     hashed = hash_key(key)
+    wanted = sa.select(people).where(people.c.study == study, people.c.key_hash == hashed, ~people.c.withdrawn)
+    with context.database.read() as connection:  # anyone can ask with invented keys, and must not hold the lock up
+        if log.row_of(connection, study).life == Life.DRAFT:
+            raise no_study(study)
+        if connection.execute(wanted).first() is None:
+            return
     with context.database.write() as connection:
         row = log.row_of(connection, study, lock=True)
-        if row.life == Life.DRAFT:
-            raise no_study(study)
-        wanted = sa.select(people).where(people.c.study == study, people.c.key_hash == hashed, ~people.c.withdrawn)
         person = connection.execute(wanted).first()
         if person is None:
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,28 +12,23 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.service import audit, operators
 from voxpop.service.console.entry import Entry
 from voxpop.service.console.errors import refusal_page
 from voxpop.service.console.routes import console_routes
 from voxpop.service.console.shared import Console
 from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keyring import Keyring
-from voxpop.service.keys import SIGNATURE, new_key
-from voxpop.service.operators import Principal
+from voxpop.service.keys import SIGNATURE
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.definition import Definition
-from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.service.study.watching import watched
 from voxpop.service.web.bodies import replies
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
+from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
-from voxpop.service.web.listing import listed
 from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.operator_api import OperatorApi
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
@@ -42,13 +36,12 @@ from voxpop.service.web.request_parts import (
     anyone,
     bearer,
     path_text,
-    query_text,
     read_body,
     require_phase,
     require_text,
 )
 from voxpop.service.web.router import make_router
-from voxpop.service.web.routes import PARAMETERS, ReportUpload, Role, RoleCheck, Route
+from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
@@ -73,9 +66,9 @@ class CoordinatorApp:
     ) -> None:
         self.coordinator = coordinator
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
-        self.open_dashboard = open_dashboard
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
+        self.operators = OperatorApi(coordinator, self.scheduler.nudge, open_dashboard)
         self._readiness = Readiness(lambda: coordinator.database)
         self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
         self.entry = Entry(self.console)
@@ -90,28 +83,6 @@ class CoordinatorApp:
         self.uploads: GroupWriter[inbox.Upload, Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
 
     # -- roles
-
-    async def operator(self, request: Request) -> str:
-        """Check that the key is an operator's, and return the operator's name."""
-        principal = await self._principal(request)
-        if not principal.operates:
-            raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
-        return principal.name
-
-    async def viewer(self, request: Request) -> str:
-        """Check that the key is that of an operator, or of a viewer of this study."""
-        principal = await self._principal(request)
-        if not principal.sees(path_text(request, "study")):
-            raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")
-        return principal.name
-
-    async def _principal(self, request: Request) -> Principal:
-        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
-        if principal is None:
-            raise Refusal(
-                401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
-            )
-        return principal
 
     async def shuffler(self, request: Request) -> str:
         """Check the shuffler's signature; refuse what it can before reading the body, which may be large."""
@@ -128,65 +99,6 @@ class CoordinatorApp:
     def _awaits(self, batch: str) -> bool:
         with self.coordinator.database.read() as connection:
             return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
-
-    # -- for operators
-
-    async def create_study(self, request: Request, actor: str) -> Response:
-        study = path_text(request, "study")
-        new = await read_body(request, NewStudy)
-        definition = await run_in_threadpool(Definition.of, new.definition)
-        given = (study, definition, new.enrolment_code, new.draft, actor)
-        created = await run_in_threadpool(self.coordinator.create, *given)
-        self.scheduler.nudge(study)
-        return JSONResponse({"study": study}, 201 if created else 200)
-
-    async def change_life(self, request: Request, actor: str) -> Response:
-        study = path_text(request, "study")
-        wanted = Wanted((await read_body(request, LifeChange)).wanted)
-        changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
-        self.scheduler.nudge(study)
-        return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
-
-    async def delete_study(self, request: Request, actor: str) -> Response:
-        study = path_text(request, "study")
-        await run_in_threadpool(self.coordinator.delete, study, actor)
-        return JSONResponse({"study": study, "status": "deleted"})
-
-    async def keys(self, request: Request, _: str) -> Response:
-        found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
-        return JSONResponse({"keys": [asdict(key) for key in found]})
-
-    async def add_key(self, request: Request, actor: str) -> Response:
-        name, new, key = path_text(request, "name"), await read_body(request, NewKey), new_key()
-        now = self.coordinator.context.clock()
-        given = (self.coordinator.database, name, key, now, new.role, new.study, actor)
-        await run_in_threadpool(operators.add_key, *given)
-        return JSONResponse({"name": name, "key": key}, 201)
-
-    async def revoke_key(self, request: Request, actor: str) -> Response:
-        name, now = path_text(request, "name"), self.coordinator.context.clock()
-        await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
-        return JSONResponse({"name": name, "status": "revoked"})
-
-    async def audit(self, request: Request, _: str) -> Response:
-        study, before = query_text(request, "study"), query_text(request, "before")
-        page = (study, None if before is None else int(before))
-        entries = await run_in_threadpool(audit.trail, self.coordinator.database, *page)
-        return JSONResponse({"entries": [asdict(entry) for entry in entries]})
-
-    async def studies(self, request: Request, _: str) -> Response:
-        found = await run_in_threadpool(listed, self.coordinator.context)
-        return JSONResponse({"studies": [glance["study"] for glance in found], "glances": found})
-
-    async def status(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))
-
-    async def log(self, request: Request, _: str) -> Response:
-        events = await run_in_threadpool(self.coordinator.log, path_text(request, "study"))
-        return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
-
-    async def watch(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(watched, self.coordinator, path_text(request, "study")))
 
     # -- for the application
 
@@ -265,7 +177,7 @@ class CoordinatorApp:
         """Return the metrics of the studies that the caller may see, if there is a key."""
         if "authorization" not in request.headers:
             return b""
-        return await run_in_threadpool(self._study_metrics.text, await self._principal(request))
+        return await run_in_threadpool(self._study_metrics.text, await self.operators.principal(request))
 
     def _problem(self) -> str | None:
         return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
@@ -280,8 +192,6 @@ class CoordinatorApp:
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
-        watcher: Role = "anyone" if self.open_dashboard else "viewer"
-        lister: Role = "anyone" if self.open_dashboard else "operator"
         return [
             Route(
                 "PUT",
@@ -337,72 +247,7 @@ class CoordinatorApp:
                 lambda: self.document,
                 self.metrics_of_studies,
             ),
-            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
-            Route(
-                "PUT",
-                v1,
-                "operator",
-                self.create_study,
-                "Create a study; repeating the request changes nothing.",
-                {201: replies.StudyCreated, 200: replies.StudyCreated},
-                (403, 404, 409),
-                NewStudy,
-                most_bytes=MOST_STUDY_BYTES,
-            ),
-            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: replies.Status}, (403, 404)),
-            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: replies.Log}, (403, 404)),
-            Route(
-                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: replies.Watch}, (403, 404)
-            ),
-            Route(
-                "PUT",
-                v1 + "/life",
-                "operator",
-                self.change_life,
-                "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
-                {200: replies.LifeChanged},
-                (403, 404, 409),
-                LifeChange,
-            ),
-            Route(
-                "DELETE",
-                v1,
-                "operator",
-                self.delete_study,
-                "Delete a draft or a finished study, with its people and its log.",
-                {200: replies.Deleted},
-                (403, 404, 409),
-            ),
-            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
-            Route(
-                "PUT",
-                "/v1/keys/{name}",
-                "operator",
-                self.add_key,
-                "Make a key for an operator or a viewer; it replaces the key under the same name.",
-                {201: replies.KeyMade},
-                (403, 404),
-                NewKey,
-            ),
-            Route(
-                "DELETE",
-                "/v1/keys/{name}",
-                "operator",
-                self.revoke_key,
-                "Revoke a key, and end its sessions; repeating the request changes nothing.",
-                {200: replies.Revoked},
-                (403, 404),
-            ),
-            Route(
-                "GET",
-                "/v1/audit",
-                "operator",
-                self.audit,
-                "Get who did what, the newest first: to one study, or before an entry with this number.",
-                {200: replies.Audit},
-                (403, 404),
-                query={name: PARAMETERS[name] for name in ("study", "before")},
-            ),
+            *self.operators.routes(),
             Route(
                 "PUT",
                 v1 + "/rounds/{key}",
@@ -436,8 +281,8 @@ class CoordinatorApp:
         """Make the ASGI application, with the guard before its routes."""
         checks: dict[Role, RoleCheck] = {
             "anyone": anyone,
-            "operator": self.operator,
-            "viewer": self.viewer,
+            "operator": self.operators.operator,
+            "viewer": self.operators.viewer,
             "participant": bearer,
             "token": bearer,
             "shuffler": self.shuffler,

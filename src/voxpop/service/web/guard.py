@@ -16,6 +16,7 @@ from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.routes import ENDLESS
 from voxpop.service.web.telemetry import Telemetry
 
 RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if a program has asked
@@ -42,15 +43,15 @@ class Guard:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        start, status = time.perf_counter(), 0
+        start, status, begun = time.perf_counter(), 0, 0.0
         scope["app"] = self  # so that Starlette raises an exception for an unknown address instead of answering itself
         caller = caller_of(scope["client"][0]) if scope.get("client") else ""
         body = TimedBody(self._held, caller, receive)
 
         async def observed(message: Message) -> None:
-            nonlocal status
+            nonlocal status, begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, begun = message["status"], time.perf_counter()
             await send(message)
 
         try:
@@ -67,7 +68,9 @@ class Guard:
                 await reply(scope, receive, observed)
         finally:
             body.close()
-            self._telemetry.request(scope["method"], _pattern(scope), status, time.perf_counter() - start)
+            # A page that stays up to date is answered when its reply begins; how long somebody looks at it is no wait.
+            answered = begun if scope.get(ENDLESS) else time.perf_counter()
+            self._telemetry.request(scope["method"], _pattern(scope), status, answered - start)
 
     def _admit(self, caller: str, path: str) -> None:
         wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)

@@ -7,11 +7,13 @@ from typing import Any
 from voxpop.service.console.study_lines import line_of
 from voxpop.service.study import overview
 from voxpop.service.study.context import Context
+from voxpop.service.study.stages import Life
 
 
-def listed(context: Context) -> list[dict[str, Any]]:
-    """Return where each study is, by name, in a constant number of queries."""
-    lines = [line_of(glance, context.clock()) for glance in overview.look(context)]
+def listed(context: Context, drafts: bool) -> list[dict[str, Any]]:
+    """Return where each study is, by name, in a constant number of queries; drafts only if they are wanted."""
+    shown = [glance for glance in overview.look(context) if drafts or glance.life != Life.DRAFT]
+    lines = [line_of(glance, context.clock()) for glance in shown]
     return [
         {
             "study": line.study,

@@ -34,7 +34,9 @@ class NewStudy(Body):
     """A study to create."""
 
     definition: Annotated[dict[str, Any], _DocumentedAs(StudyDefinition)]
-    enrolment_code: str | None = Field(None, min_length=8, max_length=128)
+    enrolment_code: str | None = Field(
+        None, description="8 to 128 characters that a header can hold: visible ASCII, without spaces."
+    )
     draft: bool = Field(False, description="Only keep it: nobody sees it before it is started, and it can be changed.")
 
 

@@ -1,0 +1,197 @@
+"""What operators and viewers ask over HTTP: the check of their keys, their handlers and their routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from voxpop.service import audit, operators
+from voxpop.service.keys import new_key
+from voxpop.service.operators import Principal
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study import life
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.definition import Definition
+from voxpop.service.study.life import Wanted
+from voxpop.service.study.watching import watched
+from voxpop.service.web.bodies import replies
+from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
+from voxpop.service.web.listing import listed
+from voxpop.service.web.request_parts import bearer, path_text, query_text, read_body
+from voxpop.service.web.routes import PARAMETERS, Role, Route
+
+
+class OperatorApi:
+    """The operators' part of the API; of an open service anyone may list and watch what is no draft."""
+
+    def __init__(self, coordinator: Coordinator, nudge: Callable[[str], None], open_to_all: bool) -> None:
+        self.coordinator, self._nudge, self._open = coordinator, nudge, open_to_all
+
+    # -- roles
+
+    async def operator(self, request: Request) -> str:
+        """Check that the key is an operator's, and return the operator's name."""
+        principal = await self.principal(request)
+        if not principal.operates:
+            raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
+        return principal.name
+
+    async def viewer(self, request: Request) -> str:
+        """Check that the key is that of an operator, or of a viewer of this study."""
+        principal = await self.principal(request)
+        if not principal.sees(path_text(request, "study")):
+            raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")
+        return principal.name
+
+    async def principal(self, request: Request) -> Principal:
+        """Return whose key it is; refuse nobody's."""
+        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
+        if principal is None:
+            raise Refusal(
+                401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
+            )
+        return principal
+
+    # -- handlers
+
+    async def create_study(self, request: Request, actor: str) -> Response:
+        study = path_text(request, "study")
+        new = await read_body(request, NewStudy)
+        definition = await run_in_threadpool(Definition.of, new.definition)
+        given = (study, definition, new.enrolment_code, new.draft, actor)
+        created = await run_in_threadpool(self.coordinator.create, *given)
+        self._nudge(study)
+        return JSONResponse({"study": study}, 201 if created else 200)
+
+    async def change_life(self, request: Request, actor: str) -> Response:
+        study = path_text(request, "study")
+        wanted = Wanted((await read_body(request, LifeChange)).wanted)
+        changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
+        self._nudge(study)
+        return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
+
+    async def delete_study(self, request: Request, actor: str) -> Response:
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.delete, study, actor)
+        return JSONResponse({"study": study, "status": "deleted"})
+
+    async def keys(self, request: Request, _: str) -> Response:
+        found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
+        return JSONResponse({"keys": [asdict(key) for key in found]})
+
+    async def add_key(self, request: Request, actor: str) -> Response:
+        name, new, key = path_text(request, "name"), await read_body(request, NewKey), new_key()
+        now = self.coordinator.context.clock()
+        given = (self.coordinator.database, name, key, now, new.role, new.study, actor)
+        await run_in_threadpool(operators.add_key, *given)
+        return JSONResponse({"name": name, "key": key}, 201)
+
+    async def revoke_key(self, request: Request, actor: str) -> Response:
+        name, now = path_text(request, "name"), self.coordinator.context.clock()
+        await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
+        return JSONResponse({"name": name, "status": "revoked"})
+
+    async def audit(self, request: Request, _: str) -> Response:
+        study, before = query_text(request, "study"), query_text(request, "before")
+        page = (study, None if before is None else int(before))
+        entries = await run_in_threadpool(audit.trail, self.coordinator.database, *page)
+        return JSONResponse({"entries": [asdict(entry) for entry in entries]})
+
+    async def studies(self, request: Request, _: str) -> Response:
+        known = "authorization" in request.headers
+        drafts = not self._open or (known and (await self.principal(request)).operates)
+        found = await run_in_threadpool(listed, self.coordinator.context, drafts)
+        return JSONResponse({"studies": [glance["study"] for glance in found], "glances": found})
+
+    async def status(self, request: Request, _: str) -> Response:
+        return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))
+
+    async def log(self, request: Request, _: str) -> Response:
+        events = await run_in_threadpool(self.coordinator.log, path_text(request, "study"))
+        return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
+
+    async def watch(self, request: Request, _: str) -> Response:
+        study = path_text(request, "study")
+        if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
+            if "authorization" not in request.headers:
+                raise no_study(study)
+            await self.viewer(request)
+        return JSONResponse(await run_in_threadpool(watched, self.coordinator, study))
+
+    def routes(self) -> list[Route]:
+        """Declare the routes."""
+        v1 = "/v1/studies/{study}"
+        watcher: Role = "anyone" if self._open else "viewer"
+        lister: Role = "anyone" if self._open else "operator"
+        return [
+            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
+            Route(
+                "PUT",
+                v1,
+                "operator",
+                self.create_study,
+                "Create a study; repeating the request changes nothing.",
+                {201: replies.StudyCreated, 200: replies.StudyCreated},
+                (403, 404, 409),
+                NewStudy,
+                most_bytes=MOST_STUDY_BYTES,
+            ),
+            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: replies.Status}, (403, 404)),
+            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: replies.Log}, (403, 404)),
+            Route(
+                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: replies.Watch}, (403, 404)
+            ),
+            Route(
+                "PUT",
+                v1 + "/life",
+                "operator",
+                self.change_life,
+                "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
+                {200: replies.LifeChanged},
+                (403, 404, 409),
+                LifeChange,
+            ),
+            Route(
+                "DELETE",
+                v1,
+                "operator",
+                self.delete_study,
+                "Delete a draft or a finished study, with its people and its log.",
+                {200: replies.Deleted},
+                (403, 404, 409),
+            ),
+            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
+            Route(
+                "PUT",
+                "/v1/keys/{name}",
+                "operator",
+                self.add_key,
+                "Make a key for an operator or a viewer; it replaces the key under the same name.",
+                {201: replies.KeyMade},
+                (403, 404, 409),
+                NewKey,
+            ),
+            Route(
+                "DELETE",
+                "/v1/keys/{name}",
+                "operator",
+                self.revoke_key,
+                "Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing.",
+                {200: replies.Revoked},
+                (403, 404, 409),
+            ),
+            Route(
+                "GET",
+                "/v1/audit",
+                "operator",
+                self.audit,
+                "Get who did what, the newest first: to one study, or before an entry with this number.",
+                {200: replies.Audit},
+                (403, 404),
+                query={name: PARAMETERS[name] for name in ("study", "before")},
+            ),
+        ]
