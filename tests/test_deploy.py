@@ -126,7 +126,9 @@ def test_the_steps_of_the_container_lead_to_a_service_that_is_ready(container: C
     try:
         until(lambda: '"listening"' in log.read_text() or server.poll() is not None, "the start", pause=0.05)
         assert server.poll() is None, log.read_text()
-        url = next(json.loads(line)["url"] for line in log.read_text().splitlines() if '"listening"' in line)
+        (said_first,) = [json.loads(line) for line in log.read_text().splitlines() if '"listening"' in line]
+        assert said_first["service"] == "coordinator"
+        url = said_first["url"]
         assert httpx.get(url + "/readyz").json() == {"status": "ready"}
         python = shutil.which(health[0], path=environment["PATH"])
         checked = {**environment, "VOXPOP_PORT": url.rsplit(":", 1)[1]}
@@ -145,6 +147,12 @@ def test_the_container_does_not_run_as_root() -> None:
     assert all("/" not in said.split()[0] for kind, said in instructions() if kind == "FROM")
 
 
+@pytest.mark.parametrize("path", ["deploy/Containerfile", "deploy/voxpop.service", "docs/service.md"])
+def test_what_is_installed_can_do_all_that_the_documents_ask_for(path: str) -> None:
+    (extras,) = re.findall(r"(?:voxpop|\))\[([\w,]+)\]", (ROOT / path).read_text(encoding="utf-8"))
+    assert set(extras.split(",")) == {"service", "privacy", "report"}
+
+
 def require_command(words: list[str]) -> None:
     """Refuse a command or a flag that voxpop does not have."""
     assert Path(words[0]).name == "voxpop"
@@ -156,25 +164,6 @@ def require_settings(names: list[str]) -> None:
     """Refuse a variable that no service reads."""
     known = {f"VOXPOP_{name.upper()}" for name in Settings.model_fields} | {"VOXPOP_LEAST_BATCH"}
     assert {name for name in names if name.startswith("VOXPOP_")} - known == set()
-
-
-def test_the_services_of_compose_have_flags_and_settings_that_exist() -> None:
-    document = yaml.safe_load(text("compose.yaml"))
-    services = document["services"]
-    assert set(services) == {"coordinator", "shuffler", "database", "proxy"}
-    for name in ("coordinator", "shuffler"):
-        service = services[name]
-        require_command(service["command"])
-        require_settings(list(service["environment"]))
-        for secret in service["secrets"]:
-            assert secret in document["secrets"]
-        mounted = {value for value in service["environment"].values() if value.startswith("/run/secrets/")}
-        assert mounted == {f"/run/secrets/{secret}" for secret in service["secrets"]}
-        assert "ports" not in service  # only the proxy is reached from outside
-    for service in services.values():
-        for volume in service["volumes"]:
-            source = volume.split(":")[0]
-            assert source in document["volumes"] or (DEPLOY / source).is_file()
 
 
 def settings_of_unit(path: Path) -> list[tuple[str, str]]:
@@ -224,6 +213,7 @@ def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
         assert named_metrics(document)
         assert named_metrics(document) - known == set()
     assert {f"voxpop_study_{name}" for name in GAUGES} - named_metrics(panels) == set()
+    assert all(rule["for"] for rule in rules)  # what passes by itself wakes nobody
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "warn") for rule in rules)
 
 
@@ -238,8 +228,9 @@ def test_prometheus_reads_the_alerts_and_shows_its_key() -> None:
 @pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
 def test_a_proxy_lets_the_largest_study_through_and_buffers_no_events(name: str) -> None:
     said = text(name)
-    (size,) = re.findall(r"(?:client_max_body_size|max_size) (\d+)", said)
-    assert int(size) * 2**20 == MOST_STUDY_BYTES
+    (size,) = re.findall(r"client_max_body_size (\d+)m;|max_size (\d+)MiB$", said, re.MULTILINE)
+    assert int("".join(size)) * 2**20 == MOST_STUDY_BYTES
+    assert name == "Caddyfile" or "http2 on;" in said  # which Caddy needs not be told
     assert "proxy_buffering off;" in said or "flush_interval -1" in said
     assert "Strict-Transport-Security" in said
 

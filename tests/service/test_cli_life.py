@@ -1,11 +1,14 @@
 """The commands with which operators decide the life of a study, and keep their keys."""
 
+import io
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers_cli import Outcome, main_of, study_file
+from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.service.test_http import KEY, Site
 
 Command = Callable[..., Outcome]
@@ -31,18 +34,22 @@ def test_a_study_from_its_draft_to_its_end(site: Site, voxpop: Command, tmp_path
     created = voxpop("study", "create", "tea.toml", "--draft")
     assert f"a draft; start it with: voxpop study start {name}" in created.out
     for command, said in (
+        ("unarchive", "is not archived; nothing had to be changed"),
         ("start", "runs"),
         ("pause", "is paused"),
         ("pause", "is paused; nothing had to be changed"),
         ("resume", "runs"),
-        ("end", "is finished"),
+        ("end --yes", "is finished"),
+        ("archive", "is archived"),
+        ("unarchive", "is listed again"),
         ("archive", "is archived"),
     ):
-        done = voxpop("study", command, name)
+        done = voxpop("study", *command.split(), name)
         assert (done.code, done.out) == (0, f"the study {name} {said}\n")
-    assert voxpop("study", "list").out == f"{name}\n"
     trail = voxpop("study", "trail", name).out
     assert [line.split()[3] for line in trail.splitlines()[1:]] == [
+        "archived",
+        "unarchived",
         "archived",
         "ended",
         "resumed",
@@ -61,7 +68,38 @@ def test_a_study_is_not_deleted_by_mistake(voxpop: Command, tmp_path: Path) -> N
     refused = voxpop("study", "delete", "tea", "--yes")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "end it first" in refused.err
-    assert voxpop("study", "list").out == "tea\n"
+    assert voxpop("study", "status", "tea").code == 0
+
+
+def test_a_study_is_not_ended_by_mistake(voxpop: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study_file(tmp_path / "tea.toml")
+    voxpop("study", "create", "tea.toml")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
+    refused = voxpop("study", "end", "tea")
+    assert (refused.code, "Answers of an open phase are deleted, unread" in refused.out) == (2, True)
+    assert "voxpop study pause tea" in refused.err
+    assert "finished" not in voxpop("study", "status", "tea").out
+    assert voxpop("study", "end", "tea").out.endswith("the study tea is finished\n")
+    assert voxpop("study", "status", "tea").out.startswith("finished before the first phase; 5 actions left\n")
+
+
+def test_the_list_says_where_each_study_is(site: Site, voxpop: Command, tmp_path: Path) -> None:
+    assert voxpop("study", "list").out == ""
+    for name in ("a-very-long-name-of-an-old-study", "tea", "coffee"):
+        study_file(tmp_path / "any.toml", STUDY.replace('"tea"', f'"{name}"'))
+        voxpop("study", "create", "any.toml", *(["--draft"] if name == "coffee" else []))
+    old = "a-very-long-name-of-an-old-study"
+    voxpop("study", "end", old, "--yes")
+    voxpop("study", "archive", old)
+    site.step()
+    people = site.coordinator.status("tea")["people"]
+    assert [line.split("  ") for line in re.sub("  +", "  ", voxpop("study", "list").out).splitlines()] == [
+        ["study", "state", "wave", "registered", "answered"],
+        ["coffee", "draft", "0"],
+        ["tea", "waiting for people", "1", "0", f"0 of {people}"],
+        [old, "archived", "0"],
+    ]
+    assert json.loads(voxpop("study", "list", "--json").out)["studies"] == [old, "coffee", "tea"]
 
 
 def test_keys_are_made_listed_and_revoked(voxpop: Command, tmp_path: Path) -> None:

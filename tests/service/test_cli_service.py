@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import STUDY, main_of, study_file, voxpop
+from voxpop.service.keys import write_key
 
 
 def test_the_demo_agrees_with_the_simulator() -> None:
@@ -38,9 +39,13 @@ def test_the_demo_ends_well_if_asking_does_not_pay() -> None:
         (["serve", "--database", "x.db", "--log-level", "loud"], "unknown log level"),
         (["serve", "--database", "x.db", "--host", "256.1.1.1"], "cannot listen on 256.1.1.1"),
         (["shuffler", "--database", "x.db"], "VOXPOP_SHUFFLER_KEY_FILE"),
-        (["migrate", "--database", "/no/such/folder/x.db"], "there is no folder"),
+        (["migrate", "--database", "/no/such/folder/x.db"], "there is no database '/no/such/folder/x.db'"),
         (["keys", "operator", "", "--database", "x.db"], "1 to 64 printable characters"),
-        (["study", "status", "tea"], "operator key"),
+        (
+            ["study", "status", "tea"],
+            "no key was given; use --key-file or VOXPOP_KEY; where the database is, one is made",
+        ),
+        (["study", "list", "--key-file", "short.key"], "the operator key in short.key must have 32 to 128"),
         (["study", "create", "missing.toml"], "cannot read"),
         (["demo", "--devices", 3], "devices must be a whole number"),
         (["demo", "--epsilon", 0], "epsilon must be a number above 0"),
@@ -50,8 +55,10 @@ def test_unusable_commands_are_refused_in_one_sentence(
     arguments: list[object], sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_key(tmp_path / "short.key", "k")
     done = main_of(monkeypatch)(*arguments)
     assert done.code == 2
+    assert "keys random" not in done.err  # a random key is nobody's
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1
     assert sentence in done.err

@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import Outcome as Ended
-from tests.helpers_cli import main_of, study_file
+from tests.helpers_cli import main_of, pilot_of_model, study_file
 from tests.service.served import served
 from tests.service.world import SECRET, problem
+from voxpop.belief.posterior import believe
+from voxpop.calibration.fit import calibrate
 from voxpop.cli import fleet as command
 from voxpop.client import Outcome
 from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.spaces import Decisions, Float, Space
 from voxpop.service.demo.crowd import BETWEEN, Crowd, promise_of
 from voxpop.service.demo.tastes import ListedTastes, ModelTastes
 from voxpop.service.keys import new_key, write_key
@@ -107,6 +111,7 @@ def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
     done = here.fleet("tea", "--devices", 13)
     assert (done.code, done.err) == (0, "")
     assert "finished: use price = " in done.out
+    assert "tastes of 13 devices: around a truth drawn from the study's assumptions, as it has no pilot" in done.out
     assert "13 devices made 12 reports" in done.out
     status = here.coordinator.status("tea")
     assert (status["stage"], status["registered"]) == ("finished", 13)
@@ -204,6 +209,31 @@ def test_the_drawn_function_is_one_that_the_model_allows() -> None:
     norm = float(np.sqrt(height @ np.linalg.solve(gram + 1e-10 * np.eye(len(gram)), height)))
     assert 0.5 * found.norm_bound < norm <= found.norm_bound
     assert len({int(ModelTastes(problem(), seed).mean.argmax()) for seed in range(9)}) > 2
+
+
+def piloted() -> Problem:
+    """Return a problem with a pilot of people who gain most in the middle."""
+    points = np.linspace(0, 1, 9)[:, None]
+    pilot = pilot_of_model(0, points, f=4 - 8 * (points[:, 0] - 0.5) ** 2, rounds=40, bias=0.2, noise=0.2)
+    return calibrate(pilot, Space(price=Float(0, 1))).problem(Decisions(points), horizon=500)
+
+
+def test_people_agree_with_the_pilot_of_their_study() -> None:
+    """Otherwise the model check would fail, and rightly so."""
+    found = piloted()
+    belief = believe(found)
+    deviation = np.sqrt(np.diag(belief.covariance(np.arange(found.size))))
+    drawn = [ModelTastes(found, seed) for seed in range(20)]
+    assert all(np.all(np.abs(tastes.mean - belief.mean) < 5 * deviation + 1e-6) for tastes in drawn)
+    assert {int(tastes.mean.argmax()) for tastes in drawn} <= {3, 4, 5}
+    assert not np.array_equal(drawn[0].mean, drawn[1].mean)
+    assert "what the study's pilot says (seed 1)" in drawn[1].origin
+
+
+def test_of_more_decisions_than_can_be_drawn_the_estimate_is_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxpop.service.demo.tastes.MOST_DECISIONS", 8)
+    found = piloted()
+    assert np.array_equal(ModelTastes(found).mean, believe(found).mean)
 
 
 @pytest.mark.parametrize("tastes", [ModelTastes(problem()), ListedTastes(np.eye(6), noise_std=0.3)])

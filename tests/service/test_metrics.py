@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from tests.service.world import STUDY, definition, private, world
 from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.operators import Principal
+from voxpop.service.study import overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
@@ -22,6 +24,7 @@ from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import ENDLESS
 from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
+from voxpop.stores.schema import summaries
 
 ME = Principal("me")
 
@@ -69,7 +72,7 @@ def test_a_database_that_is_away_leaves_the_other_metrics(site: Site, tmp_path: 
     assert "voxpop_database_up 0.0" in answer.text
 
 
-def test_the_gauges_follow_a_study(address: str) -> None:
+def test_the_gauges_follow_a_study(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with world(address, definition(private("central"), horizon=7), 3) as it:
         now = [0.0]
         metrics = StudyMetrics(it.coordinator.context, lambda: now[0])
@@ -100,7 +103,16 @@ def test_the_gauges_follow_a_study(address: str) -> None:
         it.answer_all()
         it.settle()
         assert look()["budget_spent_ratio"] == pytest.approx(1.0)
+        summary = overview.look(it.coordinator.context)[0].summary
+        assert summary is not None
+        warned = replace(summary, warning="something")
+        monkeypatch.setattr(overview.Summary, "of", lambda *_: warned)
+        it.settle()
+        with it.coordinator.database.write() as connection:
+            connection.execute(sa.delete(summaries))
+        assert look()["model_warning"] == 1
         it.coordinator.change(STUDY, Wanted.ENDED)
+        assert look()["model_warning"] == 0  # or the alert would never end
         assert 'voxpop_study_stage{life="running",stage="finished",study="tea"} 1.0' in (
             look() and metrics.text(ME).decode()
         )

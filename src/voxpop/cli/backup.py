@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from voxpop.cli.display import console, errors
-from voxpop.cli.operators import need_service
-from voxpop.core.errors import InputError
+from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
 
 if TYPE_CHECKING:
     from voxpop.stores.backup import Backup
 
-Database = Annotated[
-    str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.", envvar="VOXPOP_DATABASE")
-]
-DEFAULTS = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}
-
 
 def backup(
     out: Annotated[Path, typer.Option(help="The new file, which only you can read.")],
-    database: Database = None,
+    database: DatabaseOption = None,
     of_shuffler: Annotated[bool, typer.Option("--shuffler", help="It is a shuffler's database.")] = False,
 ) -> None:
     """Write a service's database to one file, while the service runs.
@@ -33,12 +27,11 @@ def backup(
     """
     need_service()
     from voxpop.stores.backup import write_backup
-    from voxpop.stores.database import file_of, open_database
+    from voxpop.stores.database import open_database, require_database
 
     kind = "shuffler" if of_shuffler else "coordinator"
-    address = database or DEFAULTS[kind]
-    if (file := file_of(address)) is not None and not file.exists():  # opening would create it
-        raise InputError(f"there is no database {str(file)!r}; check --database")
+    address = database or DATABASES[kind]
+    require_database(address)
     with closing(open_database(address)) as opened:
         made = write_backup(opened, "shuffler" if of_shuffler else "coordinator", out)
         console.print(f"{opened.name} -> {out}: {_described(made)}", highlight=False, soft_wrap=True)
@@ -46,7 +39,7 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that voxpop backup wrote.")],
-    database: Database = None,
+    database: DatabaseOption = None,
     check: Annotated[bool, typer.Option("--check", help="Only read the file, and say whether it is whole.")] = False,
 ) -> None:
     """Fill an empty database, SQLite or PostgreSQL, from a backup.
@@ -62,7 +55,7 @@ def restore(
     if check:
         console.print(f"{file} is whole: {_described(found)}", highlight=False, soft_wrap=True)
         return
-    address = database or DEFAULTS[found.kind]
+    address = database or DATABASES[found.kind]
     with closing(open_database(address)) as opened:
         restored = restore_backup(opened, file)
         console.print(f"{file} -> {opened.name}: {_described(restored)}", highlight=False, soft_wrap=True)

@@ -59,10 +59,19 @@ def load(name: str) -> Any:
     """Import a command or a group of commands."""
     found = getattr(import_module(f"voxpop.cli.{MODULES[name]}"), name)
     if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
+        return unwrapped(typer.main.get_command(found))
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
     alone.command(name)(found)
-    return typer.main.get_command(alone)
+    return unwrapped(typer.main.get_command(alone))
+
+
+def unwrapped(command: Any) -> Any:
+    """Join the lines of each paragraph of a command's help, which the terminal wraps at its own width."""
+    for one in getattr(command, "commands", {}).values():
+        unwrapped(one)
+    if command.help:
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
+    return command
 
 
 def first_paragraph(module: str, name: str) -> str:

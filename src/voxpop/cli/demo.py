@@ -103,11 +103,11 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
         cells = (phase["phase"], f"{phase['rounds']:,}", phase["arms"], phase["people"], phase["active"])
         table.add_row(*map(str, cells), f"±{phase['width']:.3g}")
     bars = Table.grid(padding=(0, 2))
-    for name, part, whole in (
-        ("devices registered", status["registered"], devices),
-        ("rounds played", status["played"], status["rounds"]),
-        ("people answered", status["answered"], status["people"]),
-    ):
+    shown = [("devices registered", status["registered"], devices)]
+    if status["stage"] != "finished":  # otherwise nothing is played, and nobody is asked
+        shown.append(("rounds played", status["played"], status["rounds"]))
+        shown.append(("people answered", status["answered"], status["people"]))
+    for name, part, whole in shown:
         bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
     from voxpop.service.study.findings import counted
 

@@ -44,10 +44,10 @@ def fleet(
 ) -> None:
     """Let simulated devices take part in a study, on any coordinator, until it is finished.
 
-    With an operator's key they also are the application that uses decisions and reports the rounds. People like the
-    decisions around one that is drawn at random, as the study's model says; or what they gain follows from a file of
-    people and a formula. They were promised what the study keeps, unless another promise is given: then a device
-    refuses to answer, and this exits with 2.
+    With an operator's key they also are the application that uses decisions and reports the rounds. What people gain is
+    drawn at random from what the study's pilot says, or from its assumptions if it has no pilot; or it follows from a
+    file of people and a formula. They were promised what the study keeps, unless another promise is given: then a
+    device refuses to answer, and this exits with 2.
     """
     need_service()
     import httpx
@@ -55,11 +55,12 @@ def fleet(
     from voxpop.runtime.threads import one_thread
     from voxpop.service.demo.crowd import THREADS, Crowd, simulated
 
-    key = own_key(key_file) if key_file is not None or "VOXPOP_KEY" in os.environ else None
+    key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
     promise = _promise(definition, privacy, epsilon)
+    console.print(f"tastes of {count:,} devices: {tastes.origin}", highlight=False, soft_wrap=True)
     by_clock = definition.rules.rounds_per_second is not None
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:

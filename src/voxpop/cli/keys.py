@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.display import console
-from voxpop.cli.operators import need_service, said_when
+from voxpop.cli.operators import DATABASES, DatabaseOption, need_service, said_when
 from voxpop.cli.rotation import rotate
 
 if TYPE_CHECKING:
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke keys.")
+keys = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Make, list and revoke keys."
+)
 keys.command("rotate")(rotate)
 
 NewFile = Annotated[
     Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
 ]
-DatabaseOption = Annotated[str, typer.Option("--database", help="The coordinator's database.")]
 
 
 @keys.command("random")
@@ -44,7 +45,7 @@ def random_key(file: NewFile = None) -> None:
 @keys.command("operator")
 def operator_key(
     name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
-    database: DatabaseOption = "voxpop.db",
+    database: DatabaseOption = None,
     file: NewFile = None,
 ) -> None:
     """Make an operator's key and show it, once; only its hash is kept."""
@@ -55,7 +56,7 @@ def operator_key(
 def viewer_key(
     name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
     study: Annotated[str, typer.Argument(help="The study that they may see.")],
-    database: DatabaseOption = "voxpop.db",
+    database: DatabaseOption = None,
     file: NewFile = None,
 ) -> None:
     """Make a key for someone who may look at one study, and change nothing."""
@@ -63,7 +64,7 @@ def viewer_key(
 
 
 @keys.command("list")
-def list_all(database: DatabaseOption = "voxpop.db") -> None:
+def list_all(database: DatabaseOption = None) -> None:
     """List all keys: whose they are, what for, and whether they were revoked."""
     need_service()
     from voxpop.service.operators import list_keys
@@ -79,7 +80,7 @@ def list_all(database: DatabaseOption = "voxpop.db") -> None:
 @keys.command("revoke")
 def revoke(
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
-    database: DatabaseOption = "voxpop.db",
+    database: DatabaseOption = None,
     last: Annotated[
         bool, typer.Option("--last", help="Also if it is the last operator's: nobody can operate the service then.")
     ] = False,
@@ -92,37 +93,51 @@ def revoke(
     typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
 
 
-def _add(name: str, role: KeyRole, study: str | None, database: str, file: Path | None) -> None:
+def _add(name: str, role: KeyRole, study: str | None, database: str | None, file: Path | None) -> None:
     """Make a key and show it, or write it to a file that is gone again if the key could not be stored."""
     need_service()
     from voxpop.service.keys import new_key, write_key
-    from voxpop.service.operators import add_key
+    from voxpop.service.operators import add_key, require_holder
 
-    key = new_key()
+    require_holder(name)
+    key, first = new_key(), role == "operator"  # who may be given a key before the service was ever started
 
     def store_key(store: Database) -> None:
         add_key(store, name, key, time.time(), role, study)
 
     if file is None:
-        _with_store(database, store_key)
+        _with_store(database, store_key, first)
         typer.echo(key)
         return
     write_key(file, key)
     try:
-        _with_store(database, store_key)
+        _with_store(database, store_key, first)
     except BaseException:
         file.unlink()
         raise
 
 
-def _with_store(database: str, use: Callable[[Database], Result]) -> Result:
-    """Open the coordinator's database for one use."""
+def _with_store(database: str | None, use: Callable[[Database], Result], create: bool = False) -> Result:
+    """Open the coordinator's database for one use; with `create` a new one is set up, and this is said."""
     from voxpop.core.errors import InputError
     from voxpop.service.refusals import Refusal
-    from voxpop.stores.migrate import open_store
 
-    with closing(open_store(database, "coordinator")) as store:
+    with closing(_opened(database or DATABASES["coordinator"], create)) as store:
         try:
             return use(store)
         except Refusal as refusal:
             raise InputError(refusal.sentence) from None
+
+
+def _opened(address: str, create: bool) -> Database:
+    from voxpop.stores.database import MissingDatabaseError
+    from voxpop.stores.migrate import open_store
+
+    try:
+        return open_store(address, "coordinator", create=False)
+    except MissingDatabaseError:
+        if not create:
+            raise
+    made = open_store(address, "coordinator")
+    typer.echo(f"note: {made.name} is a new database; its keys are for a coordinator that is started with it", err=True)
+    return made

@@ -14,8 +14,14 @@ import typer
 from voxpop.core.errors import InputError
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", help="A path (SQLite) or postgresql://user@host/name.", envvar="VOXPOP_DATABASE"),
+]
 KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
+DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # unless another is named
 LOCAL = "http://127.0.0.1:8000"
+HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator NAME --file my.key"
 NEEDED = (
     "alembic",
     "httptools",
@@ -42,10 +48,15 @@ def said_when(seconds: float | None) -> str:
 
 def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) -> str:
     """Write a status: how far the phase is, then what the coordinator says about it, or about some topics only."""
-    first = (
-        f"phase {found['phase']} {found['stage']}: {found['played']:,} of {found['rounds']:,} rounds played, "
-        f"{found['answered']:,} of {found['people']:,} people answered; {found['active']} actions left"
-    )
+    first = f"phase {found['phase']} {found['stage']}"
+    if found["stage"] == "finished":
+        first = f"finished after phase {found['phase']}" if found["phase"] else "finished before the first phase"
+    elif found["rounds"] or found["people"]:  # a plan is there
+        first += (
+            f": {found['played']:,} of {found['rounds']:,} rounds played, "
+            f"{found['answered']:,} of {found['people']:,} people answered"
+        )
+    first += f"; {found['active']:,} actions left"
     return "\n  ".join([first, *(sentence for sentence in found["says"] if sentence.startswith(topics))])
 
 
@@ -61,10 +72,13 @@ def own_key(key_file: Path | None) -> str:
     """Return the operator's key, from a file or from the environment."""
     from voxpop.service.keys import exposed, key_of_file, require_key
 
-    if key_file and (warning := exposed(key_file)) is not None:
+    if key_file is None:
+        if not (key := os.environ.get("VOXPOP_KEY", "").strip()):
+            raise InputError(f"no key was given; use --key-file or VOXPOP_KEY; {HOW_TO_GET_ONE}")
+        return require_key("the operator key of VOXPOP_KEY", key, HOW_TO_GET_ONE)
+    if (warning := exposed(key_file)) is not None:
         typer.echo(f"warning: {warning}", err=True)
-    key = key_of_file("operator key", key_file) if key_file else os.environ.get("VOXPOP_KEY", "")
-    return require_key("the operator key (--key-file or VOXPOP_KEY)", key)
+    return key_of_file("operator key", key_file, HOW_TO_GET_ONE)
 
 
 def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -29,11 +30,14 @@ def rotate(
     retire: Annotated[bool, typer.Option("--retire", help="Drop all keys but the one in use.")] = False,
     database: Annotated[
         str | None,
-        typer.Option(help="The coordinator's database: refuses to drop a secret that is needed, and keeps a trail."),
+        typer.Option(
+            help="The coordinator's database: refuses to drop a secret that is needed, and keeps a trail. The one "
+            "beside the secret unless given, or that of VOXPOP_DATABASE."
+        ),
     ] = None,
     unchecked: Annotated[
         bool,
-        typer.Option("--unchecked", help="Drop keys that no database knows: those shared with a shuffler."),
+        typer.Option("--unchecked", help="They are keys that no database knows: those shared with a shuffler."),
     ] = False,
 ) -> None:
     """Replace a key step by step: --add, --promote, --retire; without an option add one and put it in use at once.
@@ -56,12 +60,13 @@ def rotate(
         after, step = before.retire(), "retired"
     else:
         after, step = before.add().promote(), "replaced"
-    address = _database_of(file) if database is None else database
+    named = None if unchecked else os.environ.get("VOXPOP_DATABASE") or None  # on a shuffler it is the shuffler's
+    address = database or _database_of(file) or named
     if retire and address is None and not unchecked:
         raise InputError(
             "an open invitation may need an older secret; give --database, or --unchecked for a shuffler's key"
         )
-    with nullcontext() if address is None else closing(open_store(address, "coordinator")) as store:
+    with nullcontext() if address is None else closing(open_store(address, "coordinator", create=False)) as store:
         if store is not None and retire:
             require_unneeded(store, before, after)
         write_key_file(file, before, after)

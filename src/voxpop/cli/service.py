@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxpop.cli.display import console
-from voxpop.cli.operators import need_service
+from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
 from voxpop.core.errors import require_integer
 
 if TYPE_CHECKING:
     from voxpop.service.settings import Settings
+    from voxpop.stores.migrate import Kind
 
 Database = Annotated[str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")]
 Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")]
@@ -70,7 +71,7 @@ def serve(
     Every flag can be set in the environment, as VOXPOP_DATABASE and so on. Secrets are read from there or from files:
     VOXPOP_SECRET_FILE (created automatically beside an SQLite database) and VOXPOP_SHUFFLER_KEY_FILE.
     """
-    settings = _settings(locals(), 8000, "voxpop.db")
+    settings = _settings(locals(), 8000, DATABASES["coordinator"])
     from voxpop.service import serve
     from voxpop.service import workers as several
 
@@ -102,7 +103,7 @@ def shuffler(
 
     It reads the key that it shares with the coordinator from VOXPOP_SHUFFLER_KEY_FILE.
     """
-    settings = _settings(locals(), 8001, "voxpop-shuffler.db")
+    settings = _settings(locals(), 8001, DATABASES["shuffler"])
     from voxpop.service import serve
 
     require_integer("least_batch", least_batch, least=2)
@@ -132,16 +133,19 @@ FLAGS = (
 
 
 def migrate(
-    database: Annotated[str, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")] = "voxpop.db",
+    database: DatabaseOption = None,
     of_shuffler: Annotated[bool, typer.Option("--shuffler", help="It is a shuffler's database.")] = False,
 ) -> None:
     """Bring a service's database up to date; safe to repeat, and safe to run twice at once."""
     need_service()
-    from voxpop.stores.database import open_database
+    from voxpop.stores.database import open_database, require_database
     from voxpop.stores.migrate import migrate as upgrade
 
-    opened = open_database(database)
-    before, after = upgrade(opened, "shuffler" if of_shuffler else "coordinator")
+    kind: Kind = "shuffler" if of_shuffler else "coordinator"
+    address = database or DATABASES[kind]
+    require_database(address)
+    opened = open_database(address)
+    before, after = upgrade(opened, kind)
     opened.close()
     console.print(f"{opened.name}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
 
@@ -151,9 +155,11 @@ def restored(
     accept: Annotated[bool, typer.Option(help="Go on with it, although people may be asked twice.")] = False,
 ) -> None:
     """Show which released phases a coordinator's database lost, because it was restored from an older backup."""
-    settings = _settings(locals(), 8000, "voxpop.db")
+    settings = _settings(locals(), 8000, DATABASES["coordinator"])
     from voxpop.service import serve
+    from voxpop.stores.database import require_database
 
+    require_database(settings.database)
     found = serve.lost_releases(settings, accept)
     for lost in found.values():
         console.print(f"{'accepted' if accept else 'lost'}: {lost}", highlight=False, soft_wrap=True)

@@ -16,9 +16,15 @@ from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request, said_when
 from voxpop.core.errors import InputError
 
-study = typer.Typer(no_args_is_help=True, help="Create, watch, pause, end and delete studies of a running coordinator.")
+study = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Create, watch, pause, end and delete studies of a running coordinator.",
+)
 
 Name = Annotated[str, typer.Argument(help="The study.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether this is meant.")]
 
 
 @study.command("create")
@@ -88,11 +94,24 @@ def played(
 
 
 @study.command("list")
-def list_all(url: Url = LOCAL, key_file: KeyFile = None) -> None:
-    """List all studies."""
+def list_all(
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List all studies with their state, their wave and their people; those that are archived come last."""
     need_service()
-    for name in request(url, key_file, "GET", "/v1/studies")["studies"]:
-        typer.echo(name)
+    found = request(url, key_file, "GET", "/v1/studies")
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    rows = [("study", "state", "wave", "registered", "answered")]
+    for one in sorted(found["glances"], key=lambda glance: (glance["archived"], glance["study"])):
+        answered = f"{one['answered']:,} of {one['people']:,}" if one["people"] else ""
+        rows.append((one["study"], one["state"], str(one["phase"] or ""), f"{one['registered']:,}", answered))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows if len(rows) > 1 else ():
+        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 @study.command("start")
@@ -114,8 +133,11 @@ def resume(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
 
 
 @study.command("end")
-def end(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
+def end(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False) -> None:
     """End a study now, with what is known; the reports of an open phase are deleted, unread."""
+    question = f"End {name} now, for good? Answers of an open phase are deleted, unread"
+    if not yes and not typer.confirm(question):
+        raise InputError(f"nothing was ended; to hold {name} for a while, use: voxpop study pause {name}")
     _change(name, "ended", url, key_file, "is finished")
 
 
@@ -125,12 +147,22 @@ def archive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
     _change(name, "archived", url, key_file, "is archived")
 
 
+@study.command("unarchive")
+def unarchive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
+    """List an archived study again."""
+    need_service()
+    if request(url, key_file, "GET", f"/v1/studies/{name}")["life"] != "archived":  # a draft would be started
+        typer.echo(f"the study {name} is not archived; nothing had to be changed")
+        return
+    _change(name, "running", url, key_file, "is listed again")
+
+
 @study.command("delete")
 def delete(
     name: Name,
     url: Url = LOCAL,
     key_file: KeyFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether this is meant.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete a draft or a finished study, with its log and its people; this cannot be undone."""
     need_service()

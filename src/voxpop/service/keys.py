@@ -64,17 +64,17 @@ def signed(key: bytes, method: str, path: str, body: bytes, signature: str) -> b
     return hmac.compare_digest(sign(key, method, path, body).encode(), signature.encode())
 
 
-def require_key(name: str, value: str) -> str:
+def require_key(name: str, value: str, remedy: str = "make one with: voxpop keys random") -> str:
     """Return the key without surrounding space; refuse one that is too short to be random or too long for a header."""
     value = value.strip()
     if not LEAST <= len(value) <= MOST or not value.isascii() or not value.isprintable() or " " in value:
-        raise InputError(f"{name} must have {LEAST} to {MOST} printable characters; make one with: voxpop keys random")
+        raise InputError(f"{name} must have {LEAST} to {MOST} printable characters; {remedy}")
     return value
 
 
-def key_of_file(name: str, path: Path) -> str:
+def key_of_file(name: str, path: Path, remedy: str) -> str:
     """Read a key from a file."""
-    return require_key(f"the {name} in {path}", read_text(path))
+    return require_key(f"the {name} in {path}", read_text(path), remedy)
 
 
 def exposed(path: Path) -> str | None:

@@ -100,8 +100,7 @@ def add_key(
     Without `replace`, a name that is in use is refused. What there is is looked at in the same transaction, so that of
     two who make a key under one name at once, the second is refused or replaces the first, and knows it.
     """
-    if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
-        raise InputError(f"the name of a key has 1 to 64 printable characters, got {name!r:.80}; choose another")
+    require_holder(name)
     if (role == "viewer") != (study is not None):
         raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
     with database.write() as connection:
@@ -117,6 +116,12 @@ def add_key(
         values = {"name": name, "key_hash": hash_key(key), "role": role, "study": study, "created_at": at}
         connection.execute(sa.insert(operators).values(**values))
         audit.note(connection, at, actor, Action.KEY_ADDED, study, f"{name} ({role})")
+
+
+def require_holder(name: str) -> None:
+    """Refuse a name under which no key can be kept."""
+    if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
+        raise InputError(f"the name of a key has 1 to 64 printable characters, got {name!r:.80}; choose another")
 
 
 def list_keys(database: Database) -> list[KeyInfo]:

@@ -174,7 +174,8 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
     if ready is None:
         host, port = listener.getsockname()[:2]
         scheme = "http" if tls is None else "https"
-        logs.event_logger("service")("listening", url=f"{scheme}://{host}:{port}")
+        service = "coordinator" if isinstance(app, CoordinatorApp) else "shuffler"
+        logs.event_logger(service)("listening", url=f"{scheme}://{host}:{port}")
     _Server(config, ready).run(sockets=[listener])
 
 

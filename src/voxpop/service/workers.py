@@ -54,7 +54,7 @@ class Parent:
 
     settings: Settings
     count: int
-    note: Callable[..., None] = field(default_factory=lambda: logs.event_logger("service"))
+    note: Callable[..., None] = field(default_factory=lambda: logs.event_logger("coordinator"))
     workers: list[Worker] = field(default_factory=list)
     stopping: bool = False
     served: bool = False  # a worker was ready once: what ends them now may pass, such as a database that restarts

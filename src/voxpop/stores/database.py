@@ -27,6 +27,13 @@ DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # the beginnings of SQLite's name
 SCRUB_SECONDS = 1.0  # how long scrubbing, and uploads with it, may wait for readers
 
 
+REMEDY = "check --database (or VOXPOP_DATABASE), or start the service, which sets up a new one"
+
+
+class MissingDatabaseError(InputError):
+    """There is no database, or an empty one, where one with a service's tables was expected."""
+
+
 @dataclass(frozen=True)
 class Database:
     """Transactions on one database."""
@@ -142,6 +149,12 @@ def file_of(address: str) -> Path | None:
     """Return the file of an SQLite database; None for another kind of database."""
     url = _url(address)
     return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def require_database(address: str) -> None:
+    """Refuse the path of an SQLite database that does not exist, because opening it would create it."""
+    if (file := file_of(address)) is not None and not file.exists():
+        raise MissingDatabaseError(f"there is no database {str(file)!r}; {REMEDY}")
 
 
 def _url(address: str) -> URL:

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from voxpop.core.errors import InputError
-from voxpop.stores.database import Database, open_database
+from voxpop.stores.database import REMEDY, Database, MissingDatabaseError, open_database, require_database
 from voxpop.stores.soundness import require_sound
 
 Kind = Literal["coordinator", "shuffler"]
@@ -34,24 +34,31 @@ def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
     return before, _head(kind)
 
 
-def open_store(address: str, kind: Kind, upgrade: bool = False) -> Database:
-    """Open a database that has this voxpop's tables. An empty one is set up; an old one is upgraded or refused."""
+def open_store(address: str, kind: Kind, upgrade: bool = False, create: bool = True) -> Database:
+    """Open a database that has this voxpop's tables; an old one is upgraded or refused.
+
+    One that does not exist or is empty is set up; without `create` it is refused, for those who look something up.
+    """
+    if not create:
+        require_database(address)
     database = open_database(address)
     try:
-        _prepare(database, kind, upgrade)
+        _prepare(database, kind, upgrade, create)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _prepare(database: Database, kind: Kind, upgrade: bool) -> None:
+def _prepare(database: Database, kind: Kind, upgrade: bool, create: bool) -> None:
     require_sound(database)
     with database.read() as connection:
         version = version_of(connection)
         empty = version is None and not sa.inspect(connection).get_table_names()
         if not empty:
             refuse_stranger(database, connection, kind, version)
+    if empty and not create:
+        raise MissingDatabaseError(f"the database {database.name} is empty; {REMEDY}")
     if empty or upgrade:
         migrate(database, kind)
     elif version != _head(kind):

@@ -219,6 +219,16 @@ def test_the_report_is_one_page_about_this_study(desk: Desk, operator: Browser) 
     assert f"<title>{STUDY}: " in found.text
 
 
+def test_a_service_that_cannot_draw_says_why_there_is_no_report(
+    operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'export/report.html" download>Report (HTML)</a>' in operator.get(PAGE).text
+    monkeypatch.setattr("voxpop.service.console.downloads.find_spec", lambda name: None)
+    page = operator.get(PAGE).text
+    assert "report.html" not in page
+    assert "it needs voxpop[report]" in page
+
+
 def test_an_event_is_handed_out_as_it_is_stored(desk: Desk, operator: Browser) -> None:
     found = operator.get(f"{PAGE}/events/0").json()
     assert (found["kind"], found["body"]) == ("created", desk.coordinator.log(STUDY)[0].body)

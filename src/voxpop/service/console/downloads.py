@@ -24,24 +24,30 @@ ABOUT = {
     "waves": "every wave: what it asked, brought and cost",
     "answers": "the average answers; nothing about single people",
 }
+ABOUT_REPORT = "a page with pictures that needs nothing else, to read and to send"
+NO_REPORT = (
+    "not from this service, which cannot draw pictures: it needs voxpop[report]. With an operator's key, voxpop report "
+    "makes the same page elsewhere"
+)
 
 
 @dataclass(frozen=True)
 class Link:
     """A file that can be taken."""
 
-    address: str
+    address: str  # empty if it cannot be made here
     label: str
     about: str
 
 
 def links(study: str) -> tuple[Link, ...]:
-    """Return what can be taken of a study; the report only if pictures can be drawn here."""
-    made = [(f"{name}.csv", f"{name.capitalize()} (CSV)", ABOUT[name]) for name in TABLES]
-    made.append((EVERYTHING, "Everything (JSON)", "all tables and the summary"))
-    if find_spec("matplotlib") is not None:
-        made.append((REPORT, "Report (HTML)", "a page with pictures that needs nothing else, to read and to send"))
-    return tuple(Link(f"/studies/{study}/export/{file}", label, about) for file, label, about in made)
+    """Return what can be taken of a study, and why the report cannot if no pictures can be drawn here."""
+    folder = f"/studies/{study}/export/"
+    made = [Link(f"{folder}{name}.csv", f"{name.capitalize()} (CSV)", ABOUT[name]) for name in TABLES]
+    made.append(Link(f"{folder}{EVERYTHING}", "Everything (JSON)", "all tables and the summary"))
+    drawn = find_spec("matplotlib") is not None
+    made.append(Link(f"{folder}{REPORT}" if drawn else "", "Report (HTML)", ABOUT_REPORT if drawn else NO_REPORT))
+    return tuple(made)
 
 
 async def download(study: str, snapshot: Snapshot, file: str, drawing: asyncio.Lock) -> Response:

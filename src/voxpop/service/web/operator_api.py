@@ -20,6 +20,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.watching import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
+from voxpop.service.web.listing import listed
 from voxpop.service.web.request_parts import bearer, path_text, query_text, read_body
 from voxpop.service.web.routes import PARAMETERS, Role, Route
 
@@ -50,7 +51,9 @@ class OperatorApi:
         """Return whose key it is; refuse nobody's."""
         principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
         if principal is None:
-            raise Refusal(401, "this is not the key of an operator; make one with: voxpop keys operator")
+            raise Refusal(
+                401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
+            )
         return principal
 
     # -- handlers
@@ -101,7 +104,8 @@ class OperatorApi:
     async def studies(self, request: Request, _: str) -> Response:
         known = "authorization" in request.headers
         drafts = not self._open or (known and (await self.principal(request)).operates)
-        return JSONResponse({"studies": await run_in_threadpool(self.coordinator.studies, True, drafts)})
+        found = await run_in_threadpool(listed, self.coordinator.context, drafts)
+        return JSONResponse({"studies": [glance["study"] for glance in found], "glances": found})
 
     async def status(self, request: Request, _: str) -> Response:
         return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))

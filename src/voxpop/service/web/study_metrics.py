@@ -38,7 +38,7 @@ GAUGES = {  # each with the label `study`
     "refused": "Reports of the phase with a valid token that were not counted",
     "seconds_left": "Seconds until the last invitation of the phase ends; below 0 if its end is overdue",
     "budget_spent_ratio": "What the most exposed person has spent, as a share of the privacy budget",
-    "model_warning": "1 if the model check found something, 0 if not",
+    "model_warning": "1 if the model check found something in a study that goes on, 0 if not",
 }
 Sample = tuple[str, dict[str, str], float]  # the name of a gauge, labels besides the study, and the value
 
@@ -87,7 +87,8 @@ class StudyMetrics:
         yield "people_needed", {}, needed
         yield "people_missing", {}, _missing(glance, snapshot, needed)
         if glance.summary is not None:
-            yield "model_warning", {}, bool(glance.summary.warning)
+            # Of a study that is over, nobody can do anything about it: an alert would never end.
+            yield "model_warning", {}, bool(glance.summary.warning) and glance.stage != Stage.FINISHED
         if snapshot.ledger.budget is not None:
             yield "budget_spent_ratio", {}, self._share(glance.study, snapshot)
 

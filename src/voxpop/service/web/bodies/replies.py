@@ -53,10 +53,23 @@ class StudyCreated(Body):
     study: str
 
 
+class StudyGlance(Body):
+    """A study at a glance."""
+
+    study: str
+    state: str = Field(description="Where it is, in a few words.")
+    archived: bool
+    phase: Count
+    registered: Count
+    people: Count = Field(description="Whom the open phase needs; 0 if none is open.")
+    answered: Count = Field(description="Who of them has answered.")
+
+
 class StudyNames(Body):
-    """The names of all studies."""
+    """The names of all studies, and each at a glance."""
 
     studies: list[str]
+    glances: list[StudyGlance]
 
 
 class LifeChanged(Body):
