@@ -118,11 +118,11 @@ def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
 
 
 def test_a_study_file_is_enough_where_a_clock_plays(here: Served) -> None:
-    path = here.create("[service]\nrounds_per_second = 1000\n", enrolment="a secret word")
-    done = here.fleet(path, "--devices", 12, "--enrolment-code", "a secret word", key=False)
+    path = here.create("[service]\nrounds_per_second = 1000\n", enrolment="a-secret-word")
+    done = here.fleet(path, "--devices", 12, "--enrolment-code", "a-secret-word", key=False)
     assert (done.code, done.err) == (0, "")
     assert here.coordinator.status("tea")["stage"] == "finished"
-    again = here.fleet(path, "--enrolment-code", "a secret word", key=False)
+    again = here.fleet(path, "--enrolment-code", "a-secret-word", key=False)
     assert again.code == 0  # it is over, and nothing is left to do
     assert "made 0 reports" in again.out
 

@@ -262,7 +262,8 @@ def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -
         for place in ("/studies/idea/live", "/studies/idea/people/live"):
             assert "There is no such study any more" in first_event(browser, place)
         assert "idea" not in browser.get("/").text
-        assert browser.get("/v1/studies").json() == {"studies": ["coffee", STUDY]}
+        listed = browser.get("/v1/studies").json()
+        assert listed["studies"] == [glance["study"] for glance in listed["glances"]] == ["coffee", STUDY]
         assert "idea" not in first_event(browser, "/live")
         page = browser.get(f"/studies/{STUDY}").text
         assert "As it is stored" in page

@@ -119,7 +119,7 @@ def test_whoever_was_signed_out_sees_no_more_events(
     monkeypatch.setattr(live, "BEAT_SECONDS", 10 * HANGING)
     with watching(operator, "/live") as stream:
         stream.next()
-        operators.revoke_key(desk.coordinator.database, "me", desk.clock())
+        operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
         desk.coordinator.change(STUDY, Wanted.PAUSED, "other")
         assert "You are no longer signed in" in stream.next()
 
