@@ -19,9 +19,8 @@ run: $(SETUP)
 test: $(SETUP) $(CHROMIUM)
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-# Three at a time on two cores: half of what tests do is waiting for processes and disks.
 pytest: $(SETUP) $(CHROMIUM)
-	$(BIN)/pytest -n 3 --dist worksteal -q
+	$(BIN)/pytest -n 2 --dist worksteal -q
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -102,8 +102,15 @@ def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
             expect(badge).to_have_text("paused")
             it.press("Resume")
             expect(badge).to_have_text(re.compile("running|waiting for people"))  # devices may have asked before
-            page.get_by_text("End now…").click()
-            it.press("End now, really")
+            really = page.get_by_role("button", name="End now, really", exact=True)
+
+            def asked() -> bool:  # an update of the page may close the question again
+                if not really.is_visible():
+                    page.get_by_text("End now…").click()
+                return really.is_visible()
+
+            until(asked, "the question whether to end")
+            really.click()
             expect(badge).to_have_text("finished")
             said = people.communicate()[0]
             assert "finished: use price = " in said
