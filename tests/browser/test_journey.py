@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.chromium import Visit, visit
 from tests.helpers_cli import ENVIRONMENT, VOXPOP, Outcome, main_of, pilot_csv
@@ -81,6 +82,14 @@ def fleet(service: Service, devices: int) -> Iterator[subprocess.Popen[str]]:
             people.terminate()
 
 
+def tried(act: Callable[[], bool]) -> bool:
+    """Do something on a page that changes by itself; return False if it has to be done again."""
+    try:
+        return act()
+    except PlaywrightTimeout:
+        return False
+
+
 def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,13 +113,14 @@ def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
             expect(badge).to_have_text(re.compile("running|waiting for people"))  # devices may have asked before
             really = page.get_by_role("button", name="End now, really", exact=True)
 
-            def asked() -> bool:  # an update of the page may close the question again
-                if not really.is_visible():
-                    page.get_by_text("End now…").click()
-                return really.is_visible()
+            def ended() -> bool:  # an update of the page may close the question again
+                if badge.inner_text() != "finished" and not really.is_visible():
+                    page.get_by_text("End now…").click(timeout=3_000)
+                if really.is_visible():
+                    really.click(timeout=3_000)
+                return badge.inner_text() == "finished"
 
-            until(asked, "the question whether to end")
-            really.click()
+            until(lambda: tried(ended), "the end")
             expect(badge).to_have_text("finished")
             said = people.communicate()[0]
             assert "finished: use price = " in said
