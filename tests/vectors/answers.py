@@ -8,7 +8,7 @@ from typing import Any
 from tests.vectors.releases import Data, arms_of, invitation, others, release
 from tests.vectors.running import FOLDER, Case, run, save, script
 
-MODELS = ("none", "central", "local", "shuffle")
+MODELS = ("none", "central", "local", "shuffle", "aggregate")
 PRIVATE = [model for model in MODELS if model != "none"]
 CASES = "A promise, rewards as (phase, arm, reward, rounds), an invitation and the device's randomness; what is sent."
 ABOUT = {
@@ -16,6 +16,7 @@ ABOUT = {
     "central": f"{CASES} An average that is missing is answered with the centre.",
     "local": f"{CASES} `noise` is the discrete Gaussian noise, one whole number for each coordinate.",
     "shuffle": f"{CASES} `random` is the random bytes, in the order in which they are used.",
+    "aggregate": f"{CASES} `random` is the random bytes, in the order in which they are used: rounding, noise, shares.",
 }
 Rewards = list[tuple[int, int, float, int]]
 

@@ -82,6 +82,14 @@ WEAK: dict[str, list[Data]] = {
         {"encoding.people": 4},
         {"encoding.chance": 1e-4},
     ],
+    "aggregate": [
+        {"encoding.chance": 0.4375},
+        {"encoding.chance": 1e-7},
+        {"encoding.people": 10**9, "encoding.levels": 10**6},  # shares of 7 bytes
+        {"encoding.trials": 3 * 10**7},
+        {"encoding.levels": 500},
+        {"encoding.people": 4},
+    ],
 }
 HOSTILE: list[tuple[str, Data, str]] = [
     ("a phase that is none", {"phase": None}, "describes its phase as"),
@@ -94,7 +102,11 @@ HOSTILE: list[tuple[str, Data, str]] = [
     ("a token outside ASCII", {"token": "é"}, "cannot be sent in a header"),
     ("decisions that are none", {"phase.arms": "abcd"}, "the coordinator asks about the decisions"),
     ("decisions without numbers", {"phase.arms": [None, 1, 2, 3]}, "the coordinator asks about the decisions"),
-    ("fewer decisions than coordinates", {"phase.arms": [10, 11]}, "a report has 4 numbers, got"),
+    (
+        "fewer decisions than coordinates",
+        {"phase.arms": [10, 11]},
+        "a report has 4 numbers, got 2 decisions; nothing is sent",
+    ),
     ("no address", {"upload": None}, "the coordinator asks to send the report to"),
     ("an address that is none", {"upload": "http://[1"}, "the coordinator asks to send the report to"),
     ("mail", {"upload": "mailto:me"}, "the coordinator asks to send the report over mailto; nothing is sent"),
@@ -115,7 +127,9 @@ def _of_promises() -> Iterator[tuple[str, Data]]:
     for model in ENCODED:
         yield "delta must be at most 0.01", {"model": model, "epsilon": 5.0, "delta": 0.1}
     yield "unknown privacy model", {"model": "lokal", "epsilon": 5.0}
-    yield "the local model has no shuffler", {"model": "local", "epsilon": 5.0, "shuffler": "https://other.example"}
+    for model, role in (("local", "shuffler"), ("shuffle", "helper"), ("aggregate", "shuffler")):
+        address = "https://other.example"
+        yield f"the {model} model has no {role}", {"model": model, "epsilon": 5.0, role: address}
 
 
 def _of_releases() -> Iterator[tuple[str, Data, Data, str | None]]:
@@ -151,7 +165,7 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
         told, promise, place = invitation(release(model)), promises(model), OTHERS[model]
         role = {"upload": "shuffler", "helper": "helper"}[place]
         for address in ("/v1/x", "https://coordinator.example:443/v1/x"):
-            words = f"the coordinator asks for a report that only a {role} may see; nothing is sent"
+            words = f"the coordinator asks for what only a {role} may see; nothing is sent"
             yield f"{model}: the coordinator itself", promise, changed(told, {place: address}), words
         for address in (
             "https://other.example.evil/x",
@@ -161,6 +175,10 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
             named = {**promise, role: "https://other.example/"}
             words = f"the {role} https://other.example/ was promised, but the coordinator names"
             yield f"{model}: another {role}", named, changed(told, {place: address}), words
+        if place != "upload":
+            yield f"{model}: no {role}", promise, changed(told, {place: None}), "to send the report to"
+            elsewhere = changed(told, {"upload": ELSEWHERE})
+            yield f"{model}: both shares to the {role}", promise, elsewhere, "to send the report to another server"
         half = {**promise, "epsilon": 5.0, "delta": 1e-6, "honest": 0.5}
         yield f"{model}: half of them honest", half, told, "less noise than epsilon 5 takes; nothing is sent"
 

@@ -215,7 +215,7 @@ export class Device {
     }
     const same = server(there) === server(mine);
     if (other !== null && same) {
-      throw new InputError(`the coordinator asks for a report that only a ${other} may see; nothing is sent`);
+      throw new InputError(`the coordinator asks for what only a ${other} may see; nothing is sent`);
     }
     const promised = this.promise.other;
     if (other !== null && promised !== null && new URL(promised).origin !== there.origin) {

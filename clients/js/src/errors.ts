@@ -26,6 +26,11 @@ export function general(x: number, digits = 6): string {
   return `${Number(front)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
+/** Write a chance with all its digits, as Python does. */
+export function exact(chance: number): string {
+  return chance < 1e-4 ? chance.toExponential().replace(/e-(\d)$/, "e-0$1") : String(chance);
+}
+
 /** Write anything that somebody else sent, cut off if it is long. */
 export function shown(value: unknown): string {
   return (JSON.stringify(value) ?? String(value)).slice(0, 100);

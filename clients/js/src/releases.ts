@@ -1,7 +1,7 @@
 /** How a phase is released, as the coordinator proposes it: what a device checks, and what it makes of its answer. */
 import { Ball, between } from "./ball.ts";
 import { binomialDelta } from "./binomial.ts";
-import { general, InputError, isObject, requireInteger, requireNumber, shown } from "./errors.ts";
+import { exact, general, InputError, isObject, requireInteger, requireNumber, shown } from "./errors.ts";
 import { noiseMultiplier } from "./gaussian.ts";
 import type { Source } from "./source.ts";
 
@@ -149,7 +149,7 @@ class Shuffled extends Clipped {
     const known = levels <= MOST_LEVELS && trials <= MOST_TRIALS && size * trials <= MOST_BITS;
     if (this.ball.radius < Infinity && !known) {
       return (
-        `an encoding (${levels} levels, ${trials} trials of ${chance}, ${size} people) ` +
+        `an encoding (${levels} levels, ${trials} trials of ${exact(chance)}, ${size} people) ` +
         "whose privacy cannot be computed"
       );
     }
@@ -182,7 +182,7 @@ class Aggregate extends Shuffled {
 
   override weakness(promised: Promised): string | null {
     const { chance } = this.batch;
-    if (chance !== 0.5) return `noise of chance ${general(chance)}, where shares take fair coins`;
+    if (chance !== 0.5) return `noise of coins with a chance of ${exact(chance)}, which are not fair`;
     if (this.width > WIDEST) return `shares of ${this.width} bytes, more than ${WIDEST}, which would not be exact`;
     return super.weakness(promised);
   }
@@ -218,7 +218,7 @@ function checkCost(cost: unknown): void {
   const extra = known ? Object.keys(cost).filter((name) => !COST.includes(name)) : [];
   const noise = known ? (cost["binomial"] ?? null) : null;
   const odd = noise !== null && !(isObject(noise) && String(Object.keys(noise).sort()) === String([...NOISE].sort()));
-  if (!known || extra.length || odd || !Array.isArray(cost["names"])) {
+  if (!known || extra.length || odd || !["object", "string"].includes(typeof (cost["names"] ?? 0))) {
     throw new InputError(`cost has the entries ${COST.join(", ")} and no others`);
   }
 }

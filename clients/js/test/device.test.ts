@@ -25,7 +25,7 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
 });
 
 test("the same report is sent until it is acknowledged, and counts only once", async () => {
-  for (const model of ["central", "local", "shuffle"] as const) {
+  for (const model of ["central", "local", "shuffle", "aggregate"] as const) {
     const services = new Services(told(model));
     services.replies["report"] = { status: 503, body: { error: "busy" } };
     const device = services.device({ model, epsilon: 8, delta: 1e-5 });
@@ -34,7 +34,7 @@ test("the same report is sent until it is acknowledged, and counts only once", a
     assert.equal(await device.checkIn(), Outcome.OFFLINE); // it is still waited for
     delete services.replies["report"];
     assert.equal(await device.checkIn(), Outcome.ANSWERED);
-    assert.deepEqual(new Set(services.uploads.map(({ body }) => body)), new Set([kept.uploads[0]!.body]));
+    assert.deepEqual(new Set(services.uploads.map(({ body }) => body)), new Set(kept.uploads.map(({ body }) => body)));
     assert.equal((await device.memory.read()).made.length, 1);
   }
 });
@@ -224,4 +224,36 @@ test("a device that lost its storage is someone new", async () => {
   }
   assert.notEqual(keys[0], keys[1]);
   assert.equal(services.count("PUT participant"), 2);
+});
+
+test("the helper gets its share first, and the coordinator only if the helper took it", async () => {
+  const promise = { model: "aggregate", epsilon: 8, delta: 1e-5, helper: "https://other.example" } as const;
+  const services = new Services(told("aggregate"));
+  const order: string[] = [];
+  let busy = 3; // the coordinator's answers that are lost
+  const device = services.device(promise, {
+    attempts: 2,
+    fetch: async (address, init) => {
+      const { host } = new URL(String(address));
+      if (init?.method === "PUT" && String(address).endsWith("report")) {
+        order.push(host);
+        if (host === "coordinator.example" && busy-- > 0) throw new TypeError("cut");
+      }
+      return services.fetch(address, init);
+    },
+  });
+  assert.equal(await device.checkIn(), Outcome.OFFLINE);
+  assert.equal(await device.checkIn(), Outcome.ANSWERED);
+  const round = ["other.example", "coordinator.example", "coordinator.example"];
+  assert.deepEqual(order, [...round, ...round]);
+  const bodies = services.uploads.map(({ body }) => body);
+  assert.deepEqual(bodies, [bodies[0], bodies[0], bodies[2]]); // the same shares again
+  for (const [status, outcome] of [[409, Outcome.ANOTHER], [410, Outcome.TOO_LATE], [422, Outcome.REFUSED]] as const) {
+    const refusing = new Services(told("aggregate"));
+    refusing.replies["report"] = { status, body: { error: "no" } };
+    const other = refusing.device(promise);
+    assert.equal(await other.checkIn(), outcome);
+    assert.deepEqual(refusing.uploads.map(({ address }) => new URL(address).host), ["other.example"]);
+    assert.equal((await other.memory.read()).outgoing, null);
+  }
 });

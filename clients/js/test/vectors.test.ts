@@ -13,7 +13,7 @@ function read(name: string): { cases: Case[] } & Numbers {
 const models = readdirSync(FOLDER).filter((name) => !["refusals.json", "numbers.json"].includes(name));
 
 test("there are vectors of every trust model", () => {
-  assert.deepEqual(models.sort(), ["central.json", "local.json", "none.json", "shuffle.json"]);
+  assert.deepEqual(models.sort(), ["aggregate.json", "central.json", "local.json", "none.json", "shuffle.json"]);
   for (const name of models) assert.ok(read(name).cases.length >= 8);
   assert.ok(read("refusals.json").cases.length >= 150);
 });

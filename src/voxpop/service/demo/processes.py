@@ -121,6 +121,10 @@ class Demo:
         answer.raise_for_status()
         return answer.json()
 
+    def close(self) -> None:
+        """Close the connections to the coordinator."""
+        self._http.close()
+
     def create(self) -> None:
         """Create the study."""
         self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.as_dict()})
@@ -147,6 +151,7 @@ def running(
     with ExitStack() as services, ExitStack() as stack:
         coordinator = _start_services(services, folder, environment, port)
         demo = Demo(coordinator, key, definition, [])
+        stack.callback(demo.close)
         demo.create()
         for number, command in enumerate(fleets):
             settings = {
