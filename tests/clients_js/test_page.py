@@ -1,4 +1,4 @@
-"""The device in a real browser: the same vectors, IndexedDB, several tabs, and a page that is reloaded while it sends."""
+"""The device in a real browser: the same vectors, IndexedDB, several tabs, and a page reloaded while it sends."""
 
 from __future__ import annotations
 
