@@ -49,11 +49,13 @@ def client_of(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[
 class Site:
     """A coordinator behind HTTP with one study that collects, and its people."""
 
-    def __init__(self, folder: Path, rate: float = 0.0, model: str = "central") -> None:
+    def __init__(
+        self, folder: Path, rate: float = 0.0, model: str = "central", origins: frozenset[str] = frozenset()
+    ) -> None:
         self.clock, self.model = Clock(), model
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET, clock=self.clock)
         self.coordinator.add_operator("me", KEY)
-        self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
+        self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY, origins=origins)
         self.stack = ExitStack()
         self.client = self.stack.enter_context(client_of(self.service.guarded(RateLimit(rate, 3), 4096)))
         self.people = [new_key() for _ in range(20)]
