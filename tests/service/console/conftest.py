@@ -12,6 +12,15 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Browser]]:
+    """A desk and its operator for all tests of a module in which nothing may be stored."""
+    with desk_at(str(tmp_path_factory.mktemp("counter") / "c.db")) as made, made.served() as found:
+        with Browser(found) as browser:
+            assert browser.sign_in().status_code == 303
+            yield made, browser
+
+
 @pytest.fixture
 def url(desk: Desk) -> Iterator[str]:
     with desk.served() as found:
