@@ -15,10 +15,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture(scope="module")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Browser]]:
     """A desk and its operator for all tests of a module in which nothing may be stored."""
-    with desk_at(str(tmp_path_factory.mktemp("counter") / "c.db")) as made, made.served() as found:
-        with Browser(found) as browser:
-            assert browser.sign_in().status_code == 303
-            yield made, browser
+    path = tmp_path_factory.mktemp("counter") / "c.db"
+    with desk_at(str(path)) as made, made.served() as found, Browser(found) as browser:
+        assert browser.sign_in().status_code == 303
+        yield made, browser
 
 
 @pytest.fixture

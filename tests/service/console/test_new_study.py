@@ -222,9 +222,7 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
         (f'direction = "minimize"\n{FILE}'.encode(), "minimises"),
     ],
 )
-def test_what_is_no_study_file_is_refused_on_the_page(
-    counter: tuple[Desk, Browser], content: bytes, said: str
-) -> None:
+def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
     page = upload(counter[1], "study", "tea.toml", content)
     assert page.status_code == 422
     assert said in page.text
