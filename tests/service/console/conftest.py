@@ -3,7 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.console.browser import VIEWER_KEY, Browser, Desk, desk_at
+from tests.service.console.browser import VIEWER_KEY, Browser, Desk, desk_at, patience
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _patience() -> Iterator[None]:
+    with patience():
+        yield
 
 
 @pytest.fixture
