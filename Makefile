@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests run side by side, and small matrices are slower with several threads.
 export OMP_NUM_THREADS ?= 1
+# Many containers forbid it, and then every process that a test starts compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 SETUP := .venv/.installed
 # The console is tested in this browser; Playwright's own, which would have to be downloaded, is not needed.
 export CHROMIUM ?= /usr/bin/chromium
