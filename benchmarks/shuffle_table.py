@@ -16,8 +16,9 @@ from dataclasses import replace
 
 from voxpop.privacy import Entry
 from voxpop.privacy.composition import compose
+from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
-from voxpop.privacy.shuffle import Encoding, calibrated_encoding, printed_encoding
+from voxpop.privacy.shuffle import calibrated_encoding, printed_encoding
 
 ARMS, DELTA = 50, 1e-6
 PEOPLE, EPSILONS = (100, 1000, 10_000, 100_000), (1.0, 5.0, 15.0)

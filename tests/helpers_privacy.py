@@ -17,14 +17,17 @@ from voxpop.drivers.simulate import simulate_phases
 from voxpop.lab.populations.gp import GPPeople
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private, Simulated
+from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
+from voxpop.privacy.printed import PRINTED
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
 
-MODELS = ("central", "local", "shuffle")
+MODELS = ("central", "local", "shuffle", "aggregate")
+CALIBRATED = [(model, "exact") for model in MODELS] + [(model, "paper") for model in MODELS if model in PRINTED]
 DELTA = 1e-6
-AnyRelease = Central | Local | Shuffled
+AnyRelease = Central | Local | Shuffled | Aggregated
 
 
 def simulated(seed: int = 0) -> Simulated:
@@ -44,6 +47,9 @@ class Silent:
     def bernoulli(self, chances: Array) -> Integers:
         return (chances > 0.5).astype(np.int64)
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        return np.zeros((rows, columns), dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -60,7 +66,7 @@ class Case:
 
     def release(self, privacy: Private) -> AnyRelease:
         made = privacy.calibrate(self.problem, self.state, self.plan)
-        assert isinstance(made, Central | Local | Shuffled)
+        assert isinstance(made, AnyRelease)
         return made
 
 

@@ -48,6 +48,9 @@ class Silent:
     def bernoulli(self, chances: Array) -> Integers:
         raise NotImplementedError
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        raise NotImplementedError
+
 
 def pilot(matrix: object) -> Pilot:
     """A pilot of people who all tried the same actions, with answers of any value."""

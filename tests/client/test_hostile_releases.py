@@ -41,6 +41,9 @@ class Scripted:
     def bernoulli(self, chances: Array) -> Integers:
         return (chances > 0.5).astype(np.int64)
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        return np.full((rows, columns), 256**width - 1, dtype=np.int64)
+
 
 ANSWERS = np.array(
     [[0.5, 0.5, 0.5, 0.5], [1.3, -0.4, 0.9, 0.0], [1e308, -1e308, 1.0, 0.0], [math.inf, -math.inf, math.nan, 0.0]]

@@ -16,7 +16,7 @@ from voxpop.client import Promise
 from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
 from voxpop.privacy import Private
-from voxpop.privacy.shuffle import MOST_BITS
+from voxpop.privacy.encoded import MOST_BITS
 
 EPSILON, DELTA = 5.0, 1e-6
 NAN = float("nan")

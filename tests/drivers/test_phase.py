@@ -27,6 +27,9 @@ class Untouched:
     def bernoulli(self, chances: Array) -> Integers:
         raise AssertionError("noise is drawn for a release that is refused")
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        raise AssertionError("shares are drawn for a release that is refused")
+
 
 def phase_of(model: str, people: int = 40) -> tuple[Phase, Any]:
     """Return a phase and the tally of this many people's reports."""

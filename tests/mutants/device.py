@@ -44,7 +44,7 @@ FAULTS = [
     Fault(
         "shuffle: noise not compared",
         "A device takes any encoding whose privacy can be computed for private enough.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "enough = known and",
         "enough = known or",
         (f"{PROMISE}::test_a_shuffled_release_that_passes_has_the_noise",),

@@ -58,8 +58,8 @@ FAULTS = [
         "one bit for all trials",
         "A person's binomial noise is one Bernoulli draw times the number of trials.",
         "privacy/sources.py",
-        "total += self.bernoulli(np.full((rows, columns, min(block, trials - start)), chance)).sum(axis=2)",
-        "total += self.bernoulli(np.full((rows, columns), chance)) * min(block, trials - start)",
+        "total += self.bernoulli(np.full((cells, min(BLOCK, trials - start)), chance)).sum(axis=1)",
+        "total += self.bernoulli(np.full(cells, chance)) * min(BLOCK, trials - start)",
         (f"{RANDOMNESS}::test_every_trial_has_bits_of_its_own",),
     ),
     Fault(
@@ -97,7 +97,7 @@ FAULTS = [
     Fault(
         "shuffle: one draw for all coordinates",
         "A device draws one binomial number and adds it to every coordinate of its report.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "source.binomial(people, arms, code.trials, code.chance)",
         "source.binomial(people, 1, code.trials, code.chance)",
         (f"{AUDIT}::test_honest_releases_pass_and_the_attack_is_near_the_claim",),
@@ -113,7 +113,7 @@ FAULTS = [
     Fault(
         "shuffle: one draw for all people",
         "Everyone adds the same binomial noise.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "source.binomial(people, arms, code.trials, code.chance)",
         "source.binomial(1, arms, code.trials, code.chance)",
         (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
@@ -137,7 +137,7 @@ FAULTS = [
     Fault(
         "shuffle: noise times 0.95",
         "A device adds binomial noise of 90 % of the trials, and so 95 % of the standard deviation.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "source.binomial(people, arms, code.trials, code.chance)",
         "source.binomial(people, arms, round(0.9 * code.trials), code.chance) + round(0.1 * code.trials * code.chance)",
         (f"{RANDOMNESS}::test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size",),
@@ -169,7 +169,7 @@ FAULTS = [
     Fault(
         "shuffle: rounding forgotten",
         "The shift of the shuffled totals leaves out what rounding adds.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "math.ceil(levels + math.sqrt(arms))",
         "levels",
         (f"{SHUFFLE}::test_calibrated_noise_keeps_the_promise_and_no_less_would",),
@@ -194,7 +194,7 @@ FAULTS = [
         "shuffle: chance too small",
         "The chance of a random bit is that of twice the delta.",
         "privacy/shuffle.py",
-        "delta *= 1 - 1e-3",
+        "delta *= SURE",
         "delta *= 2",
         (f"{SHUFFLE}::test_calibrated_noise_keeps_the_promise_and_no_less_would",),
     ),
@@ -217,7 +217,7 @@ FAULTS = [
     Fault(
         "shuffle: released with fewer people",
         "A total is released although fewer people answered than the noise was made for.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "if tally.count < self.encoding.people:",
         "if tally.count < 1:",
         ("privacy/test_refusals.py::test_shuffled_noise_made_for_more_people_is_never_released",),
@@ -225,7 +225,7 @@ FAULTS = [
     Fault(
         "shuffle: deterministic rounding",
         "Coordinates are rounded down instead of at random, which biases the release.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "source.bernoulli(scaled - floor)",
         "0 * source.bernoulli(scaled - floor)",
         (f"{SHUFFLE}::test_a_report_is_the_scaled_coordinate_rounded_at_random_plus_binomial_noise",),
@@ -233,7 +233,7 @@ FAULTS = [
     Fault(
         "shuffle: everybody taken for honest",
         "The noise is calibrated as if every device added its part, whatever share the study counts on.",
-        "privacy/shuffle.py",
+        "privacy/encoded.py",
         "Binomial(self.trials * math.floor(honest * self.people)",
         "Binomial(self.trials * self.people",
         ("privacy/test_composition.py::test_a_share_of_honest_devices_carries_the_noise_of_all",),

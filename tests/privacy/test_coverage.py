@@ -21,7 +21,7 @@ from voxpop.selection.greedy import select
 from voxpop.widths.affine import AffineEstimator
 
 BETA = 0.05
-EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0}
+EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0, "aggregate": 2.0}
 
 
 def hardest(problem: Problem, privacy: Private, phase: int, x: int) -> Array:

@@ -14,6 +14,7 @@ from tests.helpers_randomness import assert_from_the_operating_system, opendp, u
 from voxpop.core.errors import Array
 from voxpop.core.phases import Tally
 from voxpop.privacy import Private, Secure
+from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
@@ -118,6 +119,10 @@ class Recorded:
         self.chances.append(chances)
         return (chances > 0.5).astype(np.int64)
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        self.asked.append(("uniform", rows, columns, width))
+        return np.asarray(np.arange(rows * columns).reshape(rows, columns) % 256**width, dtype=np.int64)
+
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size(model: str) -> None:
@@ -134,7 +139,7 @@ def test_every_person_and_coordinate_has_noise_of_its_own_of_the_calibrated_size
         case Local():
             assert (device.asked, agent.asked) == ([("gaussian", 40, 4, release.std)], [])
             assert added.tolist() == numbers.tolist()
-        case Shuffled():
+        case Shuffled() | Aggregated():
             code = release.encoding
             wanted = {("bernoulli", 40, 4), ("binomial", 40, 4, code.trials, code.chance)}
             assert (set(device.asked), len(device.asked), agent.asked) == (wanted, 2, [])

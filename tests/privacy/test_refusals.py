@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import refusal
-from tests.helpers_privacy import MODELS, AnyRelease, Silent, first_phase, simulated
+from tests.helpers_privacy import CALIBRATED, MODELS, AnyRelease, Silent, first_phase, simulated
 from voxpop.core.errors import Array, InputError
 from voxpop.privacy import Private
+from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 
@@ -24,8 +25,7 @@ def good_reports(release: AnyRelease, people: int) -> Array:
     return release.randomize(CASE.answers(people), simulated())
 
 
-@pytest.mark.parametrize("calibration", ["exact", "paper"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "calibration"), CALIBRATED)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -44,7 +44,7 @@ def test_malformed_reports_are_refused_with_the_good_ones_beside_them(
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
 def test_randomised_reports_that_no_device_sends_are_refused(model: str, bad: float) -> None:
     release = release_of(model)
     with pytest.raises(InputError) as error:
@@ -70,11 +70,11 @@ def test_an_infinite_answer_is_clipped_like_any_other(model: str) -> None:
     answers[0] += math.inf
     tally = release.tally(release.randomize(answers, Silent()))
     mean = release.ball.whiten(release.analyze(tally, Silent()).mean[None])[0]
-    noise = release.encoding.trials * release.encoding.chance * release.unit if isinstance(release, Shuffled) else 0.0
+    noise = release.encoding.trials * release.encoding.chance * release.unit if isinstance(release, Encoded) else 0.0
     assert np.linalg.norm(mean + noise) <= release.ball.radius / 40 * 1.2 + 0.1 * release.ball.radius
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
 def test_a_device_refuses_averages_of_another_length(model: str) -> None:
     with pytest.raises(InputError) as error:
         release_of(model).randomize(np.zeros((1, 3)), Silent())

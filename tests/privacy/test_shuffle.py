@@ -8,14 +8,8 @@ from tests.helpers_privacy import DELTA, first_phase, hockey_stick, simulated
 from voxpop.core.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.binomial import Binomial
-from voxpop.privacy.shuffle import (
-    Encoding,
-    Shuffled,
-    bits_of,
-    calibrated_encoding,
-    printed_encoding,
-    shift_of,
-)
+from voxpop.privacy.encoded import Encoding, shift_of
+from voxpop.privacy.shuffle import Shuffled, bits_of, calibrated_encoding, printed_encoding
 
 CASE = first_phase()
 

@@ -15,7 +15,8 @@ from voxpop.core.errors import InputError
 from voxpop.privacy import Simulated
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.batch import Batch
-from voxpop.privacy.shuffle import Encoding, Shuffled
+from voxpop.privacy.encoded import Encoding
+from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler

@@ -78,6 +78,9 @@ class AgentNoise:
     def bernoulli(self, chances: Array) -> Integers:
         raise AssertionError("not in the central model")
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        raise AssertionError("not in the central model")
+
 
 def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
     noise = AgentNoise()

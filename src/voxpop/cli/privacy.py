@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
 from voxpop.core.errors import one_of, require_choice
 from voxpop.privacy import RELEASES, NoPrivacy, Private, Secure
 from voxpop.privacy.audit import audit as attack
+from voxpop.privacy.audit import audit_shares
 
 MODELS = one_of([NoPrivacy.model, *RELEASES])
 PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
@@ -25,7 +27,7 @@ FloorOption = Annotated[
 ]
 HonestOption = Annotated[
     float | None,
-    typer.Option(help="The share of the people whose devices are counted on to add noise, in the shuffle model."),
+    typer.Option(help="The share of the people whose devices are counted on to add noise: shuffle and aggregate."),
 ]
 
 
@@ -44,8 +46,14 @@ def audit(
     findings = []
     for name in RELEASES if model == "all" else (model,):
         privacy = Private(name, epsilon, delta)
-        with progress(2 * trials, f"releases ({name})") as (bar, task):
-            findings.append(attack(privacy, Secure(), trials, watch=lambda done: bar.advance(task, done)))
+        shares = 2 if privacy.release_type.shared else 0
+        with progress(2 * trials * (1 + shares), f"releases ({name})") as (bar, task):
+
+            def watch(done: int, bar: Progress = bar, task: TaskID = task) -> None:
+                bar.advance(task, done)
+
+            findings += [attack(privacy, Secure(), trials, watch=watch)]
+            findings += audit_shares(privacy, Secure(), trials, watch=watch)
     table = Table(box=None, header_style="bold", pad_edge=False)
     numeric = ("claimed mu", "measured mu", "mu is above", "claimed eps", "eps is above")
     for heading in ("model", *numeric, "verdict", "worst along"):

@@ -38,7 +38,7 @@ class Promise:
         require_integer("participations", self.participations, least=1)
         require_number("honest", self.honest, above=0, most=1)
         known = release_type_of(self.model)
-        if self.shuffler is not None and not known.by_shuffler:
+        if self.shuffler is not None and not known.two_servers:
             raise InputError(f"the {self.model} model has no shuffler, got {self.shuffler!r}; leave it out")
         most = known.most_delta
         if self.model != "none":

@@ -6,6 +6,7 @@
 | central | send | - | whiten, clip, mean, + Gaussian once |
 | local | whiten, clip, + Gaussian | - | mean |
 | shuffle | whiten, clip, encode into bits (alg:shuffler) | permute | count, debias |
+| aggregate | whiten, clip, encode, split into two shares | add up (a helper) | add up, join, debias |
 """
 
 from voxpop.privacy.entries import Entry

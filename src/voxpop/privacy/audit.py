@@ -14,6 +14,9 @@ the noise, whose smallest eigenvector is the direction in which it hides the lea
 others are tried again, and the best of these is attacked. The guesses are about new releases, so choosing among many
 directions costs no confidence.
 
+Where no server may learn anything about a person from what it holds alone, that is attacked as well (`audit_shares`):
+the attacker sees one person's share, and the promise is mu = 0.
+
 Auditing mu can detect far more than auditing (eps, delta) directly, which could not measure more than eps = 9 from 10^5
 samples.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -35,7 +38,7 @@ from voxpop.core.state import State
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.models import Private
-from voxpop.privacy.release import PrivateRelease
+from voxpop.privacy.release import PrivateRelease, View
 from voxpop.privacy.sources import Source
 
 LEAST_TRIALS = 100
@@ -76,6 +79,27 @@ def audit(
     return attack(privacy.calibrate(problem, state, plan), source, people, trials, confidence, watch)
 
 
+def audit_shares(
+    privacy: Private,
+    source: Source,
+    trials: int = 4000,
+    people: int = 50,
+    confidence: float = 0.9999,
+    watch: Callable[[int], None] | None = None,
+) -> list[AuditResult]:
+    """Attack what each server holds alone of a person; none if no model promises that this is nothing."""
+    release = privacy.calibrate(*specimen(people))
+    return [
+        replace(
+            attack(release, source, people, trials, confidence, watch, glimpse),
+            model=f"{privacy.model}, {holder}",
+            claimed_mu=0.0,
+            claimed_epsilon=0.0,
+        )
+        for holder, glimpse in release.glimpses.items()
+    ]
+
+
 def specimen(people: int) -> tuple[Problem, State, Plan]:
     """Make a small problem, its first state, and a phase of it."""
     points = np.linspace(0, 1, 6)
@@ -91,11 +115,12 @@ def attack(
     trials: int,
     confidence: float = 0.9999,
     watch: Callable[[int], None] | None = None,
+    view: View | None = None,
 ) -> AuditResult:
-    """Guess many times which of two neighbouring groups a release came from."""
+    """Guess many times which of two neighbouring groups a release, or another view of their answers, came from."""
     require_integer("trials", trials, least=LEAST_TRIALS)
     require_number("confidence", confidence, above=0.5, below=1)
-    neighbours = Neighbours(release, source, people, watch)
+    neighbours = Neighbours(release, source, people, watch, view or release.view)
     worst = _worst(neighbours, trials // 5)
     line = sum(float(part.mean()) for part in worst.projected) / 2
     guessed = trials - neighbours.seen
@@ -126,7 +151,8 @@ class Neighbours:
     release: PrivateRelease
     source: Source
     people: int
-    watch: Callable[[int], None] | None = None
+    watch: Callable[[int], None] | None
+    view: View
     seen: int = 0  # releases of each group so far
 
     def releases(self, unit: Array, times: int) -> tuple[Array, Array]:
@@ -140,7 +166,7 @@ class Neighbours:
         answers[0] = ball.centre + _far(ball) * (ball.root @ unit)
         found = np.empty((times, len(unit)))
         for row in found:
-            row[:] = self.release.view(answers, self.source)
+            row[:] = self.view(answers, self.source)
             if self.watch is not None:
                 self.watch(1)
         return found

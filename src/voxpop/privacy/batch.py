@@ -1,4 +1,4 @@
-"""What a shuffler is told of a phase: how many reports to wait for and how they are encoded, and nothing else.
+"""What a shuffler or helper is told of a phase: how many reports to wait for, how they are encoded, and nothing else.
 
 A device computes the privacy of the total as if everybody in the batch had its own encoding. It is the coordinator that
 tells each device the encoding, and it could tell one person many levels and all the others little noise: for the same
@@ -7,12 +7,18 @@ shuffler counts only those whose encoding is the one that it was told.
 
 The ball is not compared, and may differ between people without harm: whatever the ball, an answer is clipped to it and
 scaled to the same number of levels, so that it moves the total no farther, and the noise does not depend on it.
+
+Where a report is shared between two servers, each holds whole numbers below the modulus M = 256^w, which add up to the
+report modulo M. A report holds at most `bits` for a coordinate and a batch `size` reports, so every true total is at
+most size * bits. The width w is the least for which that is below M: therefore the total modulo M *is* the total, and
+nothing ever wraps around.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Tally
@@ -34,18 +40,41 @@ class Batch:
     levels: int  # of an answer
     trials: int  # of the noise
     chance: float  # of the noise; compared exactly, because everybody is sent the same JSON number
+    shared: bool = False  # reports are shares, whose twins are elsewhere
 
     @property
     def bits(self) -> int:
-        """The number of bits that a person sends for each coordinate."""
+        """The largest number that a person reports for a coordinate."""
         return self.levels + self.trials
 
+    @property
+    def width(self) -> int:
+        """The bytes of a share: the least for which no total reaches the modulus.
+
+        >>> Batch(size=5, coordinates=1, levels=50, trials=1, chance=0.5).width  # a total of 255 at most
+        1
+        >>> Batch(size=4, coordinates=1, levels=63, trials=1, chance=0.5).width  # 256
+        2
+        """
+        return ((self.size * self.bits).bit_length() + 7) // 8
+
+    @property
+    def modulus(self) -> int:
+        """M, modulo which two shares add up to a report."""
+        return int(256**self.width)
+
+    def stated(self) -> dict[str, Any]:
+        """Return the batch as every report states it."""
+        return {name: value for name, value in asdict(self).items() if name != "shared" or value}
+
     def tally(self, reports: Array) -> Tally:
-        """Add up the ones of each coordinate in reports of shape (people, coordinates)."""
+        """Add up the ones, or the shares, of each coordinate in reports of shape (people, coordinates)."""
         check_length(reports, self.coordinates)
         check_finite(reports)
-        if reports.min() < 0 or reports.max() > self.bits or (reports != reports.round()).any():
-            raise InputError(f"a report has from 0 to {self.bits} ones for each arm; encode it again")
+        most = self.modulus - 1 if self.shared else self.bits
+        if reports.min() < 0 or reports.max() > most or (reports != reports.round()).any():
+            what = "a share is a whole number" if self.shared else "a report has"
+            raise InputError(f"{what} from 0 to {most} {'' if self.shared else 'ones '}for each arm; encode it again")
         return Tally.of_steps(reports, 1.0)
 
     def require_total(self, count: int, total: Sequence[int]) -> None:
@@ -54,3 +83,11 @@ class Batch:
             raise InputError("the total is not that of the announced batch; forward the whole batch")
         if not all(0 <= ones <= count * self.bits for ones in total):
             raise InputError("the total holds more ones than the batch has bits; count again")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a device sends of one report: to the coordinator, to the shuffler or helper, or a share to each."""
+
+    coordinator: dict[str, Any] | None = None
+    helper: dict[str, Any] | None = None

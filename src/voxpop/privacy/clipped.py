@@ -14,10 +14,11 @@ from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.core.strata import Sample
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.batch import Batch, Parts
 from voxpop.privacy.checks import check_length
 from voxpop.privacy.entries import Entry
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.release import View
 from voxpop.privacy.sources import Source
 
 MOST_CONDITION = 1e9  # of a ball's root; the roots that calibration computes stay below 1e8
@@ -32,7 +33,8 @@ class Clipped(ABC):
     cost: Entry  # what it spends of the privacy of one person
     model: ClassVar[str]
     noise_on_device: ClassVar[bool] = False
-    by_shuffler: ClassVar[bool] = False
+    two_servers: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = True
 
@@ -73,6 +75,10 @@ class Clipped(ABC):
     def randomize(self, y: Array, source: Source) -> Array:
         """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
 
+    def parts(self, report: Array, source: Source) -> Parts:
+        """Send the report to the agent, unless the model overrides this."""
+        return Parts({"report": report.tolist()})
+
     @abstractmethod
     def tally(self, reports: Array) -> Tally:
         """Add reports up."""
@@ -102,6 +108,11 @@ class Clipped(ABC):
         """Return what an attacker sees of people's answers, in whitened coordinates: the released average."""
         feedback = self.analyze(self.tally(self.randomize(answers, source)), source)
         return np.asarray(self.ball.whiten(feedback.mean[None, :])[0])
+
+    @property
+    def glimpses(self) -> dict[str, View]:
+        """Empty: somebody sees people's reports, unless the model overrides this."""
+        return {}
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -15,6 +15,7 @@ from voxpop.core.phases import Plan
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.privacy import printed
+from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.central import Central
 from voxpop.privacy.entries import Entry
@@ -28,7 +29,7 @@ from voxpop.widths.affine import AffineEstimator
 from voxpop.widths.blocks import affine_values
 
 # To add a trust model, write its release in a file of its own and list it here.
-RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled)}
+RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
 ANCHORS = 4  # noise is predicted from numbers of people that are powers of this
 MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
@@ -63,7 +64,7 @@ class Private:
         if self.floor is not None:
             require_integer("floor", self.floor, least=0)
         require_number("honest", self.honest, above=0, most=1)
-        if self.honest < 1 and not (self.release_type.by_shuffler and self.calibration == "exact"):
+        if self.honest < 1 and not (self.release_type.two_servers and self.calibration == "exact"):
             raise InputError(
                 f"honest {self.honest:g} means nothing in the {self.model} model with the {self.calibration} "
                 "calibration, where nobody relies on the noise of others; leave it out"
@@ -198,7 +199,7 @@ def make_privacy(
         if epsilon is not None:
             raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy {one_of(RELEASES)}")
         if honest is not None:
-            raise InputError(f"honest {honest:g} needs a trust model; add --privacy shuffle")
+            raise InputError(f"honest {honest:g} needs a trust model; add --privacy aggregate or shuffle")
         return NoPrivacy()
     if epsilon is None:
         raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")

@@ -15,6 +15,7 @@ from voxpop.core.phases import Feedback, Plan, Tally
 from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.core.strata import Sample
+from voxpop.privacy.batch import Parts
 from voxpop.privacy.checks import check_length, require_count
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.entries import Entry
@@ -34,7 +35,8 @@ class PlainRelease:
     arms: int
     model: ClassVar[str] = "none"
     noise_on_device: ClassVar[bool] = False
-    by_shuffler: ClassVar[bool] = False
+    two_servers: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = False
     seen: ClassVar[str] = (
@@ -48,6 +50,9 @@ class PlainRelease:
 
     def randomize(self, y: Array, source: Source) -> Array:
         return y
+
+    def parts(self, report: Array, source: Source) -> Parts:
+        return Parts({"report": report.tolist()})
 
     def accept(self, reports: Array) -> None:
         self.tally(reports)

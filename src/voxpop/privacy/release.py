@@ -7,7 +7,7 @@ which model it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -19,10 +19,12 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.core.strata import Sample
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.batch import Batch, Parts
 from voxpop.privacy.entries import Entry
 from voxpop.privacy.ledger import Budget
 from voxpop.privacy.sources import Source
+
+View = Callable[[Array, Source], Array]  # what somebody sees of answers, (people, arms), as numbers for each arm
 
 
 class Release(Protocol):
@@ -30,7 +32,8 @@ class Release(Protocol):
 
     model: ClassVar[str]
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
-    by_shuffler: ClassVar[bool]  # a shuffler adds the reports up
+    two_servers: ClassVar[bool]  # a shuffler or a helper takes part, which somebody else runs
+    shared: ClassVar[bool]  # and the agent and the helper hold a share of each report
     most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
     fills_gaps: ClassVar[bool]  # an average that is missing (NaN) is answered with the centre
     seen: ClassVar[str]  # who sees a person's own answer, and what that costs, in a sentence or two
@@ -41,7 +44,7 @@ class Release(Protocol):
 
     @property
     def batch(self) -> Batch | None:
-        """What a shuffler must know to add the reports up; None if the agent adds them up itself."""
+        """What the second server must know to add reports or shares up; None if the agent adds up by itself."""
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Say why a device that was promised (eps, delta) must not answer; None if the release keeps the promise.
@@ -51,6 +54,9 @@ class Release(Protocol):
 
     def randomize(self, y: Array, source: Source) -> Array:
         """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
+
+    def parts(self, report: Array, source: Source) -> Parts:
+        """Return what the device sends of its report, and to whom. Shares are drawn here, once per report."""
 
     def accept(self, reports: Array) -> None:
         """Refuse reports that could not be added up, when they arrive."""
@@ -112,6 +118,10 @@ class PrivateRelease(Release, Protocol):
 
     def view(self, answers: Array, source: Source) -> Array:
         """Return what an attacker sees of people's answers, in whitened coordinates."""
+
+    @property
+    def glimpses(self) -> dict[str, View]:
+        """What each server holds alone of the first person, by its name, if that must tell nothing; otherwise empty."""
 
 
 class Privacy(Channel, Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +35,9 @@ class Source(Protocol):
     def bernoulli(self, chances: Array) -> Integers:
         """Draw ones with the given chances, and zeros otherwise."""
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        """Draw whole numbers that are uniform below 256^width; a width is at most 7."""
+
 
 @dataclass(frozen=True)
 class Simulated:
@@ -57,6 +60,9 @@ class Simulated:
     def bernoulli(self, chances: Array) -> Integers:
         return (self.rng.random(chances.shape) < chances).astype(np.int64)
 
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        return self.rng.integers(0, 256**width, size=(rows, columns))
+
 
 class Secure:
     """Noise for real people: OpenDP's exact discrete Gaussian, and the operating system's random bits."""
@@ -67,15 +73,35 @@ class Secure:
         return np.array([measurement([0] * columns) for _ in range(rows)], dtype=np.int64)
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
-        total = np.zeros((rows, columns), dtype=np.int64)
-        block = max(1, BLOCK // (rows * columns))  # trials at a time, so that memory stays bounded
-        for start in range(0, trials, block):
-            total += self.bernoulli(np.full((rows, columns, min(block, trials - start)), chance)).sum(axis=2)
+        draw = partial(self._trials, chance=chance) if chance != 0.5 else _coins
+        cells = max(1, BLOCK // trials)  # at a time, so that memory stays bounded; the order of the bytes is the same
+        counts = [draw(min(cells, rows * columns - start), trials) for start in range(0, rows * columns, cells)]
+        return np.concatenate(counts).reshape(rows, columns)
+
+    def _trials(self, cells: int, trials: int, chance: float) -> Integers:
+        """Count the successes of trials with any chance, a few at a time."""
+        total = np.zeros(cells, dtype=np.int64)
+        for start in range(0, trials, BLOCK):
+            total += self.bernoulli(np.full((cells, min(BLOCK, trials - start)), chance)).sum(axis=1)
         return total
 
     def bernoulli(self, chances: Array) -> Integers:
         words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64).reshape(chances.shape)
         return ((words >> np.uint64(11)).astype(float) * 2.0**-53 < chances).astype(np.int64)
+
+    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+        given = np.frombuffer(os.urandom(rows * columns * width), dtype=np.uint8).reshape(rows, columns, width)
+        padded = np.zeros((rows, columns, 8), dtype=np.uint8)
+        padded[..., :width] = given
+        return np.asarray(padded.view("<i8")[..., 0], dtype=np.int64)
+
+
+def _coins(cells: int, trials: int) -> Integers:
+    """Count the ones among fair coins, which are random bits: exact, and a word of 64 bits is 64 of them."""
+    coins = np.frombuffer(os.urandom(cells * -(-trials // 8)), dtype=np.uint8).reshape(cells, -1).copy()
+    if trials % 8:
+        coins[:, -1] &= 2 ** (trials % 8) - 1
+    return np.asarray(np.bitwise_count(coins).sum(axis=1), dtype=np.int64)
 
 
 def _check_size(std: float) -> None:

@@ -67,7 +67,7 @@ class Coordinator:
         """
         require_name(study)
         code = None if enrolment is None else hash_key(require_code(enrolment))
-        if definition.privacy.release_type.by_shuffler and self.context.shuffler is None:
+        if definition.privacy.release_type.two_servers and self.context.shuffler is None:
             raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
         event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
         Snapshot.begin(event)  # refuses a definition that cannot be used
