@@ -1,8 +1,8 @@
 """Many real SuperNodes on a small machine: each is a process of its own that runs Flower's own program, but is forked.
 
 A SuperNode and the SuperExec beside it take some 185 MB, nearly all of it imported modules, and every ClientApp takes
-seconds to import its own. Here one process imports everything once and forks every process from itself, so that all share
-these pages. It has no threads, and so may fork at any time; where Flower would start a program, it is asked to do so.
+seconds to import its own. Here one process imports everything once and forks every process from itself, so that all
+share these pages. It has no threads, and so may fork at any time; where Flower would start a program, it asks here.
 
     python -m tests.flower.farm FOLDER SUPERLINK NODES FIRST_PORT
 """
@@ -26,6 +26,7 @@ from flwr.supernode.cli import flower_supernode, flwr_clientapp
 
 import voxpop.flower
 from voxpop.privacy import Secure
+from voxpop.privacy.gaussian import noise_multiplier
 
 PROGRAMS: dict[str, Callable[[], None]] = {
     "flower-superexec": flower_superexec,
@@ -76,7 +77,7 @@ def node(folder: Path, superlink: str, number: int, nodes: int, port: int) -> li
 def main() -> None:
     folder, superlink, nodes, port = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     assert voxpop.flower is not None
-    Secure().gaussian(1, 1, 1.0)  # loads OpenDP
+    Secure().gaussian(1, 1, noise_multiplier(5.0, 1e-6))  # loads OpenDP and dp-accounting
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     requests.bind(str(folder / "farm"))
     children = set[int]()

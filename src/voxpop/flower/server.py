@@ -100,7 +100,7 @@ class Collector:
 
 def conduct(grid: Grid, study: Fielded, rules: Rules | None = None) -> Fielded:
     """Conduct a study to its end with the nodes of a grid; a study that is saved goes on where it stopped."""
-    if study.privacy.release_type.by_shuffler:
+    if study.privacy.release_type.two_servers:
         raise InputError(
             f"the {study.privacy.model} model needs a server between the nodes and the SuperLink, which Flower does "
             "not have; use central or local, or voxpop's own service"
