@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from voxpop.client.storage import Memory
+from voxpop.client.storage import Memory, Outgoing
 from voxpop.drivers.fielded import Fielded
 from voxpop.drivers.replay import disagreements
 
@@ -198,10 +198,8 @@ def test_nodes_that_die_break_or_are_spent_are_replaced_and_nobody_takes_part_tw
         os.kill(int((federation.folder / f"{number}.pid").read_text(encoding="ascii")), signal.SIGKILL)
     for number in BROKEN:
         federation.memory(number).mkdir()  # the node cannot count, and must not answer
-    spent = [Memory(federation.memory(number)) for number in SPENT]
-    for memory in spent:
-        with memory._transaction():
-            memory._file.execute("INSERT INTO made (phase) VALUES (1)")
+    for number in SPENT:
+        Memory(federation.memory(number)).keep(Outgoing(1, "", "", b""))
     done, arrived = outcome(federation, "local", 140, monkeypatch)
     assert done.ended == "all 140 people of the population were asked"
     check_as_simulated(done, arrived)
