@@ -1,7 +1,6 @@
 """Processes that are killed at any moment, a network that loses replies, and people who carry on regardless."""
 
 import http.client
-import json
 import multiprocessing
 import os
 import random
@@ -170,7 +169,7 @@ class Crowd:
         """Keep a report whose device was told that it was counted: it must be in the log."""
         assert isinstance(memory, Noting)
         assert memory.kept is not None
-        self.reports.setdefault(memory.kept.phase, []).append(json.loads(memory.kept.body)["report"])
+        self.reports.setdefault(memory.kept.phase, []).append(memory.kept.report)
 
     def guarded(self, call: Callable[..., None], *arguments: Any) -> Thread:
         def run() -> None:

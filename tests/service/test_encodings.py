@@ -116,7 +116,7 @@ def test_a_batch_of_the_first_version_takes_reports_once_its_encoding_is_announc
     with pytest.raises(InputError, match="run: voxpop migrate"):
         open_store(address, "shuffler")
     database = open_database(address)
-    assert migrate(database, "shuffler") == ("shuffler_1", "shuffler_2")
+    assert migrate(database, "shuffler") == ("shuffler_1", "shuffler_3")
     shuffler, batch = Shuffler(database, quiet), Batch(3, 1, 4, 6, 0.1)
 
     def upload(token: str, made_for: Batch) -> object:

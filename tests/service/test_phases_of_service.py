@@ -54,8 +54,9 @@ def test_another_report_would_be_noticed(tmp_path: Path, model: str) -> None:
         assert "the releases of phase 5 differ" in disagreements(it.coordinator.log(STUDY), it.reports)
 
 
-def test_the_shuffle_model_is_the_simulators(address: str, tmp_path: Path) -> None:
-    made = definition(private("shuffle"))
+@pytest.mark.parametrize("model", ["shuffle", "aggregate"])
+def test_the_models_with_two_servers_are_the_simulators(address: str, tmp_path: Path, model: str) -> None:
+    made = definition(private(model))
     with own_shuffler(str(tmp_path / "shuffler.db")) as shuffler, world(address, made, 80, shuffler) as it:
         it.run()
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []

@@ -22,7 +22,7 @@ def waves(**settings: Any) -> Policy:
 
 
 def of_model(model: str, **settings: Any) -> Definition:
-    epsilon = {"none": 0.0, "central": 5.0, "local": 30.0, "shuffle": 5.0}[model]
+    epsilon = {"none": 0.0, "central": 5.0, "local": 30.0, "shuffle": 5.0, "aggregate": 5.0}[model]
     return definition(None if model == "none" else Private(model, epsilon), 500, waves(most_people=150, **settings))
 
 
@@ -34,7 +34,7 @@ def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **n
     return it
 
 
-@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str) -> None:
     with ExitStack() as stack:
         it = ran(stack, tmp_path, of_model(model), noise=AgentNoise())

@@ -19,10 +19,11 @@ from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.study import participants
-from voxpop.service.study.context import BatchProgress
+from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
@@ -69,6 +70,10 @@ class DirectShuffler:
         reply = self.shuffler.announce(name, batch, tokens, overdue, forget)
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
         return BatchProgress(reply["count"], withdrawn, answered)
+
+    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+        reply = self.shuffler.seal(name, tokens)
+        return Sealed(tuple(reply["total"]), tuple(map(bytes.fromhex, reply["missing"])))
 
     def call_off(self, name: str) -> None:
         self.shuffler.call_off(name)
@@ -157,7 +162,24 @@ class World:
             assert self.shuffler is not None
             batch = invitation["upload"].rsplit("/", 1)[1]
             return self.shuffler.store([encoded(batch, invitation, report)])[0]
+        if "helper" in invitation:
+            theirs, report = self.shares(invitation, report)
+            verdict = self.help(invitation, theirs)
+            if isinstance(verdict, Refusal):
+                return verdict
         return store(self.coordinator.context, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
+
+    def shares(self, invitation: dict[str, Any], report: Array) -> tuple[Array, Array]:
+        """Split a report as a device does: into the helper's share and the coordinator's, each of shape (1, arms)."""
+        parts = release_from_dict(invitation["phase"]["release"]).parts(report[0], Simulated(self.rng))
+        assert parts.helper is not None
+        assert parts.coordinator is not None
+        return np.array([parts.helper["report"]], dtype=float), np.array([parts.coordinator["report"]], dtype=float)
+
+    def help(self, invitation: dict[str, Any], share: Array) -> Verdict:
+        """Send a share to the helper."""
+        assert self.shuffler is not None
+        return self.shuffler.store([encoded(invitation["helper"].rsplit("/", 1)[1], invitation, share)])[0]
 
     def forward(self) -> None:
         """Act as the shuffler's process."""

@@ -13,6 +13,7 @@ from voxpop.core.errors import one_of, require_choice
 from voxpop.privacy import RELEASES, NoPrivacy, Private, Secure
 from voxpop.privacy.audit import audit as attack
 from voxpop.privacy.audit import audit_shares
+from voxpop.privacy.batch import HELPER
 
 MODELS = one_of([NoPrivacy.model, *RELEASES])
 PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
@@ -46,7 +47,7 @@ def audit(
     findings = []
     for name in RELEASES if model == "all" else (model,):
         privacy = Private(name, epsilon, delta)
-        shares = 2 if privacy.release_type.shared else 0
+        shares = 2 if privacy.release_type.second == HELPER else 0
         with progress(2 * trials * (1 + shares), f"releases ({name})") as (bar, task):
 
             def watch(done: int, bar: Progress = bar, task: TaskID = task) -> None:

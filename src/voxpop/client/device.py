@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from enum import Enum
 from os import PathLike
 from typing import Any, cast
@@ -19,7 +18,8 @@ from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refu
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.core.errors import InputError, require_integer
 from voxpop.formats.releases import release_from_dict
-from voxpop.privacy import Release, Secure, Source
+from voxpop.privacy import Secure, Source
+from voxpop.privacy.batch import HELPER, SHUFFLER
 
 MOST_PHASE = 2**31
 MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for
@@ -184,7 +184,9 @@ class Device:
         number, phase = _phase_of(invitation), invitation["phase"]
         release = release_from_dict(phase.get("release"))
         self.promise.check(release)
-        address, token = self._address(invitation.get("upload"), release), invitation.get("token")
+        token = invitation.get("token")
+        address = self._address(invitation.get("upload"), release.second == SHUFFLER)
+        helper = self._address(invitation.get("helper"), True) if release.second == HELPER else None
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InputError("the coordinator's token cannot be sent in a header; nothing is sent")
         arms = phase.get("arms")
@@ -193,15 +195,13 @@ class Device:
         averages = np.array([self.memory.averages(number, arms)])
         if np.isnan(averages).any() and not release.fills_gaps:
             return None
-        report = release.randomize(averages, self._source)[0]
-        said: dict[str, Any] = {"report": report.tolist()}
-        if release.batch is not None:  # the shuffler compares this with the batch that it was told to make
-            said |= asdict(release.batch)
-        body = json.dumps(said, allow_nan=False).encode()
-        return Outgoing(number, address, token, body)
+        parts = release.parts(release.randomize(averages, self._source)[0], self._source)
+        if helper is None:
+            return Outgoing(number, address, token, _body(parts.coordinator or parts.helper))
+        return Outgoing(number, address, token, _body(parts.coordinator), (helper, _body(parts.helper)))
 
-    def _address(self, upload: object, release: Release) -> str:
-        """Return the address to send the report to, or refuse it."""
+    def _address(self, upload: object, elsewhere: bool) -> str:
+        """Return the address to send a report or share to, at the coordinator or elsewhere, or refuse it."""
         try:
             if not isinstance(upload, str):
                 raise ValueError
@@ -212,32 +212,47 @@ class Device:
             raise InputError(f"the coordinator asks to send the report to {upload!r:.100}; nothing is sent") from None
         if scheme != "https" and scheme != urlsplit(self.url).scheme:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
-        if release.batch is not None and there == mine:
-            raise InputError("the coordinator asks for a report that only a shuffler may see; nothing is sent")
-        if self.promise.shuffler is not None and _origin(address) != _origin(self.promise.shuffler):
+        if not elsewhere:
+            if there != mine:
+                raise InputError("the coordinator asks to send the report to another server; nothing is sent")
+            return address
+        second = self.promise.second
+        if there == mine:
+            raise InputError(f"the coordinator asks for what only a {second} may see; nothing is sent")
+        promised = self.promise.shuffler or self.promise.helper
+        if promised is not None and _origin(address) != _origin(promised):
             raise InputError(
-                f"the shuffler {self.promise.shuffler} was promised, but the coordinator names {upload!r:.100}; "
-                "nothing is sent"
+                f"the {second} {promised} was promised, but the coordinator names {upload!r:.100}; nothing is sent"
             )
-        if release.batch is None and there != mine:
-            raise InputError("the coordinator asks to send the report to another server; nothing is sent")
         return address
 
     def _send(self, outgoing: Outgoing) -> Outcome:
-        """Send a kept report; forget it only when a voxpop service says that it was counted or refused."""
-        headers = {"content-type": "application/json", "authorization": f"Bearer {outgoing.token}"}
+        """Send a kept report; forget it only when a voxpop service says that it was counted or refused.
+
+        A share for a helper goes first: a share that is at the coordinator, and not at the helper, would be counted by
+        neither.
+        """
+        sent = Outcome.ANSWERED
+        for address, body in (*([outgoing.twin] if outgoing.twin else []), (outgoing.address, outgoing.body)):
+            sent = self._put(address, outgoing.token, body)
+            if sent is not Outcome.ANSWERED:
+                break
+        if sent is not Outcome.OFFLINE:
+            self.memory.forget(outgoing.phase)
+        return sent
+
+    def _put(self, address: str, token: str, body: bytes) -> Outcome:
+        """Send a report or a share, and say how that ended."""
+        headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
         try:
-            answer = self._caller.request("PUT", outgoing.address, headers, outgoing.body)
+            answer = self._caller.request("PUT", address, headers, body)
         except httpx.RequestError:
             return Outcome.OFFLINE
         if is_done(answer, "counted", "counted before"):
-            outcome = Outcome.ANSWERED
-        elif not is_not_now(answer) and refusal_of(answer) is not None:
-            outcome = {409: Outcome.ANOTHER, 410: Outcome.TOO_LATE}.get(answer.status_code, Outcome.REFUSED)
-        else:
-            return Outcome.OFFLINE
-        self.memory.forget(outgoing.phase)
-        return outcome
+            return Outcome.ANSWERED
+        if not is_not_now(answer) and refusal_of(answer) is not None:
+            return {409: Outcome.ANOTHER, 410: Outcome.TOO_LATE}.get(answer.status_code, Outcome.REFUSED)
+        return Outcome.OFFLINE
 
     def _study(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         mine = {"authorization": f"Bearer {self.memory.key}", **(headers or {})}
@@ -251,6 +266,10 @@ class Device:
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer
+
+
+def _body(said: dict[str, Any] | None) -> bytes:
+    return json.dumps(said, allow_nan=False).encode()
 
 
 def _pause(seconds: object) -> float | None:

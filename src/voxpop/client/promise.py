@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from voxpop.core.errors import InputError, require_integer, require_number
 from voxpop.privacy import Release
+from voxpop.privacy.batch import HELPER, SHUFFLER
 from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.models import release_type_of
 
@@ -19,9 +20,10 @@ from voxpop.privacy.models import release_type_of
 class Promise:
     """The trust model, the (eps, delta) of one report, and how many reports may ever leave the device.
 
-    `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle
-    model, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of the only
-    shuffler that may see a report; without it, a device believes the coordinator about who that is.
+    `honest` is the share of the people whose devices must add their noise for the promise to hold; in the shuffle and
+    aggregate models, a device with a smaller share accepts only releases with more noise. `shuffler` is the address of
+    the only shuffler that may see a report, and `helper` that of the only helper that may get a share; without them, a
+    device believes the coordinator about who that is.
 
     >>> Promise("shuffle", epsilon=5.0).participations
     1
@@ -33,19 +35,26 @@ class Promise:
     participations: int = 1
     honest: float = 1.0
     shuffler: str | None = None
+    helper: str | None = None
 
     def __post_init__(self) -> None:
         require_integer("participations", self.participations, least=1)
         require_number("honest", self.honest, above=0, most=1)
         known = release_type_of(self.model)
-        if self.shuffler is not None and not known.two_servers:
-            raise InputError(f"the {self.model} model has no shuffler, got {self.shuffler!r}; leave it out")
+        for server, address in ((SHUFFLER, self.shuffler), (HELPER, self.helper)):
+            if address is not None and known.second != server:
+                raise InputError(f"the {self.model} model has no {server}, got {address!r}; leave it out")
         most = known.most_delta
         if self.model != "none":
             require_epsilon(self.epsilon)
             require_delta(self.delta)
         if self.delta > most:
             raise InputError(f"delta must be at most {most} in the {self.model} model, got {self.delta}; lower it")
+
+    @property
+    def second(self) -> str | None:
+        """The server that takes part besides the coordinator, by what it does."""
+        return release_type_of(self.model).second
 
     def check(self, release: Release) -> None:
         """Refuse a release that keeps less than the promise."""

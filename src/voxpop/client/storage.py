@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -16,6 +17,7 @@ from weakref import finalize
 
 from voxpop.core.errors import require_integer, require_number
 from voxpop.privacy.ball import HUGE
+from voxpop.privacy.batch import Batch
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -23,6 +25,7 @@ CREATE TABLE IF NOT EXISTS rewards (
     phase INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (phase, arm));
 CREATE TABLE IF NOT EXISTS outbox (
     phase INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS twins (phase INTEGER PRIMARY KEY, address TEXT NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, phase INTEGER NOT NULL);
 """
 
@@ -35,6 +38,17 @@ class Outgoing:
     address: str
     token: str
     body: bytes
+    twin: tuple[str, bytes] | None = None  # the address and body of the share that a helper gets first
+
+    @property
+    def report(self) -> list[float]:
+        """The report, put together again if it is shared."""
+        numbers = list(map(float, json.loads(self.body)["report"]))
+        if self.twin is None:
+            return numbers
+        said = json.loads(self.twin[1])
+        theirs = said.pop("report")
+        return [(ours + other) % Batch(**said).modulus for ours, other in zip(numbers, theirs, strict=True)]
 
 
 class Memory:
@@ -74,8 +88,8 @@ class Memory:
         """Delete all rewards and the report that is not acknowledged, and keep none from now on."""
         with self._transaction():
             self._note("withdrawn")
-            self._file.execute("DELETE FROM outbox")
-            self._file.execute("DELETE FROM rewards")
+            for table in ("outbox", "twins", "rewards"):
+                self._file.execute(f"DELETE FROM {table}")
 
     @property
     def forgotten(self) -> bool:
@@ -126,6 +140,9 @@ class Memory:
         with self._transaction():
             if self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values).rowcount:
                 self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])
+                if outgoing.twin is not None:
+                    twin = [outgoing.phase, *outgoing.twin]
+                    self._file.execute("INSERT OR REPLACE INTO twins VALUES (?, ?, ?)", twin)
 
     def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
         """Keep a report if fewer than `most` were ever kept; return the report to send, or None."""
@@ -144,12 +161,17 @@ class Memory:
         """Return the report that is not acknowledged yet, if there is one."""
         with self._lock:
             row = self._file.execute("SELECT * FROM outbox ORDER BY phase LIMIT 1").fetchone()
-        return None if row is None else Outgoing(*row)
+            if row is None:
+                return None
+            phase, address, token, body = row
+            twin = self._file.execute("SELECT address, body FROM twins WHERE phase = ?", [phase]).fetchone()
+        return Outgoing(phase, address, token, body, twin)
 
     def forget(self, phase: int) -> None:
         """Delete the report of a phase that is over for this device, and the rewards up to that phase."""
         with self._transaction():
-            self._file.execute("DELETE FROM outbox WHERE phase = ?", [phase])
+            for table in ("outbox", "twins"):
+                self._file.execute(f"DELETE FROM {table} WHERE phase = ?", [phase])
             self._file.execute("DELETE FROM rewards WHERE phase <= ?", [phase])
 
     @contextmanager

@@ -27,7 +27,7 @@ import numpy as np
 
 from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Tally
-from voxpop.privacy.batch import Parts
+from voxpop.privacy.batch import HELPER, Parts
 from voxpop.privacy.encoded import MOST_BITS, MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.release import View
@@ -79,7 +79,7 @@ class Aggregated(Encoded):
     """Devices split encoded answers between a coordinator and a helper, each of which only adds up."""
 
     model: ClassVar[str] = "aggregate"
-    shared: ClassVar[bool] = True
+    second: ClassVar[str | None] = HELPER
     seen: ClassVar[str] = (
         "Nobody sees what a person answers: two servers that different people run hold a random half of it each, and "
         "only totals of whole waves are put together. People must trust the two not to work together, and the others "

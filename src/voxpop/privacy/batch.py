@@ -24,6 +24,8 @@ from voxpop.core.errors import Array, InputError
 from voxpop.core.phases import Tally
 from voxpop.privacy.checks import check_finite, check_length
 
+SHUFFLER, HELPER = "shuffler", "helper"  # the second servers there are: one adds reports up, one its shares of them
+
 
 @dataclass(frozen=True)
 class Batch:

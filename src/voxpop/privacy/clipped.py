@@ -33,8 +33,7 @@ class Clipped(ABC):
     cost: Entry  # what it spends of the privacy of one person
     model: ClassVar[str]
     noise_on_device: ClassVar[bool] = False
-    two_servers: ClassVar[bool] = False
-    shared: ClassVar[bool] = False
+    second: ClassVar[str | None] = None
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = True
 
@@ -82,6 +81,10 @@ class Clipped(ABC):
     @abstractmethod
     def tally(self, reports: Array) -> Tally:
         """Add reports up."""
+
+    def join(self, ours: Tally, theirs: Tally) -> Tally:
+        """Add two totals of different people, unless the model overrides this."""
+        return ours + theirs
 
     @abstractmethod
     def analyze(self, tally: Tally, source: Source) -> Feedback:

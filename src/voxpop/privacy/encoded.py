@@ -32,7 +32,7 @@ import numpy as np
 from voxpop.core.errors import Array, InputError, require_number
 from voxpop.core.phases import Feedback, Tally
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.batch import HELPER, Batch
 from voxpop.privacy.binomial import Binomial
 from voxpop.privacy.checks import require_count
 from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
@@ -93,7 +93,6 @@ class Encoded(Clipped):
 
     encoding: Encoding
     noise_on_device: ClassVar[bool] = True
-    two_servers: ClassVar[bool] = True
     most_delta: ClassVar[float] = MOST_DELTA
 
     @classmethod
@@ -120,7 +119,7 @@ class Encoded(Clipped):
     def batch(self) -> Batch:
         """What the second server is told; not the ball, whose centre is an earlier estimate."""
         code = self.encoding
-        return Batch(code.people, self.arms, code.levels, code.trials, code.chance, self.shared)
+        return Batch(code.people, self.arms, code.levels, code.trials, code.chance, self.second == HELPER)
 
     @property
     def unit(self) -> float:

@@ -64,7 +64,7 @@ class Private:
         if self.floor is not None:
             require_integer("floor", self.floor, least=0)
         require_number("honest", self.honest, above=0, most=1)
-        if self.honest < 1 and not (self.release_type.two_servers and self.calibration == "exact"):
+        if self.honest < 1 and not (self.release_type.second is not None and self.calibration == "exact"):
             raise InputError(
                 f"honest {self.honest:g} means nothing in the {self.model} model with the {self.calibration} "
                 "calibration, where nobody relies on the noise of others; leave it out"

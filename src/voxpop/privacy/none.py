@@ -35,8 +35,7 @@ class PlainRelease:
     arms: int
     model: ClassVar[str] = "none"
     noise_on_device: ClassVar[bool] = False
-    two_servers: ClassVar[bool] = False
-    shared: ClassVar[bool] = False
+    second: ClassVar[str | None] = None
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = False
     seen: ClassVar[str] = (
@@ -60,6 +59,9 @@ class PlainRelease:
     def tally(self, reports: Array) -> Tally:
         check_length(reports, self.arms)
         return Tally.of(reports, self.step)
+
+    def join(self, ours: Tally, theirs: Tally) -> Tally:
+        return ours + theirs
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
         return unclipped(mean, root, people, self.step, rng)

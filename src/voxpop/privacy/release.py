@@ -32,8 +32,7 @@ class Release(Protocol):
 
     model: ClassVar[str]
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
-    two_servers: ClassVar[bool]  # a shuffler or a helper takes part, which somebody else runs
-    shared: ClassVar[bool]  # and the agent and the helper hold a share of each report
+    second: ClassVar[str | None]  # the server that takes part besides, run by somebody else: a shuffler or a helper
     most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
     fills_gaps: ClassVar[bool]  # an average that is missing (NaN) is answered with the centre
     seen: ClassVar[str]  # who sees a person's own answer, and what that costs, in a sentence or two
@@ -63,6 +62,9 @@ class Release(Protocol):
 
     def tally(self, reports: Array) -> Tally:
         """Add reports up, at the agent or at the shuffler."""
+
+    def join(self, ours: Tally, theirs: Tally) -> Tally:
+        """Put the totals of the agent and of the helper together; refuse a total that no people can have."""
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
         """Draw at once the tally of people with averages mean + root w, w standard Gaussian; None if it cannot."""

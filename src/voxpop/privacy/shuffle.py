@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from voxpop.core.errors import Array, InputError
-from voxpop.privacy.batch import Parts
+from voxpop.privacy.batch import SHUFFLER, Parts
 from voxpop.privacy.binomial import least
 from voxpop.privacy.encoded import MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
 from voxpop.privacy.gaussian import noise_multiplier
@@ -60,6 +60,7 @@ class Shuffled(Encoded):
     """Devices encode their answers into bits; a shuffler adds these up and forwards only totals (alg:shuffler)."""
 
     model: ClassVar[str] = "shuffle"
+    second: ClassVar[str | None] = SHUFFLER
     seen: ClassVar[str] = (
         "A shuffler, run by somebody else, sees each answer with a little noise on it, and passes on only the total. "
         "People must trust it not to look, and the others not to be made up. It costs next to nothing."

@@ -180,9 +180,10 @@ batches = sa.Table(
     sa.Column("bits", sa.Integer, nullable=False),  # levels and trials
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # a `BatchStage` of service/shuffler/batches.py
-    sa.Column("total", sa.Text),  # what is forwarded; NULL until the batch is sealed
+    sa.Column("total", sa.Text),  # what is forwarded, or answered if the batch is shared; NULL until it is sealed
     sa.Column("levels", sa.Integer),  # these two are NULL if an older version stored the batch,
     sa.Column("chance", sa.Double),  # until it is announced again
+    sa.Column("shared", sa.Boolean, nullable=False, server_default=sa.false()),  # reports are shares
 )
 tokens = sa.Table(
     "tokens",

@@ -150,7 +150,7 @@ class Trust:
 def trust_models(shuffler: bool) -> tuple[Trust, ...]:
     """List the trust models, and say which need a shuffler that is not there."""
     kinds = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]
-    return tuple(Trust(kind.model, kind.seen, shuffler or not kind.two_servers) for kind in kinds)
+    return tuple(Trust(kind.model, kind.seen, shuffler or kind.second is None) for kind in kinds)
 
 
 def typed_of(file: str, text: str) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Fleet:
         for device, outcome in zip(list(self.devices), outcomes, strict=True):
             memory = device.memory
             if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
-                _say({"phase": memory.kept.phase, **json.loads(memory.kept.body)})
+                _say({"phase": memory.kept.phase, "report": memory.kept.report})
                 self.devices.remove(device)
         return bool(self.devices) and Outcome.FINISHED not in outcomes
 

@@ -2,13 +2,17 @@
 
 It knows a batch's random name, how its reports are encoded, and which tokens may send one. It knows neither the study
 nor the people. What it forwards is exactly what shuffled bits reveal.
+
+It is also the helper of the aggregate model: then reports are shares, which mean nothing by themselves, and their total
+is told once, to the coordinator, for the tokens that it names.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -104,7 +108,7 @@ class Shuffler:
         elif row.levels is None:  # an older version stored the batch without its encoding
             connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
             self.note("completed", size=batch.size)
-        elif row.state == BatchStage.FORWARDED and row.total is not None:
+        elif row.state == BatchStage.FORWARDED and row.total is not None and not row.shared:
             # A coordinator that still announces the batch does not have the total: forward it again.
             connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
             self.note("forward_again")
@@ -148,7 +152,7 @@ class Shuffler:
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
         problems = _problems(batch, uploads)
-        room = batch.size - self._count(connection, batch.id) if batch.state == BatchStage.COLLECTING else 0
+        room = self._room(connection, batch)
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
@@ -165,11 +169,52 @@ class Shuffler:
             marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
             connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
             if room == 0:
-                self._seal(connection, batch)
+                self._seal(connection, batch, BatchStage.SEALED)
         return verdicts
 
-    def _seal(self, connection: sa.Connection, batch: Any) -> None:
-        """Count the ones of a whole batch, keep the total, and delete the reports."""
+    def _room(self, connection: sa.Connection, batch: Any) -> float:
+        """Return how many more reports a batch takes; of shares, as many as there are tokens, until it is sealed."""
+        if batch.state != BatchStage.COLLECTING:
+            return 0
+        return math.inf if batch.shared else batch.size - self._count(connection, batch.id)
+
+    def seal(self, name: str, chosen: Sequence[bytes]) -> dict[str, Any]:
+        """Add up the shares of exactly these tokens, once; if some have none, say which, and add up nothing.
+
+        Of two totals that differ in one person, the difference would be that person's report. So whoever asks for a
+        batch that is sealed gets the same total for the same tokens, and nothing for others.
+        """
+        with self.database.write() as connection:
+            row = self._row(connection, name)
+            if row is None or not row.shared:
+                raise Refusal(404, "there is no batch of shares with this name; announce it first")
+            if row.state == BatchStage.CALLED_OFF:
+                raise _called_off()
+            if row.total is None:
+                if not len(set(chosen)) == len(chosen) == row.size:
+                    raise Refusal(
+                        422, f"this batch has {row.size} people, got {len(set(chosen))} tokens; name all of them"
+                    )
+                held = set(connection.execute(sa.select(reports.c.token_hash).where(reports.c.batch == name)).scalars())
+                missing = [token.hex() for token in chosen if token not in held]
+                if missing:
+                    return {"total": [], "missing": missing}
+                self._drop_all_but(connection, name, held - set(chosen))
+                self._seal(connection, row, BatchStage.FORWARDED)
+                row = self._row(connection, name)
+            known = json.loads(row.total)
+            if known["tokens"] != sorted(token.hex() for token in chosen):
+                raise Refusal(409, "this batch was sealed with other tokens; it has one total and no other")
+        return {"total": known["total"], "missing": []}
+
+    def _drop_all_but(self, connection: sa.Connection, name: str, surplus: Iterable[bytes]) -> None:
+        """Delete the shares that are not added up, and take no more: their twins were refused, or never sent."""
+        _delete_reports(connection, list(surplus))
+        silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
+        connection.execute(silent.values(withdrawn=True))
+
+    def _seal(self, connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
+        """Add up the reports of a whole batch, keep the total, and delete the reports."""
         wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
         bodies = connection.execute(wanted).scalars().partitions(CHUNK)
         constants = _constants(batch)
@@ -179,11 +224,12 @@ class Shuffler:
         took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
         # Sorted by hash, so that their order does not reveal who answered first.
         names = sorted(token.hex() for token in connection.execute(took_part).scalars())
-        total = json.dumps({"count": tally.count, "total": list(tally.total), "tokens": names})
-        connection.execute(
-            sa.update(batches).where(batches.c.id == batch.id).values(state=BatchStage.SEALED, total=total)
-        )
+        numbers = [number % constants.modulus for number in tally.total]
+        total = json.dumps({"count": tally.count, "total": numbers, "tokens": names})
+        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=stage, total=total))
         connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
+        if stage is BatchStage.FORWARDED:
+            self._erase_digests(connection, batch.id)
         scrub_after(connection)
         self.note("sealed", size=batch.size)
 
@@ -202,9 +248,12 @@ class Shuffler:
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
             connection.execute(done.values(state=BatchStage.FORWARDED))
-            marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
-            connection.execute(marked.values(digest=FORWARDED))
+            self._erase_digests(connection, batch)
         self.note("forwarded")
+
+    def _erase_digests(self, connection: sa.Connection, batch: str) -> None:
+        marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
+        connection.execute(marked.values(digest=FORWARDED))
 
     def _row(self, connection: sa.Connection, batch: str) -> Any:
         return connection.execute(sa.select(batches).where(batches.c.id == batch).with_for_update()).first()
@@ -231,11 +280,11 @@ def _called_off() -> Refusal:
 
 def _columns(batch: Batch) -> dict[str, Any]:
     """Return what is stored of a batch; its trials are the bits beyond the levels."""
-    return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance")}
+    return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance", "shared")}
 
 
 def _constants(row: Any) -> Batch:
-    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance)
+    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance, row.shared)
 
 
 def _agrees(row: Any, batch: Batch) -> bool:

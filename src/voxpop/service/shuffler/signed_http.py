@@ -14,7 +14,7 @@ from voxpop.core.errors import InputError
 from voxpop.privacy.batch import Batch
 from voxpop.service.keyring import Keyring
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.context import BatchProgress
+from voxpop.service.study.context import BatchProgress, Sealed
 
 READY_SECONDS = 3.0  # that the shuffler has to say whether it is ready
 
@@ -53,11 +53,20 @@ class HttpShuffler:
         document = asdict(batch) | {part: [token.hex() for token in some] for part, some in said.items()}
         answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}", document)
         if answer.status_code in (409, 410, 422):
-            raise Refusal(answer.status_code, "the shuffler refuses this batch; ask its operator")
+            raise Refusal(answer.status_code, "the second server refuses this batch; ask its operator")
         answer.raise_for_status()
         reply = answer.json()
         withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
         return BatchProgress(int(reply["count"]), withdrawn, answered)
+
+    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+        document = {"tokens": [token.hex() for token in tokens]}
+        answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}/seal", document)
+        if answer.status_code in (404, 409, 410, 422):
+            raise Refusal(answer.status_code, "the helper refuses to seal this batch; ask its operator")
+        answer.raise_for_status()
+        reply = answer.json()
+        return Sealed(tuple(map(int, reply["total"])), tuple(map(bytes.fromhex, reply["missing"])))
 
     def call_off(self, name: str) -> None:
         send(self.client, self.keys, self.url, f"/v1/batches/{name}", method="DELETE").raise_for_status()

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.drivers.phase import Phase
+from voxpop.privacy.batch import SHUFFLER
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
@@ -86,7 +87,7 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
         if short and not others:
             chosen += invitations.draw_again(connection, study, number, short, most, row.newest)
         alone = others and not chosen
-        waiting = alone and phase.release.batch is None and invitations.waits(connection, study, number)
+        waiting = alone and phase.release.second != SHUFFLER and invitations.waits(connection, study, number)
     if alone and not waiting:
         return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
@@ -113,7 +114,7 @@ def _invite(
     short: int,
 ) -> bool:
     """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
-    ready = phase.release.batch is None  # otherwise the shuffler must know the token first
+    ready = phase.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
     rows = invitations.made(context.secret, study, phase.plan.phase, chosen, deadline, ready)
     with context.database.write() as connection:

@@ -1,15 +1,17 @@
-"""Collecting by the shuffler: it is told whose reports it may take and whose to forget, and says who has answered."""
+"""Collecting with a shuffler or a helper: it is told whose reports it may take, whose to forget, and when to add up."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import sqlalchemy as sa
 
 from voxpop.drivers.phase import Phase
+from voxpop.privacy.batch import SHUFFLER
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations, log, withdrawal
-from voxpop.service.study.context import BatchProgress, Context
+from voxpop.service.study.context import BatchProgress, Context, Sealed
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.stores.schema import totals
@@ -24,11 +26,13 @@ def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> b
         forget = withdrawal.pending(connection, study, number)
     here = [one for one in open_ones if one.token_hash not in set(forget)]
     new = [one.token_hash for one in here if not one.ready]
-    overdue = [one.token_hash for one in here if one.ready and one.deadline < context.clock()]
+    shuffled = phase.release.second == SHUFFLER  # otherwise the coordinator itself knows who has answered
+    overdue = [one.token_hash for one in here if shuffled and one.ready and one.deadline < context.clock()]
     progress = _announce(context, row, phase, new, overdue, forget)
     if progress is None:
         return False
-    context.shuffled[study] = progress.count
+    if shuffled:
+        context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
         with context.database.write() as connection:
             locked = log.row_of(connection, study, lock=True)
@@ -41,14 +45,55 @@ def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> b
     return asking.ask(context, study, snapshot, phase) or bool(new)
 
 
+def has_total(connection: sa.Connection, study: str, phase: int) -> bool:
+    """Return True if the second server's total of a phase is here."""
+    here = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == phase)
+    return connection.execute(here).first() is not None
+
+
+def seal(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+    """Have the helper add up its shares of the people whose shares are here; keep its total, or end those it misses."""
+    number = phase.plan.phase
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        forget = withdrawal.pending(connection, study, number)
+        chosen = sorted(invitations.answered(connection, study, number))  # their order tells nothing
+    if context.shuffler is None:
+        context.note("no_shuffler", study=study)
+        return False
+    if forget and clean_up(context, study, snapshot):
+        return True  # somebody withdrew before the batch was sealed
+    try:
+        sealed = context.shuffler.seal(row.batch, chosen)
+    except Refusal as refusal:
+        if refusal.status != 404:
+            context.note("not_sealed", study=study, people=len(chosen), status=refusal.status)
+            return False
+        sealed = Sealed((), tuple(chosen))  # a helper that has lost everything
+    with context.database.write() as connection:
+        locked = log.lock_unmoved(connection, study, snapshot.seq)
+        if locked is None or locked.batch != row.batch:
+            return True
+        if sealed.missing:
+            invitations.take_back(connection, study, number, list(sealed.missing))
+            asking.recount(connection, study, number)
+            context.note("missing", study=study, phase=number, people=len(sealed.missing))
+            return True
+        if not has_total(connection, study, number):
+            text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
+            connection.execute(sa.insert(totals).values(study=study, phase=number, body=text))
+            context.note("total", study=study, phase=number, people=len(chosen))
+    return True
+
+
 def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
     """Have the shuffler forget what it may not keep of a study that is paused or over; return True if it did."""
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         if row.batch is None:
             return False
-        here = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == row.phase)
-        forget = [] if connection.execute(here).first() else withdrawal.pending(connection, study, row.phase)
+        here = has_total(connection, study, row.phase)
+        forget = [] if here else withdrawal.pending(connection, study, row.phase)
     if row.stage == Stage.FINISHED:
         return _call_off(context, row)
     if not forget or snapshot.current is None:

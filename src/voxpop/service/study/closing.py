@@ -1,4 +1,8 @@
-"""Closing a phase: add noise, append to log and ledger, and delete the raw reports, in one transaction."""
+"""Closing a phase: add noise, append to log and ledger, and delete the raw reports, in one transaction.
+
+Where reports are shared, the two totals are put together here. If no people can have such a total, because the helper's
+is wrong or the shares of some device do not belong together, nobody can tell whose fault it is: then the batch is void.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ from operator import add
 
 import sqlalchemy as sa
 
+from voxpop.core.errors import InputError
 from voxpop.core.phases import Tally
 from voxpop.drivers.phase import release_phase
+from voxpop.privacy.batch import SHUFFLER
+from voxpop.service.keys import new_key
 from voxpop.service.reports import matrix
 from voxpop.service.study import invitations, log, withdrawal
 from voxpop.service.study.events import Event, Kind, closed_body
@@ -26,14 +33,16 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     """Release the phase from the shuffler's total or from the reports in the inbox."""
     context, connection, study, phase = turn.context, turn.connection, turn.study, turn.phase
     number = phase.plan.phase
-    tally = _add_up(turn) if total is None else total
+    tally = _tally(turn, total)
+    if tally is None:
+        _give_up(turn)
+        return
     people = invitations.settle(connection, study, number)
     named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_phase(phase, tally, turn.snapshot.ledger, context.noise, named)
     event = Event(turn.row.seq + 1, Kind.CLOSED, turn.now, closed_body(feedback, entry))
     log.append(connection, study, event, stage=Stage.CLOSED, short=0, batch=None)
-    for table in (inbox, totals):
-        connection.execute(sa.delete(table).where(table.c.study == study, table.c.phase == number))
+    _delete_reports(turn)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invitations.forget(connection, study, number)
     withdrawal.erase_rest(connection, study, number)
@@ -44,6 +53,39 @@ def close(turn: Turn, total: Tally | None = None) -> None:
         context.released.note(LastRelease(study, created, number, turn.row.attempt))
     context.shuffled.pop(study, None)
     context.note("closed", study=study, phase=number, people=tally.count)
+
+
+def _tally(turn: Turn, total: Tally | None) -> Tally | None:
+    """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
+    if turn.phase.release.second == SHUFFLER:
+        return total
+    ours = _add_up(turn)
+    if total is None:
+        return ours
+    try:
+        return turn.phase.release.join(ours, total)
+    except InputError:
+        return None
+
+
+def _give_up(turn: Turn) -> None:
+    """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
+    connection, study, number = turn.connection, turn.study, turn.phase.plan.phase
+    invitations.settle(connection, study, number)
+    invitations.spend(connection, study, number, turn.snapshot.definition.rules.participations)
+    counted = invitations.answered(connection, study, number)
+    _delete_reports(turn)
+    invitations.take_back(connection, study, number, counted)
+    withdrawal.erase_rest(connection, study, number)
+    log.update_study(connection, study, batch=new_key(), invited=0, short=0)
+    scrub_after(connection)
+    turn.context.note("voided", study=study, phase=number, people=len(counted))
+
+
+def _delete_reports(turn: Turn) -> None:
+    for table in (inbox, totals):
+        ours = (table.c.study == turn.study, table.c.phase == turn.phase.plan.phase)
+        turn.connection.execute(sa.delete(table).where(*ours))
 
 
 def _add_up(turn: Turn) -> Tally:
@@ -60,8 +102,8 @@ def _add_up(turn: Turn) -> Tally:
     return tally
 
 
-def forwarded_total(turn: Turn) -> Tally | None:
-    """Return the total that the shuffler forwarded, or None if there is none yet."""
+def second_total(turn: Turn) -> Tally | None:
+    """Return the total of the shuffler or helper, or None if there is none yet."""
     number = turn.phase.plan.phase
     wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.phase == number)
     body = turn.connection.execute(wanted).scalar_one_or_none()

@@ -27,13 +27,24 @@ class BatchProgress:
     answered: tuple[bytes, ...]  # of these, those whose reports are in the batch
 
 
+@dataclass(frozen=True)
+class Sealed:
+    """The total of a helper's shares; if some are missing, nothing is added up."""
+
+    total: tuple[int, ...]
+    missing: tuple[bytes, ...] = ()
+
+
 class ShufflerLink(Protocol):
-    """The shuffler as the coordinator sees it."""
+    """The shuffler or helper as the coordinator sees it."""
 
     def announce(
         self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
     ) -> BatchProgress:
         """Announce a batch, new tokens, those whose time is over, and those of people who withdrew; may be repeated."""
+
+    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+        """Have a helper add up its shares of exactly these tokens; may be repeated with the same tokens only."""
 
     def call_off(self, name: str) -> None:
         """Have a batch deleted with all its reports, because nothing will be released; may be repeated."""

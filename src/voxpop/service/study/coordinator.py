@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.core.errors import InputError, require_integer
+from voxpop.privacy.batch import SHUFFLER
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keyring import Keyring
@@ -67,8 +68,9 @@ class Coordinator:
         """
         require_name(study)
         code = None if enrolment is None else hash_key(require_code(enrolment))
-        if definition.privacy.release_type.two_servers and self.context.shuffler is None:
-            raise Refusal(409, "this coordinator has no shuffler; start it with --shuffler-url, or use another model")
+        second = definition.privacy.release_type.second
+        if second is not None and self.context.shuffler is None:
+            raise Refusal(409, f"this coordinator has no {second}; start it with --shuffler-url, or use another model")
         event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
         Snapshot.begin(event)  # refuses a definition that cannot be used
         require_affordable(definition)
@@ -256,7 +258,8 @@ class Coordinator:
                 raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
             row = log.row_of(connection, found, lock=True)
             snapshot = self.snapshots.current(found, connection)
-            if row.batch != batch or snapshot.current is None:
+            phase = snapshot.current
+            if row.batch != batch or phase is None or phase.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
             count, total, tokens = _checked_total(body, snapshot)
             known = sa.select(totals.c.body).where(totals.c.study == found, totals.c.phase == row.phase)

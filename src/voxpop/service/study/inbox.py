@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
+from voxpop.privacy.batch import SHUFFLER
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
@@ -237,7 +238,7 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
         current = context.snapshots.at(study, stages[study].seq).current
         if current is None or current.plan.phase != phase:
             continue  # it is too late anyway
-        if current.release.batch is not None:
+        if current.release.second == SHUFFLER:
             for index in indices:
                 problems[index] = _for_shuffler()
             continue

@@ -14,7 +14,7 @@ from voxpop.service.keys import hash_key, token_of
 from voxpop.service.study import tallies
 from voxpop.service.study.tallies import Funnel as Funnel
 from voxpop.service.study.tallies import funnel as funnel
-from voxpop.stores.schema import counts, invitations, people, receipts
+from voxpop.stores.schema import counts, inbox, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
 READ = 10_000  # people who are read at once, so that other threads get their turn
@@ -239,6 +239,41 @@ def note_answered(connection: sa.Connection, study: str, phase: int, tokens: lis
         insert = sa.insert(receipts).from_select(["invitation", "digest"], wanted)
         counted = insert.execution_options(preserve_rowcount=True)  # which PostgreSQL's driver keeps only on demand
         tallies.add(connection, study, phase, answered=connection.execute(counted).rowcount)
+
+
+def answered(connection: sa.Connection, study: str, phase: int) -> list[bytes]:
+    """Return the hashes of the tokens of a phase under which a report is here."""
+    joined = invitations.join(receipts, receipts.c.invitation == invitations.c.id)
+    ours = (invitations.c.study == study, invitations.c.phase == phase, ~invitations.c.expired)
+    return list(connection.execute(sa.select(invitations.c.token_hash).select_from(joined).where(*ours)).scalars())
+
+
+def take_back(connection: sa.Connection, study: str, phase: int, tokens: list[bytes]) -> None:
+    """End invitations although a report came, which cannot be counted; delete what is here of it."""
+    for start in range(0, len(tokens), CHUNK):
+        ours = (invitations.c.study == study, invitations.c.phase == phase, ~invitations.c.expired)
+        wanted = sa.select(invitations.c.id).where(*ours, invitations.c.token_hash.in_(tokens[start : start + CHUNK]))
+        ids = list(connection.execute(wanted).scalars())
+        for table in (inbox, receipts):
+            connection.execute(sa.delete(table).where(table.c.invitation.in_(ids)))
+        connection.execute(sa.update(invitations).where(invitations.c.id.in_(ids)).values(expired=True))
+        tallies.add(connection, study, phase, answered=-len(ids), lapsed=len(ids))
+
+
+def spend(connection: sa.Connection, study: str, phase: int, participations: int) -> None:
+    """Count the people who answered as if they had taken part as often as anyone may: they are not asked again."""
+    took_part = (
+        sa.select(invitations.c.person)
+        .join(receipts, receipts.c.invitation == invitations.c.id)
+        .where(invitations.c.study == study, invitations.c.phase == phase)
+    )
+    connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=participations))
+
+
+def unready(connection: sa.Connection, study: str, phase: int) -> bool:
+    """Return True if there are invitations whose tokens the second server does not know yet."""
+    wanted = sa.select(invitations.c.id).where(_silent(study, phase), ~invitations.c.ready).limit(1)
+    return connection.execute(wanted).first() is not None
 
 
 def waits(connection: sa.Connection, study: str, phase: int) -> bool:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
+from voxpop.privacy.batch import SHUFFLER
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study.context import Context
@@ -162,11 +163,12 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
     token = context.secrets.token_of(row.nonce, row.token_hash)
     if token is None:  # its secret was retired too early: somebody else is asked when its time is over
         return None
-    address = f"/v1/studies/{row.id}/phases/{row.phase}/report"
-    if snapshot.current.release.batch is not None:
+    addresses = {"upload": f"/v1/studies/{row.id}/phases/{row.phase}/report"}
+    second = snapshot.current.release.second
+    if second is not None:
         assert context.shuffler is not None
-        address = context.shuffler.upload_address(row.batch)
+        addresses["upload" if second == SHUFFLER else "helper"] = context.shuffler.upload_address(row.batch)
     # Seconds from now: a device's clock may be years off.
     left = max(0.0, round(row.deadline - time_of(row, context.clock()), 3))
-    head = {"invited": True, "status": "invited", "token": token, "upload": address, "seconds_left": left}
+    head = {"invited": True, "status": "invited", "token": token, **addresses, "seconds_left": left}
     return head, snapshot.told

@@ -15,16 +15,16 @@ import sqlalchemy as sa
 
 from voxpop.core.phases import End
 from voxpop.drivers.phase import Phase
+from voxpop.privacy.batch import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
-from voxpop.service.study import asking, batching, invitations, life, log
-from voxpop.service.study.closing import close, forwarded_total
+from voxpop.service.study import asking, batching, invitations, life, log, withdrawal
+from voxpop.service.study.closing import close, second_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.released import lost_phases
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
-from voxpop.stores.schema import totals
 
 LOOK_AGAIN = 5.0  # seconds until a phase that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
@@ -48,7 +48,8 @@ class Due(Enum):
     COLLECT = auto()  # its rounds are played: people are asked
     ASK = auto()  # people are missing
     EXPIRE = auto()  # somebody's time is over
-    TELL = auto()  # the shuffler about new, overdue and withdrawn tokens
+    TELL = auto()  # the shuffler or helper about new, overdue and withdrawn tokens
+    SEAL = auto()  # all shares are in: the helper adds up its own
     CLOSE = auto()  # all reports are in
     READ = auto()  # the log: another coordinator was quicker
 
@@ -95,12 +96,16 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= phase.plan.asked
         return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, phase))
-    if phase.release.batch is not None:
-        total = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == number)
-        if connection.execute(total).first() is not None:
-            return Look(Due.CLOSE, now + LOOK_AGAIN)
+    if phase.release.batch is not None and batching.has_total(connection, study, number):
+        return Look(Due.CLOSE, now + LOOK_AGAIN)
+    if phase.release.second == SHUFFLER:
         return Look(Due.ASK if row.invited < phase.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
     lacking = phase.plan.people - invitations.funnel(connection, study, number).answered
+    if phase.release.second == HELPER:
+        if lacking <= 0:
+            return Look(Due.SEAL, now + TELL_AGAIN)
+        if invitations.unready(connection, study, number) or withdrawal.pending(connection, study, number):
+            return Look(Due.TELL, now + TELL_AGAIN, lacking)
     if lacking <= 0:
         return Look(Due.CLOSE, now + LOOK_AGAIN)
     if invitations.overdue(connection, study, number, now):
@@ -113,8 +118,9 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
     """Do what is due; return True if anything changed."""
     if due in (Due.NOTHING, Due.READ):
         return due is Due.READ
-    if due is Due.TELL:
-        return batching.collect(context, study, snapshot, phase)
+    if due in (Due.TELL, Due.SEAL):
+        act = batching.collect if due is Due.TELL else batching.seal
+        return act(context, study, snapshot, phase)
     if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
         return False
     if due not in (Due.ASK, Due.COLLECT):
@@ -138,7 +144,7 @@ def _change(turn: Turn, due: Due) -> bool:
             return False
         asking.recount(turn.connection, turn.study, plan.phase)
         return True
-    total = None if turn.phase.release.batch is None else forwarded_total(turn)
+    total = None if turn.phase.release.batch is None else second_total(turn)
     if total is None and invitations.funnel(turn.connection, turn.study, plan.phase).answered < plan.people:
         return False
     close(turn, total)

@@ -23,8 +23,8 @@ from voxpop.service.refusals import Refusal, accepted, too_large
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
-from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, ShuffledReport
+from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt, SealedBatch
+from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.rate_limit import RateLimit
@@ -37,7 +37,8 @@ from voxpop.service.web.upload import most_bytes_of
 from voxpop.stores.schema import batches
 
 DESCRIPTION = (
-    "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. The "
+    "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
+    "shares it is a helper, and tells the coordinator their total once, for the tokens that it names. The "
     'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
 )
 RETRY = 1.0  # seconds between attempts to forward
@@ -67,6 +68,11 @@ class ShufflerApp:
         parts = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue, said.forget))
         name = path_text(request, "batch")
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, *parts))
+
+    async def seal(self, request: Request, _: str) -> Response:
+        said = await read_body(request, Seal)
+        chosen = [bytes.fromhex(token) for token in said.tokens]
+        return JSONResponse(await run_in_threadpool(self.shuffler.seal, path_text(request, "batch"), chosen))
 
     async def call_off(self, request: Request, _: str) -> Response:
         await run_in_threadpool(self.shuffler.call_off, path_text(request, "batch"))
@@ -147,6 +153,17 @@ class ShufflerApp:
                 {200: BatchProgress},
                 (404, 409, 410),
                 Announcement,
+                most_bytes=MOST_STUDY_BYTES,
+            ),
+            Route(
+                "PUT",
+                batch + "/seal",
+                "coordinator",
+                self.seal,
+                "Add up the shares of exactly these tokens, once, or say which are missing; may be repeated.",
+                {200: SealedBatch},
+                (404, 409, 410),
+                Seal,
                 most_bytes=MOST_STUDY_BYTES,
             ),
             Route(

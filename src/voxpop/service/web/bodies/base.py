@@ -14,7 +14,7 @@ Decision = dict[str, Any] | Numbers  # the values of the parameters by name, or 
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Stage = Literal["new", "open", "playing", "collecting", "closed", "finished"]
 Life = Literal["draft", "running", "paused", "archived"]
-TrustModel = Literal["central", "local", "shuffle"]
+TrustModel = Literal["central", "local", "shuffle", "aggregate"]
 
 
 class Body(BaseModel):

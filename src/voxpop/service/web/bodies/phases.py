@@ -66,7 +66,7 @@ class Ball(Body):
 
 
 class Encoding(Body):
-    """How a coordinate is encoded in the shuffle model."""
+    """How a coordinate is encoded in the shuffle and aggregate models."""
 
     levels: int = Field(ge=1, description="g")
     trials: int = Field(ge=1, description="b")
@@ -96,7 +96,7 @@ class AdditiveRelease(Body):
 class ShuffledRelease(Body):
     """Every device adds a share of the noise."""
 
-    model: Literal["shuffle"]
+    model: Literal["shuffle", "aggregate"]
     ball: Ball
     beta: float
     cost: LedgerEntry

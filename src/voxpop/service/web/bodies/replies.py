@@ -286,6 +286,7 @@ class Invitation(Body):
     status: Literal["invited"]
     token: str
     upload: str = Field(description="The path, or the address of a shuffler, to which the report is sent.")
+    helper: str = Field("", description="In the aggregate model: the address to which one share is sent first.")
     seconds_left: float = Field(ge=0)
     next_check_in: Pause
     phase: DevicePhase
@@ -330,6 +331,13 @@ class BatchProgress(Body):
     count: Count = Field(description="Reports so far.")
     withdrawn: list[Hash] = Field(description="Of the overdue and forgotten tokens, those that can no longer answer.")
     answered: list[Hash] = Field(description="Of the overdue and forgotten tokens, those whose reports are counted.")
+
+
+class SealedBatch(Body):
+    """The total of the shares, or the tokens without a share; then nothing was added up."""
+
+    total: list[int]
+    missing: list[Hash]
 
 
 class CalledOff(Body):

@@ -77,11 +77,12 @@ class Encoded(Body):
     levels: Bits
     trials: Bits
     chance: float = Field(gt=0, lt=1)
+    shared: bool = Field(False, description="Reports are shares, which the coordinator asks for by their tokens.")
 
     @property
     def batch(self) -> Batch:
         """The batch as a value."""
-        return Batch(self.size, self.coordinates, self.levels, self.trials, self.chance)
+        return Batch(self.size, self.coordinates, self.levels, self.trials, self.chance, self.shared)
 
 
 class ShuffledReport(Encoded):
@@ -96,6 +97,12 @@ class Announcement(Encoded):
     tokens: list[Hash]
     overdue: list[Hash]
     forget: list[Hash] = Field([], description="Tokens that send nothing more and whose reports are deleted.")
+
+
+class Seal(Body):
+    """The tokens whose shares are added up, as many as the batch has people."""
+
+    tokens: list[Hash] = Field(min_length=1)
 
 
 class Total(Body):
