@@ -92,15 +92,15 @@ def test_every_exception_is_needed(name: str, imported: str) -> None:
 # Randomness
 
 # What real people's answers pass through.
-SERVING = ("privacy", "calibration", "client", "service", "stores", "formats", "drivers")
+SERVING = ("privacy", "calibration", "client", "service", "stores", "formats", "drivers", "flower")
 PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.client.retries", "random"),  # pauses between attempts
+    ("voxpop.drivers.replay", "Simulated"),  # a check, after the fact
     ("voxpop.drivers.simulate", "Simulated"),  # simulated people
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people
     ("voxpop.service.demo.tastes", "default_rng"),  # the people of voxpop fleet
-    ("voxpop.service.demo.replay", "Simulated"),
 }
 GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement
 TYPES = {"Generator"}  # of numpy.random: an argument's type

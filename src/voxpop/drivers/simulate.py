@@ -15,7 +15,7 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.drivers.phase import ClosedPhase, Phase, run_phases
 from voxpop.policies import Policy
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 
@@ -94,11 +94,12 @@ def collect(phase: Phase, population: Population, seed: int) -> Tally:
         if crowd is not None:
             return crowd
     noise = _noise(seed, "devices", plan.phase)
-    parts = [
-        release.tally(release.randomize(population.observe(plan, people, rng), noise))
-        for people in chunks(plan.people, len(plan.arms))
-    ]
-    return reduce(add, parts)
+    return reduce(add, (ask(phase, population, people, rng, noise) for people in chunks(plan.people, len(plan.arms))))
+
+
+def ask(phase: Phase, population: Population, people: int, rng: np.random.Generator, noise: Source) -> Tally:
+    """Ask some of the people of a phase, whose devices add this noise, and add their reports up."""
+    return phase.release.tally(phase.release.randomize(population.observe(phase.plan, people, rng), noise))
 
 
 def _noise(seed: int, role: str, phase: int) -> Simulated:

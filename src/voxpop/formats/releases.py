@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from voxpop.core.errors import InputError
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
 from voxpop.privacy import Release
 from voxpop.privacy.models import release_type_of
 
@@ -36,3 +38,15 @@ def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:
     if "ball" not in data:
         return dict(data)
     return {**data, "ball": {**data["ball"], "tail": [[], []]}}
+
+
+def phase_for_devices(problem: Problem, plan: Plan, release: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what devices are told of a phase, as plain data: what was played, and how to make a report of it."""
+    arms = plan.arms.tolist()
+    return {
+        "phase": plan.phase,
+        "arms": arms,
+        "decisions": [problem.decisions[arm] for arm in arms],
+        "rounds": plan.pulls.tolist(),
+        "release": for_devices(release),
+    }

@@ -107,7 +107,7 @@ def _on_dask(
     function: Callable[[Item], Result], items: Sequence[Item], backend: Backend
 ) -> Iterator[SweepResult[Item, Result]]:
     """Work through Dask's own client: joblib's never returns when a worker dies or cannot load the function."""
-    with closing(_dask_client(str(backend.address))) as client:
+    with closing(dask_client(str(backend.address))) as client:
         from distributed import as_completed
 
         futures = {client.submit(_attempt, function, item, pure=False): item for item in items}
@@ -143,7 +143,8 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _dask_client(address: str) -> Any:
+def dask_client(address: str) -> Any:
+    """Return a client of a Dask cluster that has a worker at least, or say what is missing."""
     try:
         from distributed import Client
     except ImportError:

@@ -2,7 +2,8 @@
 
 The stream of (seed, role, phase) is NumPy's `PCG64(SeedSequence(seed, spawn_key=(role, phase)))`. A policy may have a
 phase every round, and making that sequence takes longer than the round does; so the words with which it seeds a
-generator are computed for many phases at once. A test compares them with NumPy's.
+generator are computed for many phases at once. A test compares them with NumPy's. A phase that is drawn in chunks, side
+by side, has a stream for each: that of `spawn_key=(role, phase, chunk)`.
 """
 
 from collections.abc import Iterator
@@ -23,10 +24,12 @@ BLOCK = 256  # phases whose words are computed together
 Words = NDArray[np.uint32]
 
 
-def stream(seed: int, role: str, phase: int = 0) -> np.random.Generator:
-    """Return the random generator of one role in one phase."""
+def stream(seed: int, role: str, phase: int = 0, chunk: int | None = None) -> np.random.Generator:
+    """Return the random generator of one role in one phase, or in one chunk of it."""
     require_integer("seed", seed, least=0)
     key = ROLES[role]
+    if chunk is not None:
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, phase, chunk))))
     if seed < WORD and 0 <= phase < WORD:
         block, place = divmod(phase, BLOCK)
         return np.random.Generator(np.random.PCG64(cast(Any, Seeded(_seeds(seed, key, block)[place]))))

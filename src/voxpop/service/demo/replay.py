@@ -1,75 +1,13 @@
-"""Replaying the reports in the simulator: its plans and state must be the same as the service's."""
+"""Replaying the reports of a service in the simulator: its plans and state must be the same as the service's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
-from voxpop.core.phases import End, Feedback
-from voxpop.drivers.phase import Phase, next_phase, release_phase
-from voxpop.formats import wire
-from voxpop.privacy import Ledger, Simulated
-from voxpop.runtime.random_streams import stream
+from voxpop.drivers import replay
 from voxpop.service.study.events import Event
 from voxpop.service.study.snapshot import fold
 
-Reports = Mapping[int, list[list[float]]]
-PARTS = ("active", "lower", "upper", "centre", "lead", "norm_bound", "decision", "certified", "expected_loss")
-FAR = 8.0  # standard deviations by which two draws of noise never differ
 
-
-def disagreements(events: list[Event], reports: Reports, own_noise: bool = False) -> list[str]:
-    """Return the differences between the service's log and the simulator's run on the same reports, ideally none.
-
-    The simulator draws the agent's noise, if there is any, with seed 0. A service draws its own: with `own_noise` its
-    releases need only be as close as the noise allows, and the simulator goes on from them.
-    """
+def disagreements(events: list[Event], reports: replay.Reports, own_noise: bool = False) -> list[str]:
+    """Return the differences between the service's log and the simulator's run on the same reports, ideally none."""
     served = fold(events)
-    definition, ledger = served.definition, Ledger(served.definition.budget)
-    problem, policy, privacy = definition.problem, definition.policy, definition.privacy
-    state, found = policy.init(problem), list[str]()
-    for closed in served.closed:
-        phase = next_phase(problem, policy, privacy, state)
-        number = closed.plan.phase
-        if isinstance(phase, End):
-            return [f"the simulator ends before phase {number}, because {phase.reason}"]
-        if wire.plan_to_dict(phase.plan) != wire.plan_to_dict(closed.plan):
-            return [*found, f"the plans of phase {number} differ"]
-        feedback, drawn = _released(phase, ledger, reports[number])
-        if own_noise and drawn:
-            if not _as_close_as_noise(feedback, closed.feedback):
-                found.append(f"the releases of phase {number} differ by more than noise can explain")
-            feedback = closed.feedback
-        elif not np.array_equal(feedback.mean, closed.feedback.mean):  # the state need not show it: bounds may be wide
-            found.append(f"the releases of phase {number} differ")
-        state, _ = policy.advance(problem, state, phase.plan, feedback)
-    end = next_phase(problem, policy, privacy, state)
-    if served.early:
-        pass  # an operator ended it, and the simulator has none
-    elif served.finished and not isinstance(end, End):
-        found.append(f"the simulator goes on after phase {len(served.closed)}")
-    elif served.finished and isinstance(end, End) and end.reason != served.reason:
-        found.append(f"the simulator ends because {end.reason}, and the service because {served.reason}")
-    differing = [name for name in PARTS if not np.array_equal(getattr(state, name), getattr(served.state, name))]
-    return found + [f"the final states differ in {name}" for name in differing]
-
-
-def _released(phase: Phase, ledger: Ledger, reports: list[list[float]]) -> tuple[Feedback, bool]:
-    """Release a phase as the simulator does; also return whether the agent drew noise for it."""
-    drawn = []
-
-    def noise() -> np.random.Generator:
-        drawn.append(phase)
-        return stream(0, "agent", phase.plan.phase)
-
-    tally = phase.release.tally(np.array(reports, dtype=float))
-    feedback, entry = release_phase(phase, tally, ledger, Simulated(noise))
-    ledger.record(entry)
-    return feedback, bool(drawn)
-
-
-def _as_close_as_noise(one: Feedback, other: Feedback) -> bool:
-    """Return True if two releases of the same answers differ by no more than their noise can."""
-    assert one.noise is not None
-    return bool(np.all(np.square(one.mean - other.mean) <= 2 * FAR**2 * one.noise.diagonal()))
+    return replay.disagreements(served.course, reports, own_noise, served.early)

@@ -12,7 +12,7 @@ from voxpop.core.phases import End
 from voxpop.core.state import State
 from voxpop.drivers.course import Course
 from voxpop.drivers.phase import ClosedPhase, Phase, next_phase
-from voxpop.formats.releases import for_devices
+from voxpop.formats.releases import phase_for_devices
 from voxpop.privacy import Ledger
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event, Kind, closed_parts, opened_phase
@@ -123,14 +123,7 @@ class Snapshot:
         return next_phase(self.definition.problem, self.definition.policy, self.definition.privacy, self.state)
 
     def _told(self, phase: Phase, body: dict[str, Any]) -> str:
-        arms = phase.plan.arms.tolist()
-        told = {
-            "phase": phase.plan.phase,
-            "arms": arms,
-            "decisions": [self.definition.problem.decisions[arm] for arm in arms],
-            "rounds": phase.plan.pulls.tolist(),
-            "release": for_devices(body["release"]),
-        }
+        told = phase_for_devices(self.definition.problem, phase.plan, body["release"])
         return json.dumps(told, allow_nan=False, separators=(",", ":"))
 
 

@@ -1,0 +1,1 @@
+"""An example of a Flower app: a ServerApp and a ClientApp."""

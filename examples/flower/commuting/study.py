@@ -1,0 +1,20 @@
+"""The study: from six to ten o'clock, when should the working day start?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from voxpop import Problem, SquaredExponential, make_policy
+from voxpop.core.spaces import Float, Space
+from voxpop.drivers.fielded import Fielded
+from voxpop.privacy import make_privacy
+
+HOURS = Space({"start": Float(6.0, 10.0)}).grid(17)
+
+
+def study(config: Mapping[str, Any]) -> Fielded:
+    """Begin the study that a run's configuration describes, or go on with it."""
+    problem = Problem(HOURS, SquaredExponential(0.4), noise_std=0.2, bias_std=0.4, norm_bound=1.5, horizon=2_000)
+    model = str(config["model"])
+    privacy = make_privacy(model, None if model == "none" else float(config["epsilon"]))
+    policy = make_policy("waves", population=int(config["nodes"]))
+    return Fielded.open(problem, policy, privacy, config["saved"] or None, name="commuting", reward="contentment")

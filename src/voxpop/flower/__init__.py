@@ -1,0 +1,9 @@
+"""voxpop on Flower: a ServerApp that conducts a study, and a ClientApp with which nodes take part in it.
+
+It needs `pip install 'voxpop[flower]'`, in an environment of its own: Flower and voxpop's service cannot share one.
+"""
+
+from voxpop.flower.client import client_app, take_part
+from voxpop.flower.server import Rules, conduct, server_app
+
+__all__ = ["Rules", "client_app", "conduct", "server_app", "take_part"]

@@ -1,0 +1,1 @@
+"""Run by `make flower` only, in an environment of its own: Flower and the service cannot share one."""
