@@ -42,7 +42,7 @@ def tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def bundle(folder: Path, *entries: Path) -> None:
-    """Build the package as `npm run bundle` does, or other programs in the same way, into a folder."""
+    """Build the package as `node --run bundle` does, or other programs in the same way, into a folder."""
     script = json.loads((SDK / "package.json").read_text(encoding="utf-8"))["scripts"]["bundle"]
     program, *options = shlex.split(script)
     usual = [one for one in options if not one.endswith(".ts")] if entries else options
