@@ -54,7 +54,9 @@ def serve(
     database: Database = None,
     host: Host = None,
     port: Port = None,
-    shuffler_url: Annotated[str | None, typer.Option(help="The shuffler's address, for the shuffle model.")] = None,
+    shuffler_url: Annotated[
+        str | None, typer.Option(help="The shuffler's or helper's address: shuffle, aggregate.")
+    ] = None,
     shuffler_public_url: Annotated[
         str | None, typer.Option(help="The shuffler's address for devices, if different.")
     ] = None,
@@ -107,7 +109,7 @@ def shuffler(
     log_level: Level = None,
     migrate: Migrate = False,
 ) -> None:
-    """Run a shuffler, which someone other than the coordinator's operator should do.
+    """Run a shuffler or helper, which someone other than the coordinator's operator should do.
 
     It reads the key that it shares with the coordinator from VOXPOP_SHUFFLER_KEY_FILE.
     """
