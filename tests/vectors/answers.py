@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.vectors.releases import Data, arms_of, invitation, others, release
+from tests.vectors.releases import Data, arms_of, border, invitation, others, release
 from tests.vectors.running import FOLDER, Case, run, save, script
 
 MODELS = ("none", "central", "local", "shuffle", "aggregate")
 PRIVATE = [model for model in MODELS if model != "none"]
+ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
 CASES = "A promise, rewards as (phase, arm, reward, rounds), an invitation and the device's randomness; what is sent."
 ABOUT = {
     "none": f"{CASES} Without privacy a device that lacks an average sends nothing.",
@@ -64,9 +65,13 @@ def cases(model: str) -> list[Case]:
     """Make the cases of a trust model."""
     draw, made = random.Random(f"vectors of {model}"), list[Case]()
 
-    def add(name: str, data: Data, rewards: Rewards) -> None:
+    def add(name: str, data: Data, rewards: Rewards, promise: Data | None = None) -> None:
         noise = noise_of(data, draw)
-        told: dict[str, Any] = {"promise": promises(model), "rewards": rewards, "invitation": invitation(data)}
+        told: dict[str, Any] = {
+            "promise": promise or promises(model),
+            "rewards": rewards,
+            "invitation": invitation(data),
+        }
         made.append(finished({"name": name, **told, **({"noise": noise} if noise else {})}, draw))
 
     data = release(model)
@@ -74,6 +79,9 @@ def cases(model: str) -> list[Case]:
         add(name, data, rewards)
     for name, data in others(model):
         add(name, data, lives(arms_of(data), draw)["every decision"])
+    if model in ADDED:
+        data, promise = border(model, enough=True)
+        add("just enough noise", data, lives(arms_of(data), draw)["every decision"], promise)
     return made
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from tests.vectors.answers import PRIVATE, promises
-from tests.vectors.releases import ELSEWHERE, OTHERS, Data, changed, invitation, release
+from tests.vectors.answers import ADDED, PRIVATE, promises
+from tests.vectors.releases import ELSEWHERE, OTHERS, Data, border, changed, invitation, release
 from tests.vectors.running import FOLDER, Case, run, save
 
 ABOUT = (
@@ -14,7 +14,6 @@ ABOUT = (
     "sentence in which it does. Where there is no invitation, the promise itself is refused."
 )
 MALFORMED = "this is not a release"
-ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
 ENCODED = [model for model in PRIVATE if model in OTHERS]
 IDENTITY = [[float(i == j) for j in range(4)] for i in range(4)]
 
@@ -151,6 +150,8 @@ def _of_releases() -> Iterator[tuple[str, Data, Data, str | None]]:
         for epsilon in (4.0, 4.999, 0.1):
             yield f"{model}: a smaller epsilon", {**promise, "epsilon": epsilon, "delta": 1e-6}, told, None
         yield f"{model}: a smaller delta", {**promise, "epsilon": 5.0, "delta": 1e-9}, told, None
+        data, narrow = border(model, enough=False)
+        yield f"{model}: almost enough noise", narrow, invitation(data), None
         for change in WEAK[model]:
             place = {f"phase.release.{name}": value for name, value in change.items()}
             yield f"{model}: {change}", promise, changed(told, place), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from voxpop.core.problem import Problem
 from voxpop.core.state import State
 from voxpop.formats.releases import for_devices, release_to_dict
 from voxpop.privacy import Private
+from voxpop.privacy.encoded import Encoding
+from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.none import PlainRelease
 
 Data = dict[str, Any]
@@ -67,6 +70,19 @@ def invitation(data: Data, phase: int = 3) -> Data:
     if data["model"] in OTHERS:
         told[OTHERS[data["model"]]] = ELSEWHERE
     return told
+
+
+def border(model: str, enough: bool) -> tuple[Data, Data]:
+    """Make a release and a promise that it just keeps, or just does not: by a little more than rounding errors."""
+    data, epsilon, share = release(model), 5.0, 1 + (1e-5 if enough else -1e-5)
+    if model == "local":  # on a grid so coarse that rounding matters
+        steps = 2.0**11
+        std = share * noise_multiplier(epsilon, 1e-6) * (2 * steps + math.sqrt(arms_of(data)))
+        data = changed(data, {"step": data["ball"]["radius"] / steps, "std": std})
+        return data, {"model": model, "epsilon": epsilon, "delta": 1e-6}
+    code = {name: data["encoding"][name] for name in ("levels", "trials", "chance", "people")}
+    delta = Encoding(**code).noise(arms_of(data)).delta(epsilon)
+    return data, {"model": model, "epsilon": epsilon, "delta": share * delta}
 
 
 def changed(data: Data, changes: Data) -> Data:
