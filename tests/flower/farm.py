@@ -4,7 +4,7 @@ A SuperNode and the SuperExec beside it take some 185 MB, nearly all of it impor
 seconds to import its own. Here one process imports everything once and forks every process from itself, so that all
 share these pages. It has no threads, and so may fork at any time; where Flower would start a program, it asks here.
 
-    python -m tests.flower.farm FOLDER SUPERLINK NODES FIRST_PORT
+    python -m tests.flower.farm FOLDER SUPERLINK NODES FIRST_PORT HELPER
 """
 
 from __future__ import annotations
@@ -68,14 +68,20 @@ def fork(home: str, command: list[str]) -> int:
         os._exit(code)
 
 
-def node(folder: Path, superlink: str, number: int, nodes: int, port: int) -> list[str]:
+def node(folder: Path, superlink: str, number: int, port: int, helper: str) -> list[str]:
     """Return the command that starts a SuperNode."""
-    own = f'partition-id={number} num-partitions={nodes} voxpop-memory="{folder / str(number)}.db"'
+    own = f'partition-id={number} voxpop-memory="{folder / str(number)}.db" voxpop-helper="{helper}"'
     return ["flower-supernode", "--insecure", "--superlink", superlink, "--port", str(port), "--node-config", own]
 
 
 def main() -> None:
-    folder, superlink, nodes, port = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    folder, superlink, nodes, port, helper = (
+        Path(sys.argv[1]),
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        sys.argv[5],
+    )
     assert voxpop.flower is not None
     Secure().gaussian(1, 1, noise_multiplier(5.0, 1e-6))  # loads OpenDP and dp-accounting
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -92,7 +98,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     for number in range(nodes):
-        child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, nodes, port + number))
+        child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, port + number, helper))
         children.add(child)
         (folder / f"{number}.pid").write_text(str(child), encoding="ascii")
     requests.settimeout(0.5)

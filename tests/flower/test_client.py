@@ -51,7 +51,7 @@ def test_noise_on_nodes_is_that_of_the_operating_system(tmp_path: Path, monkeypa
     asked = study("local").open_phase()
     assert asked is not None
     said = answered(message, tmp_path, "local")["report"]
-    grid = asked.release.grid(np.array([answers_of(7, *asked_of(message))]))  # type: ignore[attr-defined]
+    grid = asked.release.grid(np.array([answers_of(7, *asked_of(message))]))
     assert np.array_equal(np.array(said), (grid + drawn[0])[0])
 
 
