@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def study(model: str = "none", path: Path | None = None, population: int = 60) -
 
 
 def promise(model: str, **more: Any) -> Promise:
-    return Promise(model, **({} if model == "none" else {"epsilon": EPSILON}), **more)
+    return Promise(model, math.inf if model == "none" else EPSILON, **more)
 
 
 def answers_of(person: int, decisions: list[Any], rounds: list[int]) -> list[float]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +183,7 @@ def outcome(
         config |= {"helper": federation.helper, "helper-key": str(federation.key)}
     federation.run(**config)
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    from commuting.study import study
-
-    made: Fielded = study(config)
+    made: Fielded = import_module("commuting.study").study(config)
     lines = saved.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return made, [json.loads(line) for line in lines]
 

@@ -97,7 +97,7 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
             used.append(1)
             return super().sample(*given, **named)
 
-    monkeypatch.setattr(server.secrets, "SystemRandom", Watched)
+    monkeypatch.setattr("voxpop.flower.server.secrets.SystemRandom", Watched)
     draws = {tuple(Collector(Direct(tmp_path, 60))._draw(20)) for _ in range(5)}
     assert used
     assert len(draws) == 5
