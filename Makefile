@@ -3,23 +3,29 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests run side by side, and small matrices are slower with several threads.
 export OMP_NUM_THREADS ?= 1
+# Many containers forbid it, and then every process that a test starts compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 SETUP := .venv/.installed
 # The console is tested in this browser; Playwright's own, which would have to be downloaded, is not needed.
 export CHROMIUM ?= /usr/bin/chromium
+# The device for browsers and Node. Node and npm come from PyPI with the other packages, whatever the system has.
+SDK := clients/js
+NODE_MODULES := $(SDK)/node_modules/.installed
+NPM = $(BIN)/python -m tests.clients_js.npm
 FUZZ_SECONDS ?= 60
 FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
 
-.PHONY: run test flower pytest lint format docs gallery screenshots mutants bench baseline reproduce soak dist clean
+.PHONY: run test flower pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
 
 # Side by side: what one waits for, the other uses.
-test: $(SETUP) $(CHROMIUM)
+test: $(SETUP) $(CHROMIUM) $(NODE_MODULES)
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(SETUP) $(CHROMIUM)
+pytest: $(SETUP) $(CHROMIUM) $(NODE_MODULES)
 	$(BIN)/pytest -n 2 --dist worksteal -q
 
 lint: $(SETUP)
@@ -47,6 +53,14 @@ gallery: $(SETUP)
 # The pictures of docs/console.md, of studies that are made up for them.
 screenshots: $(SETUP) $(CHROMIUM)
 	$(BIN)/python -m tests.browser.screenshots
+
+# The device for browsers and Node, built for publishing, in clients/js/dist.
+sdk: $(NODE_MODULES)
+	$(NPM) run build
+
+# The test vectors of the protocol, in clients/vectors, from what the Python device does.
+vectors: $(SETUP)
+	$(BIN)/python -m tests.vectors
 
 # Plants each known fault in a copy of the source and shows which test catches it; `make mutants ARGS=clipping` takes
 # those with that word in their name.
@@ -84,6 +98,10 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(NODE_MODULES): $(SETUP) $(SDK)/package.json
+	$(NPM) install
+	touch $@
+
 .venv-flower/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-flower
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e '.[flower]' pytest
@@ -96,5 +114,5 @@ $(CHROMIUM):
 	@test -e $@ || { echo "$@ is missing; say where a Chromium is: make test CHROMIUM=/path/to/it" >&2; exit 1; }
 
 clean:
-	rm -rf .venv .venv-flower .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak
+	rm -rf .venv .venv-flower .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak $(SDK)/dist $(SDK)/node_modules
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

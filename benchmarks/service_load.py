@@ -33,6 +33,7 @@ from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
 from voxpop.service.study import log
+from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event, Kind, opened_body
@@ -45,6 +46,7 @@ from voxpop.stores.schema import inbox, invitations, people
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
+REPORT = f"/v1/studies/{STUDY}/phases/1/report"
 
 SCRIPT = """
 local tokens, bodies, place = {}, {}, 0
@@ -103,11 +105,13 @@ def processor_seconds(number: int) -> float:
     return own + sum(processor_seconds(int(child)) for child in children)
 
 
-def prepare(address: str) -> tuple[Coordinator, list[str]]:
+def prepare(
+    address: str, model: str = "central", shuffler: ShufflerLink | None = None
+) -> tuple[Coordinator, list[str]]:
     """Create a study that collects from many people, all of them invited; return its coordinator and the tokens."""
-    coordinator = Coordinator(open_store(address, "coordinator"), SECRET.encode())
+    coordinator = Coordinator(open_store(address, "coordinator"), SECRET.encode(), shuffler)
     problem = Problem(np.linspace(0, 1, ARMS), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=10_000)
-    privacy = Private("central", 5.0, 1e-6, "exact", PEOPLE)
+    privacy = Private(model, 5.0, 1e-6, "exact", PEOPLE)
     coordinator.create(STUDY, Definition(problem, make_policy("dpbe"), privacy))
     plan = Plan(1, np.arange(ARMS), np.full(ARMS, 10), PEOPLE)
     state = coordinator.snapshots.current(STUDY).state
@@ -135,13 +139,13 @@ class Load:
         return f"{self.rate:,.0f}/s, p99 {self.p99:.0f} ms, {self.cost:.0f} us of a processor each"
 
 
-def wrk(folder: Path, server: int, start: int = 0) -> Load:
+def wrk(folder: Path, server: int, start: int = 0, path: str = REPORT) -> Load:
     """Load a server with wrk, from the token number `start` on."""
     environment = {
         **os.environ,
         "VOXPOP_TOKENS": str(folder / "tokens"),
         "VOXPOP_BODIES": str(folder / "bodies"),
-        "VOXPOP_PATH": f"/v1/studies/{STUDY}/phases/1/report",
+        "VOXPOP_PATH": path,
         "VOXPOP_START": str(start),
     }
     command = ["wrk", "-t2", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-s", str(folder / "load.lua")]
@@ -176,12 +180,17 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
+def write_load(folder: Path, tokens: list[str], bodies: list[str]) -> None:
+    """Write what wrk reads: tokens, bodies and its script."""
+    (folder / "tokens").write_text("\n".join(tokens))
+    (folder / "bodies").write_text("\n".join(bodies))
+    (folder / "load.lua").write_text(SCRIPT)
+
+
 def measure(kind: str, address: str, folder: Path) -> None:
     coordinator, tokens = prepare(address)
-    (folder / "tokens").write_text("\n".join(tokens))
     rng = np.random.default_rng(0)
-    (folder / "bodies").write_text("\n".join(f'{{"report": {rng.random(ARMS).tolist()}}}' for _ in range(101)))
-    (folder / "load.lua").write_text(SCRIPT)
+    write_load(folder, tokens, [f'{{"report": {rng.random(ARMS).tolist()}}}' for _ in range(101)])
     (folder / "bare.py").write_text(BARE)
 
     def bare() -> Load:

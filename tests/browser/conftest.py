@@ -6,6 +6,13 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import chromium
+from tests.service.console.browser import patience
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _patience() -> Iterator[None]:
+    with patience():
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -48,9 +48,15 @@ def test_every_study_is_tested() -> None:
     assert set(STUDIES) == set(SCENARIOS)
 
 
+@cache
+def usual(study: str) -> Run:
+    """One run of a study, for all tests that look at it."""
+    return run_of(study, 3, **STUDIES[study])
+
+
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_same_seed_gives_the_same_run(study: str) -> None:
-    assert without_time(run_of(study, 3, **STUDIES[study])) == without_time(run_of(study, 3, **STUDIES[study]))
+    assert without_time(run_of(study, 3, **STUDIES[study])) == without_time(usual(study))
 
 
 def test_another_seed_gives_another_study() -> None:
@@ -103,13 +109,13 @@ PHASE_KEYS = {
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_run_as_json_has_all_its_keys(study: str) -> None:
-    data = json.loads(json.dumps(run_of(study, 2, **STUDIES[study]).as_dict(), allow_nan=False))
+    data = json.loads(json.dumps(usual(study).as_dict(), allow_nan=False))
     assert data.keys() >= KEYS
     assert data["best"].keys() >= {"index", "action"}
     assert (data["study"], data["policy"], data["seed"], data["horizon"]) == (
         study,
         "dpbe",
-        2,
+        3,
         STUDIES[study]["horizon"],
     )
     for number, phase in enumerate(data["phases"], start=1):
@@ -122,7 +128,7 @@ def test_a_run_as_json_has_all_its_keys(study: str) -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_totals_are_sums_over_the_phases(study: str) -> None:
-    run = run_of(study, 1, **STUDIES[study])
+    run = usual(study)
     data, f = run.as_dict(), run.scenario.f
     assert data["numbers"] == sum(p["people"] * len(p["arms"]) for p in data["phases"])
     assert data["people"] == sum(p["people"] for p in data["phases"])

@@ -1,6 +1,6 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, scale, service, withdrawal
+from tests.mutants import answers, device, noise, operators, origins, scale, service, withdrawal
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -9,6 +9,7 @@ FAULTS: list[Fault] = [
     *device.FAULTS,
     *service.FAULTS,
     *operators.FAULTS,
+    *origins.FAULTS,
     *withdrawal.FAULTS,
     *scale.FAULTS,
 ]

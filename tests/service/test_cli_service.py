@@ -36,6 +36,7 @@ def test_the_demo_ends_well_if_asking_does_not_pay() -> None:
         (["serve", "--database", "x.db", "--shuffler-url", "http://h"], "VOXPOP_SHUFFLER_KEY_FILE"),
         (["serve", "--database", "x.db", "--rate", -1], "rate must be a number"),
         (["serve", "--database", "x.db", "--max-body", 1], "max_body must be a whole number"),
+        (["serve", "--database", "x.db", "--allow-origin", "*"], "allow_origin must be origins as browsers send them"),
         (["serve", "--database", "x.db", "--log-level", "loud"], "unknown log level"),
         (["serve", "--database", "x.db", "--host", "256.1.1.1"], "cannot listen on 256.1.1.1"),
         (["shuffler", "--database", "x.db"], "VOXPOP_SHUFFLER_KEY_FILE"),

@@ -49,11 +49,13 @@ def client_of(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[
 class Site:
     """A coordinator behind HTTP with one study that collects, and its people."""
 
-    def __init__(self, folder: Path, rate: float = 0.0, model: str = "central") -> None:
+    def __init__(
+        self, folder: Path, rate: float = 0.0, model: str = "central", origins: frozenset[str] = frozenset()
+    ) -> None:
         self.clock, self.model = Clock(), model
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET, clock=self.clock)
         self.coordinator.add_operator("me", KEY)
-        self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
+        self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY, origins=origins)
         self.stack = ExitStack()
         self.client = self.stack.enter_context(client_of(self.service.guarded(RateLimit(rate, 3), 4096)))
         self.people = [new_key() for _ in range(20)]
@@ -255,14 +257,25 @@ APP = CoordinatorApp(Coordinator(None, b""))  # type: ignore[arg-type]  # its ro
 ROUTES = [(route.method, route.path, route.role) for route in APP.routes() if route.documented]
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]:
+    """A site with a study that collects, which nobody changes, and the token of an invitation to it."""
+    made = Site(tmp_path_factory.mktemp("refusing"))
+    made.collect()
+    yield made, made.invited()[0]["token"]
+    made.close()
+
+
 @pytest.mark.parametrize(("method", "path", "role"), ROUTES)
-def test_every_route_declares_a_role_and_refuses_the_others(site: Site, method: str, path: str, role: str) -> None:
-    site.collect()
+def test_every_route_declares_a_role_and_refuses_the_others(
+    refusing: tuple[Site, str], method: str, path: str, role: str
+) -> None:
+    site, token = refusing
     declared = site.client.get("/openapi.json").json()["paths"][path][method.lower()]
     assert declared["x-voxpop-role"] == role
     address = path.format(study=STUDY, phase=1, key="k", batch=BATCH, name="someone")
     body = {"report": [0.5]} if role == "token" else {}
-    strangers = {"operator": KEY, "participant": site.people[0], "token": site.invited()[0]["token"]}
+    strangers = {"operator": KEY, "participant": site.people[0], "token": token}
     for name, key in {**strangers, "unknown": new_key(), "nothing": ""}.items():
         # A device chooses its own key, so anybody may register or withdraw one, but each checks in only for itself.
         chosen = role == "participant" and method in ("PUT", "DELETE")

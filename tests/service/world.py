@@ -197,6 +197,7 @@ class World:
 
     def run(self) -> None:
         """Run the whole study without faults."""
+        before = None
         for _ in range(200):
             self.settle()
             if self.status["stage"] == "finished":
@@ -204,8 +205,10 @@ class World:
             self.play_all()
             self.settle()
             self.answer_all()
-            if self.status["short"]:
+            now = self.status, self.plays, {phase: len(rows) for phase, rows in self.reports.items()}
+            if self.status["short"] or now == before:  # the clock stands still, so nothing will happen any more
                 break
+            before = now
         raise AssertionError(f"the study does not end: {self.status}")
 
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri
 
 from voxpop.core.errors import Array, InputError, require_array, require_integer, require_number
@@ -150,5 +149,7 @@ class _Path:
 
 def _root(equation: Callable[[float], float], low: float, high: float) -> float:
     """Solve equation(c) = 0 on the logarithm of c; the bracket, exact but for rounding, is widened a little."""
+    from scipy.optimize import brentq  # it takes a third of a second, which every command would wait for
+
     low, high = math.log(low) - 1e-6, math.log(high) + 1e-6
     return math.exp(float(brentq(lambda log_c: equation(math.exp(log_c)), low, high, xtol=1e-12)))

@@ -30,6 +30,11 @@ Level = Annotated[str | None, typer.Option(help="debug, info, warning or error."
 Migrate = Annotated[bool, typer.Option("--migrate", help="Bring the database up to date first.")]
 Proxies = Annotated[str | None, typer.Option(help="Addresses whose X-Forwarded-For is trusted, separated by commas.")]
 
+Origins = Annotated[
+    list[str] | None,
+    typer.Option("--allow-origin", help="An origin whose pages may be devices: https://app.example; may be repeated."),
+]
+
 
 def _settings(given: dict[str, Any], port: int, database: str) -> Settings:
     """Return a service's settings (flags, else the environment, else these defaults), and set up its log."""
@@ -37,7 +42,8 @@ def _settings(given: dict[str, Any], port: int, database: str) -> Settings:
     from voxpop.service import logs
     from voxpop.service.settings import settings_of
 
-    settings = settings_of(**{name: value for name, value in given.items() if name in FLAGS})
+    said = {name: " ".join(value) or None if isinstance(value, list) else value for name, value in given.items()}
+    settings = settings_of(**{name: value for name, value in said.items() if name in FLAGS})
     settings.port = port if settings.port is None else settings.port
     settings.database = settings.database or database
     logs.set_up(settings.log_level)
@@ -59,6 +65,7 @@ def serve(
     connections: Connections = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
+    allow_origin: Origins = None,
     log_level: Level = None,
     open_dashboard: Annotated[
         bool | None, typer.Option(help="Let anyone look at all studies, without signing in.")
@@ -93,6 +100,7 @@ def shuffler(
     connections: Connections = None,
     max_body: Body = None,
     trusted_proxies: Proxies = None,
+    allow_origin: Origins = None,
     least_batch: Annotated[
         int, typer.Option(envvar="VOXPOP_LEAST_BATCH", help="The least number of people whose total is forwarded.")
     ] = 2,
@@ -126,6 +134,7 @@ FLAGS = (
     "connections",
     "max_body",
     "trusted_proxies",
+    "allow_origin",
     "log_level",
     "open_dashboard",
     "workers",

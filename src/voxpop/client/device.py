@@ -192,6 +192,8 @@ class Device:
         arms = phase.get("arms")
         if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
+        if len(arms) != release.arms:
+            raise InputError(f"a report has {release.arms} numbers, got {len(arms)} decisions; nothing is sent")
         averages = np.array([self.memory.averages(number, arms)])
         if np.isnan(averages).any() and not release.fills_gaps:
             return None

@@ -27,6 +27,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
 from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.origins import require_origins
 from voxpop.service.web.protocol import server_config
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -38,6 +39,7 @@ from voxpop.stores.schema import marks, studies
 def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     """Open the coordinator that the settings describe."""
     shuffler, key = None, settings.own_shuffler_key()
+    origins = require_origins("allow_origin", settings.allow_origin)
     if settings.shuffler_url is not None:
         if key is None:
             raise InputError("a coordinator shares a key with its shuffler; set VOXPOP_SHUFFLER_KEY_FILE")
@@ -50,7 +52,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     record = settings.own_record()
     _require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers)
+    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers, origins)
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:
@@ -135,8 +137,9 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
     if settings.coordinator_url is None:
         raise InputError("a shuffler needs the address of its coordinator; give --coordinator-url")
     url = require_url("coordinator_url", settings.coordinator_url)
+    origins = require_origins("allow_origin", settings.allow_origin)
     database = open_store(settings.database, "shuffler", migrate)
-    return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key)
+    return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key, origins)
 
 
 def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None = None) -> None:

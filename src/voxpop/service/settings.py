@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     burst: float = 1000.0
     connections: int = 200  # from one address; 0 for no limit
     max_body: int = 2**20
+    allow_origin: str = ""  # origins of web pages that are devices, separated by spaces or commas
     log_level: str = "info"
     open_dashboard: bool = False
     workers: int = 1  # processes that serve together; more than one needs PostgreSQL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -80,7 +81,7 @@ def locked(database: Database) -> Iterator[sa.Connection]:
 
 def refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, version: str | None) -> None:
     """Refuse a database with tables of something else, or with a version that is not of this kind."""
-    known = {revision.revision for revision in ScriptDirectory.from_config(_config(kind)).walk_revisions()}
+    known = {revision.revision for revision in _scripts(kind).walk_revisions()}
     if version is None and set(sa.inspect(connection).get_table_names()) - {"alembic_version"}:
         raise InputError(f"the database {database.name} holds tables that are not voxpop's; name another one")
     if version is not None and version not in known:
@@ -103,9 +104,15 @@ def version_of(connection: sa.Connection) -> str | None:
 
 
 def _head(kind: Kind) -> str:
-    head = ScriptDirectory.from_config(_config(kind)).get_current_head()
+    head = _scripts(kind).get_current_head()
     assert head is not None
     return head
+
+
+@cache
+def _scripts(kind: Kind) -> ScriptDirectory:
+    """Read the migrations of a kind of database, once: each is a module of its own."""
+    return ScriptDirectory.from_config(_config(kind))
 
 
 def _config(kind: Kind) -> Config:

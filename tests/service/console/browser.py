@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import httpx
+import pytest
 
 from tests.helpers_waiting import HANGING
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, Clock, definition
 from voxpop.service import operators
+from voxpop.service.console import new_study, rehearsal
+from voxpop.service.console.apart import Apart
 from voxpop.service.keys import new_key
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
@@ -22,6 +25,18 @@ from voxpop.stores.migrate import open_store
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 KEY, VIEWER_KEY = new_key(), new_key()
 OTHER = "coffee"  # a study that the viewer may not see
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Let rehearsals be few and take any time: on a busy machine the usual seconds are not enough for any."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("REHEARSALS", "COMPARED"):
+            patch.setattr(new_study, name, rehearsal.FEWEST)
+        for name in ("SECONDS", "COMPARE_SECONDS"):
+            patch.setattr(new_study, name, HANGING)
+        patch.setattr(Apart.__init__, "__defaults__", (HANGING,))
+        yield
 
 
 class Browser:

@@ -3,13 +3,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.console.browser import VIEWER_KEY, Browser, Desk, desk_at
+from tests.service.console.browser import VIEWER_KEY, Browser, Desk, desk_at, patience
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _patience() -> Iterator[None]:
+    with patience():
+        yield
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with desk_at(str(tmp_path / "c.db")) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Browser]]:
+    """A desk and its operator for all tests of a module in which nothing may be stored."""
+    path = tmp_path_factory.mktemp("counter") / "c.db"
+    with desk_at(str(path)) as made, made.served() as found, Browser(found) as browser:
+        assert browser.sign_in().status_code == 303
+        yield made, browser
 
 
 @pytest.fixture

@@ -222,8 +222,8 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
         (f'direction = "minimize"\n{FILE}'.encode(), "minimises"),
     ],
 )
-def test_what_is_no_study_file_is_refused_on_the_page(operator: Browser, content: bytes, said: str) -> None:
-    page = upload(operator, "study", "tea.toml", content)
+def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
+    page = upload(counter[1], "study", "tea.toml", content)
     assert page.status_code == 422
     assert said in page.text
 
@@ -283,8 +283,9 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
     ],
 )
 def test_what_cannot_be_a_study_is_refused_with_a_reason(
-    desk: Desk, operator: Browser, fields: dict[str, str], said: str
+    counter: tuple[Desk, Browser], fields: dict[str, str], said: str
 ) -> None:
+    desk, operator = counter
     answer = sent(operator, "/new/study", then="start", **fields)
     assert 400 <= answer.status_code < 500
     assert said.lower() in answer.text.lower()

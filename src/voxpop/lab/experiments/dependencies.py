@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources.abc import Traversable
 from importlib.util import resolve_name
 from itertools import chain
@@ -20,10 +21,10 @@ class Module:
     figures: bytes = b""
 
     @property
-    def imported(self) -> set[str]:
+    def imported(self) -> frozenset[str]:
         """Everything imported anywhere in the module, except for type checkers only: `from a import b` as `a.b`."""
         package = self.name if self.is_package else self.name.rpartition(".")[0]
-        return set(_imported(ast.parse(self.source), package))
+        return _names(self.source, package)
 
 
 def modules_of(name: str, folder: Traversable) -> dict[str, Module]:
@@ -68,6 +69,12 @@ def _module_of(imported: str, modules: Mapping[str, Module]) -> str | None:
     while imported and imported not in modules:
         imported = imported.rpartition(".")[0]
     return imported or None
+
+
+@cache
+def _names(source: bytes, package: str) -> frozenset[str]:
+    """Find what a source imports; parsing it is all the work, and sources seldom change."""
+    return frozenset(_imported(ast.parse(source), package))
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from voxpop.stores.migrate import open_store
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
 ATTEMPTS = 5  # at finding free ports
+FLEET = (sys.executable, "-m", "voxpop.service.demo.fleet")
 
 
 @dataclass
@@ -105,13 +106,14 @@ class Demo:
 
     def listen(self, stream: IO[str]) -> None:
         """Collect what a fleet writes to its standard output."""
-        for line in stream:
-            said = json.loads(line)
-            with self._lock:
-                if "report" in said:
-                    self.reports[said["phase"]].append(said["report"])
-                self.registered += said.get("registered", 0)
-                self.finished += "finished" in said
+        with stream:
+            for line in stream:
+                said = json.loads(line)
+                with self._lock:
+                    if "report" in said:
+                        self.reports[said["phase"]].append(said["report"])
+                    self.registered += said.get("registered", 0)
+                    self.finished += "finished" in said
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"authorization": f"Bearer {self.key}"}
@@ -119,14 +121,25 @@ class Demo:
         answer.raise_for_status()
         return answer.json()
 
+    def close(self) -> None:
+        """Close the connections to the coordinator."""
+        self._http.close()
+
     def create(self) -> None:
         """Create the study."""
         self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.as_dict()})
 
 
 @contextmanager
-def running(scenario: Scenario, definition: Definition, devices: int, folder: Path, port: int = 0) -> Iterator[Demo]:
-    """Start all processes, and end them afterwards."""
+def running(
+    scenario: Scenario,
+    definition: Definition,
+    devices: int,
+    folder: Path,
+    port: int = 0,
+    fleets: Sequence[Sequence[str]] = (FLEET, FLEET),
+) -> Iterator[Demo]:
+    """Start all processes, and end them afterwards; `fleets` are the programs between which the devices are divided."""
     key_file = folder / "shuffler.key"
     write_key(key_file, new_key())
     usual = {name: value for name, value in os.environ.items() if not name.startswith("VOXPOP_")}
@@ -138,19 +151,19 @@ def running(scenario: Scenario, definition: Definition, devices: int, folder: Pa
     with ExitStack() as services, ExitStack() as stack:
         coordinator = _start_services(services, folder, environment, port)
         demo = Demo(coordinator, key, definition, [])
+        stack.callback(demo.close)
         demo.create()
-        for number in range(2):
+        for number, command in enumerate(fleets):
             settings = {
                 "url": coordinator,
                 "study": STUDY,
                 "promise": asdict(promise_of(definition)),
-                "devices": devices // 2 + (devices % 2 if number == 0 else 0),
+                "devices": devices // len(fleets) + (devices % len(fleets) if number == 0 else 0),
                 "prices": [label["price"] for label in scenario.problem.decisions],
                 "seed": number,
             }
-            command = [sys.executable, "-m", "voxpop.service.demo.fleet"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            fleet = stack.enter_context(_process(command, env=environment, preexec_fn=end_with_parent(), **pipes))
+            fleet = stack.enter_context(_process([*command], env=environment, preexec_fn=end_with_parent(), **pipes))
             assert fleet.stdin is not None
             assert fleet.stdout is not None
             fleet.stdin.write(json.dumps(settings) + "\n")
@@ -187,7 +200,7 @@ def _start_pair(stack: ExitStack, folder: Path, environment: dict[str, str], own
         log = stack.enter_context(path.open("w"))
         command = [sys.executable, "-m", "voxpop", *arguments, "--database", str(folder / f"{name}.db")]
         pipes = {"stdin": subprocess.DEVNULL, "stderr": log, "preexec_fn": end_with_parent()}
-        services.append(_Service(name, stack.enter_context(_process(command, env=environment, **pipes)), path))
+        services.append(_Service(name, stack.enter_context(_process([*command], env=environment, **pipes)), path))
     for service in services:
         service.wait()
     return coordinator
@@ -204,6 +217,9 @@ def _process(command: list[str], **named: Any) -> Iterator[subprocess.Popen[str]
             process.wait(10)
         process.kill()
         process.wait()
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Report, Rounds,
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.operator_api import OperatorApi
+from voxpop.service.web.origins import Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
@@ -63,8 +64,9 @@ class CoordinatorApp:
         shuffler_key: Keyring | bytes | None = None,
         open_dashboard: bool = False,
         workers: int = 1,
+        origins: frozenset[str] = frozenset(),
     ) -> None:
-        self.coordinator = coordinator
+        self.coordinator, self._origins = coordinator, origins
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
@@ -202,6 +204,7 @@ class CoordinatorApp:
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
                 Report,
+                for_devices=True,
             ),
             Route(
                 "GET",
@@ -211,6 +214,7 @@ class CoordinatorApp:
                 "Check whether this participant is invited and, if so, get what the device needs.",
                 {200: replies.CheckIn},
                 (404,),
+                for_devices=True,
             ),
             Route(
                 "GET",
@@ -220,6 +224,7 @@ class CoordinatorApp:
                 "Get the decision in force.",
                 {200: replies.CurrentDecision},
                 (404,),
+                for_devices=True,
             ),
             Route(
                 "PUT",
@@ -230,6 +235,7 @@ class CoordinatorApp:
                 {201: replies.Registered, 200: replies.Registered},
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
+                for_devices=True,
             ),
             Route(
                 "DELETE",
@@ -239,6 +245,7 @@ class CoordinatorApp:
                 "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
                 {200: replies.Withdrawn},
                 (404,),
+                for_devices=True,
             ),
             *standard_routes(
                 lambda: self.coordinator.database,
@@ -289,8 +296,9 @@ class CoordinatorApp:
             **self.entry.checks,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry)
-        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick)
+        origins = Origins(self._origins, self.routes())
+        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry, origins)
+        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick, origins)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.web.body_limits import HeldBytes, TimedBody, require_short
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
+from voxpop.service.web.origins import NOBODY, Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import ENDLESS
@@ -34,8 +35,9 @@ class Guard:
         most_bytes: int,
         page: RefusalPage = lambda scope, refusal: None,
         quick: QuickUploads | None = None,
+        origins: Origins = NOBODY,
     ) -> None:
-        self.quick = quick
+        self.quick, self.origins = quick, origins
         self._router, self._telemetry, self._rate_limit, self._most_bytes = router, telemetry, rate_limit, most_bytes
         self._held, self._page = HeldBytes() if quick is None else quick.held, page
 
@@ -47,14 +49,22 @@ class Guard:
         scope["app"] = self  # so that Starlette raises an exception for an unknown address instead of answering itself
         caller = caller_of(scope["client"][0]) if scope.get("client") else ""
         body = TimedBody(self._held, caller, receive)
+        readable = self.origins.headers(scope["path"], scope["headers"])
 
         async def observed(message: Message) -> None:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], time.perf_counter()
+                if readable:
+                    message = {**message, "headers": [*message["headers"], *readable]}
             await send(message)
 
         try:
+            preflight = self.origins.preflight(scope["method"], scope["path"], scope["headers"])
+            if preflight is not None:  # no limit: it costs nothing, and no page could read why it was refused
+                await observed({"type": "http.response.start", "status": 204, "headers": preflight})
+                await observed({"type": "http.response.body"})
+                return
             self._admit(caller, scope["path"])
             try:
                 await self._router(scope, body.receive, observed)

@@ -21,6 +21,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.web.connections import STALLED, Connections, Group
 from voxpop.service.web.error_replies import error_reply
 from voxpop.service.web.guard import UNLIMITED, Guard
+from voxpop.service.web.origins import NOBODY, Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.routes import ENDLESS, STOPPING
 
@@ -58,10 +59,11 @@ class BoundedProtocol(HttpToolsProtocol):
         limits: Connections,
         tls: ssl.SSLContext | None = None,
         quick: QuickUploads | None = None,
+        origins: Origins = NOBODY,
         **named: Any,
     ) -> None:
         super().__init__(**named)
-        self._limits, self._tls, self._quick = limits, tls, quick
+        self._limits, self._tls, self._quick, self._origins = limits, tls, quick, origins
         self._begun: tuple[RequestResponseCycle, Any] | None = None  # a request, and the application that answers it
         self._body_timer: asyncio.TimerHandle | None = None
         self.address = ""
@@ -182,8 +184,14 @@ class BoundedProtocol(HttpToolsProtocol):
             return MANY_HEADERS
         if sum(map(len, chain.from_iterable(self.headers))) > MOST_HEAD:
             return LONG_HEAD
-        healthy = self._admitted or self.url.decode("latin-1") in UNLIMITED
-        return None if healthy else CROWDED
+        if self._admitted or self.url.decode("latin-1") in UNLIMITED:
+            return None
+        preflight = self._origins.preflight(self.parser.get_method().decode("latin-1"), self._path, self.headers)
+        return CROWDED if preflight is None else None
+
+    @property
+    def _path(self) -> str:
+        return self.url.partition(b"?")[0].decode("latin-1")
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Put a request off until what has arrived is parsed: uploads that are whole are quicker to answer."""
@@ -263,7 +271,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True  # the application must not reply as well
             self.cycle.message_event.set()
         reply = error_reply(refusal, "", unread=False)
-        self._write(reply.status_code, [*reply.raw_headers, CLOSE], bytes(reply.body))
+        known = self._in_head or self._in_body
+        readable = self._origins.headers(self._path, cast("dict[str, Any]", self.scope)["headers"]) if known else []
+        self._write(reply.status_code, [*reply.raw_headers, *readable, CLOSE], bytes(reply.body))
         self._leave()
 
     def _leave(self) -> None:
@@ -296,7 +306,8 @@ def server_config(
     """Make the configuration of a server whose connections have these limits."""
     # Behind a proxy, who the caller is stands in a header that the ordinary way reads.
     quick = app.quick if isinstance(app, Guard) and not settings.get("proxy_headers", False) else None
-    http: Any = partial(BoundedProtocol, limits=limits, tls=tls, quick=quick)
+    origins = app.origins if isinstance(app, Guard) else NOBODY
+    http: Any = partial(BoundedProtocol, limits=limits, tls=tls, quick=quick, origins=origins)
     return uvicorn.Config(
         app,
         http=http,

@@ -7,7 +7,6 @@ cannot be read, a caller over the rate limit) is left to the ordinary way, which
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 
@@ -18,8 +17,9 @@ from voxpop.service.reports import decode
 from voxpop.service.web.body_limits import HeldBytes
 from voxpop.service.web.callers import caller_of
 from voxpop.service.web.error_replies import error_reply
+from voxpop.service.web.origins import Origins
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.service.web.routes import ReportUpload
+from voxpop.service.web.routes import ReportUpload, pattern_of
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.service.web.upload import RECEIPTS, most_bytes_of, token_of_head
 
@@ -29,10 +29,13 @@ Reply = Callable[[int, list[tuple[bytes, bytes]], bytes], None]  # takes the sta
 class QuickUploads:
     """Takes uploads to addresses of one pattern."""
 
-    def __init__(self, path: str, upload: ReportUpload, rate_limit: RateLimit, telemetry: Telemetry) -> None:
+    def __init__(
+        self, path: str, upload: ReportUpload, rate_limit: RateLimit, telemetry: Telemetry, origins: Origins
+    ) -> None:
         self._path, self._upload, self._rate_limit, self._telemetry = path, upload, rate_limit, telemetry
+        self._origins = origins
         self.held = HeldBytes()  # by these and by the requests that take the ordinary way
-        self._pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+        self._pattern = pattern_of(path)
 
     def expects(self, scope: Scope) -> bool:
         """Return True for a request that is an upload, by its first line."""
@@ -66,7 +69,8 @@ class QuickUploads:
             else:
                 refused = error_reply(error, self._path, unread=False)
                 status, headers, text = refused.status_code, refused.raw_headers, bytes(refused.body)
-            reply(status, headers, text)
+            readable = self._origins.headers(scope["path"], scope["headers"])
+            reply(status, [*headers, *readable] if readable else headers, text)
             self._telemetry.request("PUT", self._path, status, time.perf_counter() - start)
 
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -74,8 +75,14 @@ class Route:
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
     documented: bool = True  # in the OpenAPI document
+    for_devices: bool = False  # also for those that are web pages of an origin that is listed
 
     @property
     def name(self) -> str:
         """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
         return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)
+
+
+def pattern_of(path: str) -> re.Pattern[str]:
+    """Return the expression for all addresses of a route, with a group for each of its parameters."""
+    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))

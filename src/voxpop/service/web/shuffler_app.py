@@ -27,6 +27,7 @@ from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt,
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.openapi import openapi_document
+from voxpop.service.web.origins import Origins
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body
 from voxpop.service.web.router import make_router
@@ -47,8 +48,10 @@ RETRY = 1.0  # seconds between attempts to forward
 class ShufflerApp:
     """The handlers of a shuffler, and what they share."""
 
-    def __init__(self, shuffler: Shuffler, coordinator_url: str, key: Keyring | bytes) -> None:
-        self.shuffler, self.url, self.keys = shuffler, coordinator_url, Keyring.of(key)
+    def __init__(
+        self, shuffler: Shuffler, coordinator_url: str, key: Keyring | bytes, origins: frozenset[str] = frozenset()
+    ) -> None:
+        self.shuffler, self.url, self.keys, self._origins = shuffler, coordinator_url, Keyring.of(key), origins
         self.telemetry = Telemetry()
         self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
@@ -143,6 +146,7 @@ class ShufflerApp:
                 {201: Receipt, 200: Receipt},
                 (403, 404, 409, 410),
                 ShuffledReport,
+                for_devices=True,
             ),
             Route(
                 "PUT",
@@ -187,7 +191,8 @@ class ShufflerApp:
         """Make the ASGI application, with the guard before its routes."""
         checks: dict[Role, RoleCheck] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        return Guard(router, self.telemetry, rate_limit, most_bytes)
+        origins = Origins(self._origins, self.routes())
+        return Guard(router, self.telemetry, rate_limit, most_bytes, origins=origins)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

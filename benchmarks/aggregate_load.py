@@ -1,0 +1,128 @@
+"""Compare the aggregate model with the others: uploads per second at both servers, and bytes a report.
+
+    python benchmarks/aggregate_load.py
+
+A report is two uploads, to two servers that different people run: so as many reports arrive as the slower of the two
+takes. The rates are those of SQLite, between two runs of the central model (see service_load.py). Needs wrk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from service_load import ARMS, PORT, REPORT, SECONDS, SECRET, STUDY, Load, counted, prepare, process, write_load, wrk
+from voxpop.core.errors import Array
+from voxpop.core.kernels import SquaredExponential
+from voxpop.core.phases import Plan
+from voxpop.core.problem import Problem
+from voxpop.core.state import State
+from voxpop.privacy import Private, Simulated
+from voxpop.privacy.release import Release
+from voxpop.service.keyring import Keyring
+from voxpop.service.keys import hash_key, new_key
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.stores.database import Database
+from voxpop.stores.migrate import open_store
+from voxpop.stores.schema import reports
+
+ANSWERS = np.random.default_rng(0).random((101, ARMS))
+BATCH = new_key()
+
+
+def bodies_of(release: Release, answers: Array) -> tuple[list[str], list[str]]:
+    """Make what devices send to the coordinator, and what they send to the second server."""
+    source = Simulated(np.random.default_rng(0))
+    parts = [release.parts(report, source) for report in release.randomize(answers, source)]
+    ours = [json.dumps(part.coordinator) for part in parts if part.coordinator]
+    return ours, [json.dumps(part.helper) for part in parts if part.helper]
+
+
+def held(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one())
+
+
+def takes(folder: Path, command: list[str], count: Callable[[], int], path: str = REPORT) -> Load:
+    """Load a service, and count what is in its database afterwards."""
+    url = f"http://127.0.0.1:{PORT}"
+    quiet = {"VOXPOP_SECRET": SECRET, "VOXPOP_SHUFFLER_KEY": SECRET, "VOXPOP_RATE": "0"}
+    with process([sys.executable, "-m", "voxpop", *command, "--port", str(PORT)], url, **quiet) as server:
+        found = wrk(folder, server, path=path)
+    return replace(found, rate=count() / SECONDS)
+
+
+def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, list[str]]:
+    """Measure uploads to a coordinator; also return the release of its phase, and the tokens."""
+    elsewhere = "http://127.0.0.1:1"
+    link = HttpShuffler(elsewhere, Keyring.of(SECRET.encode()), elsewhere) if model == "aggregate" else None
+    address = str(folder / f"{name}.db")
+    coordinator, tokens = prepare(address, model, link)
+    phase = coordinator.snapshots.current(STUDY).current
+    assert phase is not None
+    write_load(folder, tokens, bodies_of(phase.release, ANSWERS)[0])
+    flags = ["--shuffler-url", elsewhere] if link else []
+    found = takes(folder, ["serve", "--database", address, *flags], lambda: counted(coordinator))
+    coordinator.database.close()
+    return found, phase.release, tokens
+
+
+def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:
+    """Measure uploads of the other shares to a helper."""
+    address = str(folder / "helper.db")
+    database = open_store(address, "shuffler")
+    assert release.batch is not None
+    hashes = [hash_key(token) for token in tokens]
+    Shuffler(database, lambda kind, **values: None).announce(BATCH, release.batch, hashes, [])
+    write_load(folder, tokens, bodies_of(release, ANSWERS)[1])
+    command = ["shuffler", "--database", address, "--coordinator-url", "http://127.0.0.1:1"]
+    found = takes(folder, command, lambda: held(database), path=f"/v1/batches/{BATCH}/report")
+    database.close()
+    return found
+
+
+def rates(folder: Path) -> None:
+    """Print the rates of both servers as shares of the central model's."""
+    first, _, _ = at_coordinator(folder, "central", "first")
+    ours, release, tokens = at_coordinator(folder, "aggregate", "second")
+    theirs = at_helper(folder, release, tokens)
+    last, _, _ = at_coordinator(folder, "central", "third")
+    base = (first.rate + last.rate) / 2
+    print(f"central {first}\n        {last}")
+    print(f"aggregate, at the coordinator {ours}: {ours.rate / base:.2f} of central")
+    print(f"aggregate, at the helper {theirs}: {theirs.rate / base:.2f} of central")
+
+
+def sizes() -> None:
+    """Print the bytes that a device sends in each model."""
+    print("bytes a report, in bodies of JSON, and how many times the shuffle model's:")
+    for arms, people, epsilon in itertools.product((4, 10, 40), (100, 20_000), (1.0, 5.0)):
+        problem = Problem(np.linspace(0, 1, arms), SquaredExponential(0.1), 0.1, 0.2, norm_bound=1.0, horizon=100)
+        plan = Plan(1, np.arange(arms), np.ones(arms, dtype=int), people)
+        lengths = {}
+        for model in ("central", "local", "shuffle", "aggregate"):
+            release = Private(model, epsilon).calibrate(problem, State.prior(problem, 1.0), plan)
+            sent = bodies_of(release, np.random.default_rng(1).standard_normal((200, arms)))
+            lengths[model] = sum(len(body) for part in sent for body in part) / 200
+        text = ", ".join(f"{model} {length:.0f}" for model, length in lengths.items())
+        times = lengths["aggregate"] / lengths["shuffle"]
+        print(f"  {arms} arms, {people:,} people, eps {epsilon:g}: {text}; {times:.2f}")
+
+
+def main() -> None:
+    sizes()
+    with tempfile.TemporaryDirectory(prefix="voxpop-bench-") as name:
+        rates(Path(name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+/** A device registers, checks in, and if it is invited makes a report and sends it until it is acknowledged. */
+import { BrowserStorage } from "./browser.ts";
+import { InputError, isObject, NoAnswerError, requireInteger, shown, StudyOverError } from "./errors.ts";
+import { averages, Memory, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
+import { checkRelease, requirePromise, type Kept, type OwnersPromise } from "./promise.ts";
+import { readRelease, type Release } from "./releases.ts";
+import { Caller, isDone, isNotNow, refusalOf, type Answer, type Sleep } from "./requests.ts";
+import { Source } from "./source.ts";
+
+const MOST_PHASE = 2 ** 31;
+const MOST_PAUSE = 7 * 86_400; // seconds between two check-ins that a coordinator can ask for
+
+/** How a check-in ended. */
+export const Outcome = {
+  WAITING: "not invited so far",
+  ANSWERED: "the report was counted",
+  TOO_LATE: "the report came too late and was not counted",
+  ANOTHER: "another report was counted for this invitation, and this one was not",
+  REFUSED: "the report was refused and not counted",
+  NOTHING_TO_SAY: "invited, but the device has no reward for some decision of the phase; nothing was sent",
+  SPENT: "invited, but the device has already made as many reports as its promise allows; nothing was sent",
+  FINISHED: "the study is over",
+  WITHDRAWN: "the device has withdrawn from the study; nothing is asked, kept or sent any more",
+  OFFLINE: "the service did not answer; try again later",
+} as const;
+export type Outcome = (typeof Outcome)[keyof typeof Outcome];
+
+/** The decision in force: its phase, its index (the arm), its name, and for how many more rounds. */
+export type Decision = { phase: number; index: number; decision: Record<string, unknown>; stage: string; rounds: number };
+
+export interface Options {
+  /** The coordinator's address. */
+  url: string;
+  /** The study's name. */
+  study: string;
+  /** What the owner of the device was promised. */
+  promise: OwnersPromise;
+  /** Where the device keeps what it knows; in a browser an IndexedDB database, unless given. */
+  storage?: Storage;
+  /** The code without which nobody can register, if the study has one. */
+  enrolmentCode?: string;
+  /** How often a request is made before the service counts as not answering; 5 unless given. */
+  attempts?: number;
+  fetch?: typeof fetch;
+  sleep?: Sleep;
+  /** Where noise and keys come from; only tests give one. */
+  source?: Source;
+}
+
+type Invitation = Record<string, unknown>;
+
+/** One participant of one study: rewards are recorded here, and leave only as the promise allows. */
+export class Device {
+  readonly url: string;
+  readonly study: string;
+  readonly memory: Memory;
+  /** Seconds from the last check-in to the next; null if that is not known, or never. */
+  nextCheckIn: number | null = null;
+  private readonly promise: Kept;
+  private readonly source: Source;
+  private readonly caller: Caller;
+  private readonly enrolmentCode: string | undefined;
+
+  constructor(options: Options) {
+    const { url, study, storage, enrolmentCode, attempts = 5 } = options;
+    if (!URL.canParse(url)) throw new InputError(`url must be the coordinator's address, got ${shown(url)}`);
+    this.url = url.replace(/\/+$/, "");
+    this.study = study;
+    this.promise = requirePromise(options.promise);
+    this.source = options.source ?? new Source();
+    this.enrolmentCode = enrolmentCode;
+    const sleep: Sleep = options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)));
+    this.caller = new Caller(options.fetch ?? globalThis.fetch, attempts, sleep);
+    this.memory = new Memory(storage ?? new BrowserStorage(`voxpop ${this.url} ${study}`), () => this.newKey());
+  }
+
+  /** Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded. */
+  record(phase: number, arm: number, reward: number, rounds = 1): Promise<void> {
+    return this.memory.record(phase, arm, reward, rounds);
+  }
+
+  /** Fetch the decision in force. */
+  async decision(): Promise<Decision> {
+    const answer = await this.call("GET", "/decision");
+    if (!("phase" in answer.document)) throw stranger(answer);
+    return answer.document as Decision;
+  }
+
+  /** Register this device; repeating it changes nothing. */
+  async register(): Promise<void> {
+    if ((await this.memory.read()).withdrawn) {
+      throw new InputError(
+        `this device has withdrawn from the study ${shown(this.study)}; to take part again, begin with a new one`,
+      );
+    }
+    const code = this.enrolmentCode;
+    const answer = await this.call("PUT", "/participant", code === undefined ? {} : { "x-voxpop-enrolment": code });
+    if (!isDone(answer, "registered")) throw stranger(answer);
+    await this.memory.note("registered");
+  }
+
+  /** Ask whether this device is invited, and if so answer. A report is sent again until it is acknowledged. */
+  async checkIn(): Promise<Outcome> {
+    const state = await this.memory.read();
+    if (state.withdrawn) return this.withdraw();
+    try {
+      if (!state.registered) await this.register();
+      const left = state.outgoing;
+      let sent: Outcome = left === null ? Outcome.OFFLINE : await this.send(left);
+      if (sent !== Outcome.OFFLINE) return sent;
+      const answer = await this.call("GET", "/checkin");
+      const { invited, status, next_check_in: next } = answer.document;
+      if (typeof invited !== "boolean") throw stranger(answer);
+      this.nextCheckIn = typeof next === "number" && next >= 0 && next <= MOST_PAUSE ? next : null;
+      if (left !== null) {
+        if (invited && phaseOf(answer.document) === left.phase) return Outcome.OFFLINE; // it is still waited for
+        sent = await this.send(left); // for the last time, perhaps only to learn that it was counted
+        if (sent !== Outcome.OFFLINE) return sent;
+        await this.memory.forget(left.phase);
+      }
+      if (invited) return await this.answer(answer.document);
+      if (status === "withdrawn") return await this.leave(); // with this key, on another device
+      if (status === "finished") return Outcome.FINISHED;
+      return status === "answered" ? Outcome.ANSWERED : Outcome.WAITING;
+    } catch (error) {
+      if (error instanceof StudyOverError) return Outcome.FINISHED;
+      if (error instanceof NoAnswerError) return Outcome.OFFLINE;
+      throw error;
+    }
+  }
+
+  /** Leave the study: delete rewards and report here, and have the service forget what it may; safe to repeat.
+   *
+   * If the service does not answer, nothing is kept here all the same, and the next check-in tells it again.
+   */
+  async withdraw(): Promise<Outcome> {
+    if ((await this.memory.withdraw()).forgotten) return Outcome.WITHDRAWN;
+    try {
+      const answer = await this.call("DELETE", "/participant");
+      if (!isDone(answer, "withdrawn")) throw stranger(answer);
+    } catch (error) {
+      if (error instanceof NoAnswerError) return Outcome.OFFLINE;
+      throw error;
+    }
+    return this.leave();
+  }
+
+  private async leave(): Promise<Outcome> {
+    await this.memory.withdraw();
+    await this.memory.note("forgotten");
+    return Outcome.WITHDRAWN;
+  }
+
+  /** Make the report that the invitation asks for, keep it, and send it, if the promise allows one more. */
+  private async answer(invitation: Invitation): Promise<Outcome> {
+    const most = this.promise.participations;
+    const state = await this.memory.read();
+    if (state.made.length >= most) return Outcome.SPENT;
+    const made = this.report(invitation, state);
+    if (made === null) return Outcome.NOTHING_TO_SAY;
+    const kept = await this.memory.keepWithin(made, most);
+    return kept === null ? Outcome.SPENT : this.send(kept);
+  }
+
+  /** Make the report, if the promise allows it; null if there is nothing to say. This draws the noise, once. */
+  private report(invitation: Invitation, state: State): Outgoing | null {
+    const phase = phaseOf(invitation);
+    const { release: proposed, arms } = invitation["phase"] as Record<string, unknown>;
+    const release = readRelease(proposed);
+    checkRelease(this.promise, release);
+    const addresses = this.addresses(invitation, release);
+    const token = invitation["token"];
+    if (typeof token !== "string" || !/^[ -~]*$/.test(token)) {
+      throw new InputError("the coordinator's token cannot be sent in a header; nothing is sent");
+    }
+    if (!Array.isArray(arms) || !arms.every(Number.isInteger)) {
+      throw new InputError(`the coordinator asks about the decisions ${shown(arms)}; nothing is sent`);
+    }
+    if (arms.length !== release.arms) {
+      throw new InputError(`a report has ${release.arms} numbers, got ${arms.length} decisions; nothing is sent`);
+    }
+    const report = release.randomize(averages(state, phase, arms), this.source);
+    if (report === null) return null;
+    return { phase, token, uploads: this.uploads(report, release, addresses) };
+  }
+
+  /** Write the report down, as one message or as a share for each of two, of which the helper's comes first. */
+  private uploads(report: number[], release: Release, addresses: string[]): Upload[] {
+    const { batch = {}, width } = release;
+    if (width === undefined) return [{ address: addresses[0]!, body: JSON.stringify({ report, ...batch }) }];
+    const modulus = 256 ** width;
+    const own = report.map(() => this.source.uniform(width));
+    const rest = report.map((value, i) => (value - own[i]! + modulus) % modulus);
+    return [
+      { address: addresses[0]!, body: JSON.stringify({ report: rest, ...batch, shared: true }) },
+      { address: addresses[1]!, body: JSON.stringify({ report: own }) },
+    ];
+  }
+
+  /** Return the addresses to send the report to, in order, or refuse them. */
+  private addresses(invitation: Invitation, release: Release): string[] {
+    const upload = this.address(invitation["upload"], release.model === "shuffle" ? "shuffler" : null);
+    return release.width === undefined ? [upload] : [this.address(invitation["helper"], "helper"), upload];
+  }
+
+  /** Return an address as an absolute one; if it is another's, it must not be the coordinator's. */
+  private address(given: unknown, other: "shuffler" | "helper" | null): string {
+    const mine = new URL(this.url);
+    if (typeof given !== "string" || !URL.canParse(given, this.url + "/")) {
+      throw new InputError(`the coordinator asks to send the report to ${shown(given)}; nothing is sent`);
+    }
+    const there = new URL(given, this.url + "/");
+    if (there.protocol !== "https:" && there.protocol !== mine.protocol) {
+      throw new InputError(`the coordinator asks to send the report over ${there.protocol.slice(0, -1)}; nothing is sent`);
+    }
+    const same = server(there) === server(mine);
+    if (other !== null && same) {
+      throw new InputError(`the coordinator asks for what only a ${other} may see; nothing is sent`);
+    }
+    const promised = this.promise.other;
+    if (other !== null && promised !== null && new URL(promised).origin !== there.origin) {
+      throw new InputError(
+        `the ${other} ${promised} was promised, but the coordinator names ${shown(given)}; nothing is sent`,
+      );
+    }
+    if ((other === null && !same) || there.username || there.password) {
+      throw new InputError("the coordinator asks to send the report to another server; nothing is sent");
+    }
+    return there.href;
+  }
+
+  /** Send a kept report; forget it only when a voxpop service says that it was counted or refused. */
+  private async send({ phase, token, uploads }: Outgoing): Promise<Outcome> {
+    const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
+    let outcome: Outcome = Outcome.ANSWERED;
+    for (const { address, body } of uploads) {
+      try {
+        const answer = await this.caller.request("PUT", address, headers, body);
+        if (isDone(answer, "counted", "counted before")) continue;
+        if (isNotNow(answer) || refusalOf(answer) === null) return Outcome.OFFLINE;
+        outcome =
+          answer.status === 409 ? Outcome.ANOTHER : answer.status === 410 ? Outcome.TOO_LATE : Outcome.REFUSED;
+        break;
+      } catch (error) {
+        if (error instanceof NoAnswerError) return Outcome.OFFLINE;
+        throw error;
+      }
+    }
+    await this.memory.forget(phase);
+    return outcome;
+  }
+
+  private async call(method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> {
+    const { key } = await this.memory.read();
+    const address = `${this.url}/v1/studies/${encodeURIComponent(this.study)}${path}`;
+    const answer = await this.caller.request(method, address, { authorization: `Bearer ${key}`, ...headers });
+    const { status } = answer;
+    if (isNotNow(answer)) throw new NoAnswerError(`the coordinator answered ${status}`);
+    if (status >= 400) {
+      const refusal = refusalOf(answer);
+      if (status === 410 && refusal) throw new StudyOverError(refusal);
+      throw new InputError(refusal ?? `${address} answered ${status}; is that a voxpop coordinator?`);
+    }
+    if (status !== 200 && status !== 201) throw stranger(answer);
+    return answer;
+  }
+
+  private newKey(): string {
+    const text = btoa(String.fromCharCode(...this.source.bytes(32)));
+    return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  }
+}
+
+function phaseOf(invitation: Invitation): number {
+  const phase = invitation["phase"];
+  if (!isObject(phase)) {
+    throw new InputError(`the coordinator's invitation describes its phase as ${shown(phase)}; nothing is sent`);
+  }
+  return requireInteger("the phase of an invitation", phase["phase"], 1, MOST_PHASE);
+}
+
+function server({ hostname, port, protocol }: URL): string {
+  return `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+}
+
+function stranger({ address, status }: Answer): NoAnswerError {
+  return new NoAnswerError(`${address} answered ${status}, but not as a voxpop coordinator does`);
+}

@@ -1,0 +1,135 @@
+/** What a device remembers, as plain data, and what may happen to it; where it is kept is a `Storage`'s business. */
+import { HUGE } from "./ball.ts";
+import { InputError, requireInteger, requireNumber } from "./errors.ts";
+
+const VERSION = 1;
+
+/** One message of a report. */
+export type Upload = { address: string; body: string };
+
+/** A report that was made and is not acknowledged yet; its uploads are made one after the other. */
+export type Outgoing = { phase: number; token: string; uploads: Upload[] };
+
+/** All that a device keeps. */
+export type State = {
+  version: typeof VERSION;
+  key: string;
+  registered: boolean;
+  withdrawn: boolean;
+  forgotten: boolean;
+  /** By phase and arm: the number of rounds, and the sum of their rewards. */
+  rewards: { [phase: string]: { [arm: string]: [rounds: number, total: number] } };
+  outgoing: Outgoing | null;
+  /** The phases of all reports that were ever kept for sending, counted or not. */
+  made: number[];
+};
+
+/** A place that outlives the page or the process, or does not. */
+export interface Storage {
+  /** Change what is kept, in one step: nobody else changes it meanwhile, and after an error nothing has changed.
+   *
+   * `change` gets a copy of what is kept, or null, and returns what to keep from now on; it may be called again.
+   */
+  update(change: (kept: State | null) => State): Promise<void>;
+}
+
+/** Nothing outlives the page or the process: for tests and demonstrations. */
+export class MemoryStorage implements Storage {
+  private kept: State | null;
+
+  constructor(kept: State | null = null) {
+    this.kept = kept;
+  }
+
+  async update(change: (kept: State | null) => State): Promise<void> {
+    this.kept = change(structuredClone(this.kept));
+  }
+}
+
+export class Memory {
+  private readonly storage: Storage;
+  private readonly newKey: () => string;
+
+  constructor(storage: Storage, newKey: () => string) {
+    this.storage = storage;
+    this.newKey = newKey;
+  }
+
+  /** Return what is kept; the device's own key is made on first use. */
+  read(): Promise<State> {
+    return this.change((state) => state);
+  }
+
+  /** Remember that the coordinator knows the key, or that it has forgotten it. */
+  async note(fact: "registered" | "forgotten"): Promise<void> {
+    await this.change((state) => (state[fact] = true));
+  }
+
+  /** Delete all rewards and the report that is not acknowledged, and keep none from now on. */
+  withdraw(): Promise<State> {
+    return this.change((state) => Object.assign(state, { withdrawn: true, rewards: {}, outgoing: null }));
+  }
+
+  /** Add a reward, or the average of several rounds. */
+  async record(phase: number, arm: number, reward: number, rounds: number): Promise<void> {
+    requireInteger("phase", phase, 1);
+    requireInteger("arm", arm, 0);
+    requireInteger("rounds", rounds, 1);
+    // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
+    const clipped = Math.max(-HUGE, Math.min(HUGE, requireNumber("reward", reward)));
+    await this.change((state) => {
+      if (state.withdrawn) return;
+      const [count, total] = ((state.rewards[phase] ??= {})[arm] ??= [0, 0]);
+      state.rewards[phase][arm] = [count + rounds, total + clipped * rounds];
+    });
+  }
+
+  /** Keep a report if fewer than `most` were ever kept, and count it; return the report to send, or null. */
+  keepWithin(report: Outgoing, most: number): Promise<Outgoing | null> {
+    return this.change((state) => {
+      if (state.withdrawn) return null;
+      if (state.outgoing !== null) return state.outgoing; // another tab or process of this device was faster
+      if (state.made.length >= most) return null;
+      state.made.push(report.phase);
+      return (state.outgoing = report);
+    });
+  }
+
+  /** Delete the report of a phase that is over for this device, and the rewards up to that phase. */
+  async forget(phase: number): Promise<void> {
+    await this.change((state) => {
+      if (state.outgoing?.phase === phase) state.outgoing = null;
+      for (const known of Object.keys(state.rewards)) if (Number(known) <= phase) delete state.rewards[known];
+    });
+  }
+
+  private async change<T>(edit: (state: State) => T): Promise<T> {
+    let found: { value: T } | undefined;
+    await this.storage.update((kept) => {
+      const state = kept ?? {
+        version: VERSION,
+        key: this.newKey(),
+        registered: false,
+        withdrawn: false,
+        forgotten: false,
+        rewards: {},
+        outgoing: null,
+        made: [],
+      };
+      if (state.version !== VERSION) {
+        throw new InputError(`this device was kept by another version (${state.version}) of the software; use that one`);
+      }
+      found = { value: edit(state) };
+      return state;
+    });
+    return found!.value;
+  }
+}
+
+/** Compute the average reward of each arm in a phase; NaN for an arm without a reward. */
+export function averages(state: State, phase: number, arms: number[]): number[] {
+  return arms.map((arm) => {
+    const found = state.rewards[phase]?.[arm];
+    return found === undefined ? NaN : found[1] / found[0];
+  });
+}

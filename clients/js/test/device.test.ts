@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Device, InputError, MemoryStorage, NoAnswerError, Outcome, StudyOverError } from "../src/index.ts";
+import { CENTRAL, LOCAL, Services, told, type Reply } from "./services.ts";
+
+const PORTAL: Reply = { text: "<html>Welcome to our hotel</html>" };
+
+test("a device registers, answers, forgets, and has then spent its promise", async () => {
+  const services = new Services(told("local"));
+  const device = services.device(LOCAL, { enrolmentCode: "sesame" });
+  await device.record(3, 10, 0.25, 3);
+  await device.record(3, 10, 0.75);
+  assert.deepEqual((await device.memory.read()).rewards, { 3: { 10: [4, 1.5] } });
+  assert.equal(await device.checkIn(), Outcome.ANSWERED);
+  const state = await device.memory.read();
+  assert.deepEqual([state.rewards, state.outgoing, state.made], [{}, null, [3]]);
+  assert.match(state.key, /^[\w-]{43}$/);
+  const { address, headers } = services.uploads[0]!;
+  assert.equal(address, "https://coordinator.example/v1/studies/tea/phases/3/report");
+  assert.equal(headers.get("authorization"), `Bearer ${String(told("local").token)}`);
+  assert.equal(await device.checkIn(), Outcome.SPENT);
+  assert.equal(services.uploads.length, 1);
+  assert.equal(device.nextCheckIn, 61.3);
+  assert.deepEqual(services.asked, ["PUT participant", "GET checkin", "PUT report", "GET checkin"]);
+});
+
+test("the same report is sent until it is acknowledged, and counts only once", async () => {
+  for (const model of ["central", "local", "shuffle", "aggregate"] as const) {
+    const services = new Services(told(model));
+    services.replies["report"] = { status: 503, body: { error: "busy" } };
+    const device = services.device({ model, epsilon: 8, delta: 1e-5 });
+    assert.equal(await device.checkIn(), Outcome.OFFLINE);
+    const kept = (await device.memory.read()).outgoing!;
+    assert.equal(await device.checkIn(), Outcome.OFFLINE); // it is still waited for
+    delete services.replies["report"];
+    assert.equal(await device.checkIn(), Outcome.ANSWERED);
+    assert.deepEqual(new Set(services.uploads.map(({ body }) => body)), new Set(kept.uploads.map(({ body }) => body)));
+    assert.equal((await device.memory.read()).made.length, 1);
+  }
+});
+
+test("requests answered with not now are repeated with pauses, and nothing is forgotten", async () => {
+  for (const status of [408, 425, 429, 500, 502, 503, 504, 511, 524, 599]) {
+    for (const kind of ["participant", "checkin", "report"]) {
+      const services = new Services(told("central"));
+      services.replies[kind] = { status, text: "<html>" };
+      const device = services.device(CENTRAL, { attempts: 3 });
+      assert.equal(await device.checkIn(), Outcome.OFFLINE);
+      assert.equal(services.asked.filter((asked) => asked.endsWith(kind)).length, 3);
+      assert.ok(services.slept.every((pause) => pause > 0 && pause <= 0.4));
+      services.replies = {};
+      assert.equal(await device.checkIn(), Outcome.ANSWERED);
+    }
+  }
+});
+
+test("replies that voxpop cannot have sent are not believed", async () => {
+  const strange: Reply[] = [
+    PORTAL,
+    { status: 201, body: {} },
+    { body: { status: "ok" } },
+    { body: ["counted"] },
+    { text: "[".repeat(100_000) },
+    { status: 204 },
+    { status: 302, text: "", headers: { location: "http://portal/" } },
+    { status: 403, text: "<html>pay first</html>" },
+    { status: 404, text: "no such page" },
+  ];
+  for (const reply of strange) {
+    const services = new Services(told("central"));
+    services.replies["report"] = reply;
+    const device = services.device(CENTRAL);
+    assert.equal(await device.checkIn(), Outcome.OFFLINE);
+    assert.notEqual((await device.memory.read()).outgoing, null);
+    for (const kind of ["participant", "checkin"]) {
+      const portal = new Services(told("central"));
+      portal.replies[kind] = reply;
+      const guest = portal.device(CENTRAL);
+      if (reply !== "nobody" && (reply.status ?? 200) >= 400) {
+        await assert.rejects(guest.checkIn(), /is that a voxpop coordinator/);
+      } else assert.equal(await guest.checkIn(), Outcome.OFFLINE);
+      assert.equal((await guest.memory.read()).registered, kind === "checkin");
+      assert.deepEqual(portal.uploads, []);
+    }
+  }
+  const services = new Services(told("central"));
+  services.replies["decision"] = PORTAL;
+  await assert.rejects(services.device(CENTRAL).decision(), NoAnswerError);
+});
+
+test("refusals say what happened", async () => {
+  const expected = { 409: Outcome.ANOTHER, 410: Outcome.TOO_LATE, 422: Outcome.REFUSED, 401: Outcome.REFUSED };
+  for (const [status, outcome] of Object.entries(expected)) {
+    const services = new Services(told("central"));
+    services.replies["report"] = { status: Number(status), body: { error: "one sentence" } };
+    const device = services.device(CENTRAL);
+    assert.equal(await device.checkIn(), outcome);
+    const { outgoing, made } = await device.memory.read();
+    assert.deepEqual([outgoing, made.length], [null, 1]); // somebody has seen it
+  }
+});
+
+test("a dead address blocks no longer than its phase", async () => {
+  const ends = { waiting: Outcome.WAITING, finished: Outcome.FINISHED, answered: Outcome.ANSWERED };
+  for (const [status, outcome] of Object.entries(ends)) {
+    const services = new Services(told("central"));
+    services.replies["report"] = "nobody";
+    const device = services.device(CENTRAL, { attempts: 2 });
+    assert.equal(await device.checkIn(), Outcome.OFFLINE);
+    services.invitation = { invited: false, status, next_check_in: null };
+    assert.equal(await device.checkIn(), outcome);
+    assert.equal(device.nextCheckIn, null);
+    assert.equal((await device.memory.read()).outgoing, null);
+  }
+  const services = new Services(told("central"));
+  services.replies["report"] = "nobody";
+  const device = services.device(CENTRAL, { attempts: 2 });
+  await device.checkIn();
+  const next = told("central");
+  next.phase.phase = 4;
+  services.invitation = next;
+  assert.equal(await device.checkIn(), Outcome.OFFLINE); // the report of phase 4, at the same dead address
+  assert.equal((await device.memory.read()).outgoing?.phase, 4);
+});
+
+test("a pause is as long as asked within reason, whatever the device's clock says", async () => {
+  const year = 365 * 86_400_000;
+  const now = Date.now;
+  const date = "Wed, 21 Oct 2015 07:28:00 GMT";
+  const cases: [string, string | undefined, number, number][] = [
+    ["2", undefined, 2, 2],
+    ["86400", undefined, 60, 60],
+    ["1e400", undefined, 60, 60],
+    ["-5", undefined, 0, 1],
+    ["soon", undefined, 0, 1],
+    ["", undefined, 0, 1],
+    ["Wed, 21 Oct 2015 07:28:30 GMT", date, 30, 30],
+    ["Wed, 21 Oct 2015 07:28:30 GMT", undefined, 0, 1],
+  ];
+  for (const offset of [-30 * year, 0, 30 * year]) {
+    Date.now = () => now() + offset;
+    try {
+      for (const [header, served, least, most] of cases) {
+        const services = new Services(told("central"));
+        const headers = { "retry-after": header, ...(served === undefined ? {} : { date: served }) };
+        services.replies["checkin"] = { status: 503, text: "", headers };
+        assert.equal(await services.device(CENTRAL, { attempts: 3 }).checkIn(), Outcome.OFFLINE);
+        assert.equal(services.slept.length, 2);
+        assert.ok(services.slept.every((pause) => pause >= least && pause <= most), header);
+      }
+    } finally {
+      Date.now = now;
+    }
+  }
+});
+
+test("a study that is over, and one that refuses to register", async () => {
+  const services = new Services({});
+  services.replies["participant"] = { status: 410, body: { error: "the study is over" } };
+  assert.equal(await services.device(CENTRAL).checkIn(), Outcome.FINISHED);
+  await assert.rejects(services.device(CENTRAL).register(), StudyOverError);
+  services.replies["participant"] = { status: 403, body: { error: "wrong code" } };
+  await assert.rejects(services.device(CENTRAL).checkIn(), { name: "InputError", message: "wrong code" });
+});
+
+test("withdrawing deletes everything at once, and the service is told until it has heard", async () => {
+  const services = new Services(told("central"));
+  const device = services.device(CENTRAL, { attempts: 1 });
+  await device.record(3, 10, 1);
+  services.replies["participant"] = { status: 503, body: { error: "not now" } };
+  assert.equal(await device.withdraw(), Outcome.OFFLINE);
+  await device.record(3, 10, 1);
+  assert.deepEqual((await device.memory.read()).rewards, {});
+  assert.equal(await device.checkIn(), Outcome.OFFLINE);
+  services.replies["participant"] = PORTAL;
+  assert.equal(await device.checkIn(), Outcome.OFFLINE);
+  delete services.replies["participant"];
+  assert.deepEqual([await device.checkIn(), await device.checkIn()], [Outcome.WITHDRAWN, Outcome.WITHDRAWN]);
+  assert.equal(services.count("DELETE participant"), 4);
+  await assert.rejects(device.register(), /has withdrawn from the study/);
+  const elsewhere = new Services({ invited: false, status: "withdrawn", next_check_in: null });
+  const other = elsewhere.device(CENTRAL);
+  await other.record(3, 10, 1);
+  assert.equal(await other.checkIn(), Outcome.WITHDRAWN);
+  assert.deepEqual((await other.memory.read()).rewards, {});
+});
+
+test("two devices on one storage make one report", async () => {
+  const storage = new MemoryStorage();
+  const services = new Services(told("local"));
+  const devices = [1, 2, 3].map(() => services.device(LOCAL, { storage }));
+  const outcomes = await Promise.all(devices.map((device) => device.checkIn()));
+  assert.deepEqual(new Set(services.uploads.map(({ body }) => body)).size, 1);
+  assert.ok(outcomes.includes(Outcome.ANSWERED));
+  assert.deepEqual((await devices[0]!.memory.read()).made, [3]);
+});
+
+test("what cannot be kept or protected is refused in one sentence", async () => {
+  const { crypto } = globalThis;
+  Object.defineProperty(globalThis, "crypto", { value: undefined, configurable: true });
+  try {
+    assert.throws(() => new Services({}).device(LOCAL), /no secure randomness .* nothing is sent/);
+  } finally {
+    Object.defineProperty(globalThis, "crypto", { value: crypto, configurable: true });
+  }
+  const options = { url: "https://coordinator.example", study: "tea", promise: LOCAL };
+  assert.throws(() => new Device(options), /no IndexedDB here to keep rewards in/);
+  assert.throws(() => new Device({ ...options, url: "coordinator" }), /url must be the coordinator's address/);
+  const device = new Services({}).device(LOCAL);
+  const wrong: [number, number, number, number][] = [[0, 0, 1, 1], [1, -1, 1, 1], [1, 0, NaN, 1], [1, 0, 1, 0], [1.5, 0, 1, 1]];
+  for (const given of wrong) await assert.rejects(device.record(...given), InputError);
+  const newer = structuredClone(await device.memory.read());
+  const storage = new MemoryStorage({ ...newer, version: 2 as 1 });
+  await assert.rejects(new Services({}).device(LOCAL, { storage }).checkIn(), /another version \(2\)/);
+});
+
+test("a device that lost its storage is someone new", async () => {
+  const services = new Services(told("local"));
+  const keys = [];
+  for (let times = 0; times < 2; times++) {
+    const device = services.device(LOCAL);
+    assert.equal(await device.checkIn(), Outcome.ANSWERED);
+    keys.push((await device.memory.read()).key);
+  }
+  assert.notEqual(keys[0], keys[1]);
+  assert.equal(services.count("PUT participant"), 2);
+});
+
+test("the helper gets its share first, and the coordinator only if the helper took it", async () => {
+  const promise = { model: "aggregate", epsilon: 8, delta: 1e-5, helper: "https://other.example" } as const;
+  const services = new Services(told("aggregate"));
+  const order: string[] = [];
+  let busy = 3; // the coordinator's answers that are lost
+  const device = services.device(promise, {
+    attempts: 2,
+    fetch: async (address, init) => {
+      const { host } = new URL(String(address));
+      if (init?.method === "PUT" && String(address).endsWith("report")) {
+        order.push(host);
+        if (host === "coordinator.example" && busy-- > 0) throw new TypeError("cut");
+      }
+      return services.fetch(address, init);
+    },
+  });
+  assert.equal(await device.checkIn(), Outcome.OFFLINE);
+  assert.equal(await device.checkIn(), Outcome.ANSWERED);
+  const round = ["other.example", "coordinator.example", "coordinator.example"];
+  assert.deepEqual(order, [...round, ...round]);
+  const bodies = services.uploads.map(({ body }) => body);
+  assert.deepEqual(bodies, [bodies[0], bodies[0], bodies[2]]); // the same shares again
+  for (const [status, outcome] of [[409, Outcome.ANOTHER], [410, Outcome.TOO_LATE], [422, Outcome.REFUSED]] as const) {
+    const refusing = new Services(told("aggregate"));
+    refusing.replies["report"] = { status, body: { error: "no" } };
+    const other = refusing.device(promise);
+    assert.equal(await other.checkIn(), outcome);
+    assert.deepEqual(refusing.uploads.map(({ address }) => new URL(address).host), ["other.example"]);
+    assert.equal((await other.memory.read()).outgoing, null);
+  }
+});

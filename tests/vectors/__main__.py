@@ -1,0 +1,7 @@
+"""Write the test vectors again: `make vectors`."""
+
+from tests.vectors import answers, numbers, refusals
+
+answers.write()
+refusals.write()
+numbers.write()

@@ -1,0 +1,83 @@
+"""The vectors of one trust model: what a device that was promised this sends, given its rewards and its randomness."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.vectors.releases import Data, arms_of, invitation, others, release
+from tests.vectors.running import FOLDER, Case, run, save, script
+
+MODELS = ("none", "central", "local", "shuffle", "aggregate")
+PRIVATE = [model for model in MODELS if model != "none"]
+CASES = "A promise, rewards as (phase, arm, reward, rounds), an invitation and the device's randomness; what is sent."
+ABOUT = {
+    "none": f"{CASES} Without privacy a device that lacks an average sends nothing.",
+    "central": f"{CASES} An average that is missing is answered with the centre.",
+    "local": f"{CASES} `noise` is the discrete Gaussian noise, one whole number for each coordinate.",
+    "shuffle": f"{CASES} `random` is the random bytes, in the order in which they are used.",
+    "aggregate": f"{CASES} `random` is the random bytes, in the order in which they are used: rounding, noise, shares.",
+}
+Rewards = list[tuple[int, int, float, int]]
+
+
+def lives(arms: int, draw: random.Random) -> dict[str, Rewards]:
+    """Return what people may have lived through in phase 3, by what is special about it."""
+    each: Rewards = [(3, 10 + arm, draw.uniform(-0.5, 1.5), 1) for arm in range(arms)]
+    return {
+        "every decision": each,
+        "several rounds of some": [*each, (3, 10, 0.1, 5), (3, 10, 0.9, 2)],
+        "rewards of other phases and decisions besides": [*each, (2, 10, 9.0, 1), (4, 10, 9.0, 1), (3, 99, 9.0, 1)],
+        "all but the first decision": each[1:],
+        "nothing": [],
+        "rewards far outside the ball": [(3, arm, 1000 * reward, rounds) for _, arm, reward, rounds in each],
+        "rewards that no float can add up": [(3, 10 + arm, (-1) ** arm * 1.7e308, 9) for arm in range(arms)],
+    }
+
+
+def promises(model: str) -> Data:
+    """Return the promise that the releases of a model keep."""
+    return {"model": model} if model == "none" else {"model": model, "epsilon": 8.0, "delta": 1e-5}
+
+
+def noise_of(data: Data, draw: random.Random) -> list[int]:
+    """Draw noise of about the right size for a release of the local model."""
+    return [round(draw.gauss(0, data["std"])) for _ in range(arms_of(data))] if data["model"] == "local" else []
+
+
+def finished(case: Case, draw: random.Random) -> Case:
+    """Add to a case what the Python device does, and the random bytes that it used."""
+    used = bytearray()
+
+    def give(count: int) -> bytes:
+        used.extend(draw.randbytes(count))
+        return bytes(used[-count:])
+
+    found = run(case, give)
+    again, whole = script(used.hex())
+    assert run(case, again) == found, case["name"]
+    assert whole()
+    return {**case, **({"random": used.hex()} if used else {}), **found}
+
+
+def cases(model: str) -> list[Case]:
+    """Make the cases of a trust model."""
+    draw, made = random.Random(f"vectors of {model}"), list[Case]()
+
+    def add(name: str, data: Data, rewards: Rewards) -> None:
+        noise = noise_of(data, draw)
+        told: dict[str, Any] = {"promise": promises(model), "rewards": rewards, "invitation": invitation(data)}
+        made.append(finished({"name": name, **told, **({"noise": noise} if noise else {})}, draw))
+
+    data = release(model)
+    for name, rewards in lives(arms_of(data), draw).items():
+        add(name, data, rewards)
+    for name, data in others(model):
+        add(name, data, lives(arms_of(data), draw)["every decision"])
+    return made
+
+
+def write() -> None:
+    """Write the files of all models."""
+    for model in MODELS:
+        save(FOLDER / f"{model}.json", ABOUT[model], cases=cases(model))

@@ -1,0 +1,208 @@
+"""The vectors of what a device refuses: promises that cannot be kept, and proposals that keep less than the promise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from tests.vectors.answers import PRIVATE, promises
+from tests.vectors.releases import ELSEWHERE, OTHERS, Data, changed, invitation, release
+from tests.vectors.running import FOLDER, Case, run, save
+
+ABOUT = (
+    "A promise and an invitation that a device refuses, before anything is sent or counted; `words` is part of the "
+    "sentence in which it does. Where there is no invitation, the promise itself is refused."
+)
+MALFORMED = "this is not a release"
+ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
+ENCODED = [model for model in PRIVATE if model in OTHERS]
+IDENTITY = [[float(i == j) for j in range(4)] for i in range(4)]
+
+BALLS: list[Data] = [
+    {"radius": -5.0},
+    {"radius": 0.0},
+    {"radius": 1e-320},
+    {"radius": True},
+    {"radius": "1"},
+    {"centre": [0.5]},
+    {"centre": []},
+    {"centre": "what"},
+    {"centre": [0.5, None, 0.5, 0.5]},
+    {"root": [[1.0, 0.0], [0.0, 1.0]]},
+    {"root": [[-value for value in row] for row in IDENTITY]},
+    {"root": [[0.0] * 4] * 4},
+    {"root": [[1.0] * 4] * 4},
+    {"root.3": [0.0, 1.0]},
+    {"tail": [[1.0], []]},
+    {"tail": [[]]},
+    {"tail": 3},
+]
+COSTS: list[Data] = [
+    {"cost": None},
+    {"cost": {}},
+    {"cost": []},
+    {"cost.more": 1},
+    {"cost.names": None},
+    {"cost.binomial": {"trials": 1}},
+]
+COMMON: list[Data] = [
+    {"model": ["local"]},
+    {"model": "lokal"},
+    {"model": "local2"},
+    {"model": None},
+    {"ball": None},
+    {"ball": []},
+    {"beta": -1.0},
+    {"beta": 2.0},
+    {"beta": None},
+    *COSTS,
+    *({f"ball.{name}": value for name, value in change.items()} for change in BALLS),
+]
+NOISE: list[Data] = [
+    *({"std": value} for value in (0.0, -1.0, True, "9", None)),
+    *({"step": value} for value in (0, -1e-6, None, "1")),
+]
+ENCODINGS: list[Data] = [
+    *({"encoding.people": value} for value in (0, -10_000, 10**16, True, None, 1.5)),
+    *({"encoding.trials": value} for value in (0, -1, 0.5, "3")),
+    *({"encoding.levels": value} for value in (0, -3, "3")),
+    *({"encoding.chance": value} for value in (0, 1, 2.0, -0.5, None, "0.5")),
+    {"encoding.more": 1},
+    {"encoding": None},
+    {"encoding": []},
+]
+# The fields of a release of each model that make it weaker than the promise.
+WEAK: dict[str, list[Data]] = {
+    "local": [{"std": 2.0**45}, {"std": 1e300}, {"step": 1e300}, {"step": 1e-300}],
+    "shuffle": [
+        {"encoding.trials": 3 * 10**7},
+        {"encoding.people": 10**10, "encoding.trials": 2},
+        {"encoding.levels": 2 * 10**6},
+        {"encoding.levels": 500},
+        {"encoding.people": 4},
+        {"encoding.chance": 1e-4},
+    ],
+    "aggregate": [
+        {"encoding.chance": 0.4375},
+        {"encoding.chance": 1e-7},
+        {"encoding.people": 10**9, "encoding.levels": 10**6},  # shares of 7 bytes
+        {"encoding.trials": 3 * 10**7},
+        {"encoding.levels": 500},
+        {"encoding.people": 4},
+    ],
+}
+HOSTILE: list[tuple[str, Data, str]] = [
+    ("a phase that is none", {"phase": None}, "describes its phase as"),
+    ("a phase without a number", {"phase": {"phase": "1"}}, "the phase of an invitation must be a whole number"),
+    ("a phase beyond all phases", {"phase": {"phase": 10**30}}, "the phase of an invitation must be a whole number"),
+    ("no release", {"phase.release": None}, MALFORMED),
+    ("a release that is a list", {"phase.release": []}, MALFORMED),
+    ("no token", {"token": None}, "the coordinator's token cannot be sent in a header; nothing is sent"),
+    ("a token that ends the header", {"token": "a\r\nb"}, "cannot be sent in a header"),
+    ("a token outside ASCII", {"token": "é"}, "cannot be sent in a header"),
+    ("decisions that are none", {"phase.arms": "abcd"}, "the coordinator asks about the decisions"),
+    ("decisions without numbers", {"phase.arms": [None, 1, 2, 3]}, "the coordinator asks about the decisions"),
+    (
+        "fewer decisions than coordinates",
+        {"phase.arms": [10, 11]},
+        "a report has 4 numbers, got 2 decisions; nothing is sent",
+    ),
+    ("no address", {"upload": None}, "the coordinator asks to send the report to"),
+    ("an address that is none", {"upload": "http://[1"}, "the coordinator asks to send the report to"),
+    ("mail", {"upload": "mailto:me"}, "the coordinator asks to send the report over mailto; nothing is sent"),
+    ("a file", {"upload": "file:///v1/x"}, "the coordinator asks to send the report over file; nothing is sent"),
+    ("in the clear", {"upload": "http://coordinator.example/x"}, "to send the report over http; nothing is sent"),
+]
+
+
+def _of_promises() -> Iterator[tuple[str, Data]]:
+    for value in (0, -1.0, 1001, True, "5", None):
+        yield "epsilon", {"model": "local", "epsilon": value}
+    for value in (0, 1, -0.1, True):
+        yield "delta", {"model": "local", "epsilon": 5.0, "delta": value}
+    for value in (0, -1, 1.5, True):
+        yield "participations", {"model": "local", "epsilon": 5.0, "participations": value}
+    for value in (0, -0.5, 1.5, True):
+        yield "honest", {"model": "shuffle", "epsilon": 5.0, "honest": value}
+    for model in ENCODED:
+        yield "delta must be at most 0.01", {"model": model, "epsilon": 5.0, "delta": 0.1}
+    yield "unknown privacy model", {"model": "lokal", "epsilon": 5.0}
+    for model, role in (("local", "shuffler"), ("shuffle", "helper"), ("aggregate", "shuffler")):
+        address = "https://other.example"
+        yield f"the {model} model has no {role}", {"model": model, "epsilon": 5.0, role: address}
+
+
+def _of_releases() -> Iterator[tuple[str, Data, Data, str | None]]:
+    """Return names, promises, invitations and, unless it is the whole sentence, the words of the refusal."""
+    for model in PRIVATE:
+        told = invitation(release(model))
+        own = ENCODINGS if model in ENCODED else NOISE[1:] if model == "central" else NOISE
+        for change in [*COMMON, *own]:
+            place = {f"phase.release.{name}": value for name, value in change.items()}
+            yield f"{model}: {change}", promises(model), changed(told, place), MALFORMED
+        for other in PRIVATE:
+            if other != model:
+                yield f"{other} was promised", promises(other), told, None
+    for model in ADDED:
+        told, promise = invitation(release(model)), promises(model)
+        steep = changed(told, {"phase.release.ball.root": _steep(1e-11)})
+        yield f"{model}: a steep root", promise, steep, None
+        yield f"{model}: no clipping", promise, changed(told, {"phase.release.ball.radius": None}), None
+        for epsilon in (4.0, 4.999, 0.1):
+            yield f"{model}: a smaller epsilon", {**promise, "epsilon": epsilon, "delta": 1e-6}, told, None
+        yield f"{model}: a smaller delta", {**promise, "epsilon": 5.0, "delta": 1e-9}, told, None
+        for change in WEAK[model]:
+            place = {f"phase.release.{name}": value for name, value in change.items()}
+            yield f"{model}: {change}", promise, changed(told, place), None
+
+
+def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
+    told, promise = invitation(release("local")), promises("local")
+    for name, change, words in HOSTILE:
+        yield name, promise, changed(told, change), words
+    yield "another server", promise, changed(told, {"upload": ELSEWHERE}), "to send the report to another server"
+    for model in ENCODED:
+        told, promise, place = invitation(release(model)), promises(model), OTHERS[model]
+        role = {"upload": "shuffler", "helper": "helper"}[place]
+        for address in ("/v1/x", "https://coordinator.example:443/v1/x"):
+            words = f"the coordinator asks for what only a {role} may see; nothing is sent"
+            yield f"{model}: the coordinator itself", promise, changed(told, {place: address}), words
+        for address in (
+            "https://other.example.evil/x",
+            "https://other.example:444/x",
+            "https://coordinator2.example/x",
+        ):
+            named = {**promise, role: "https://other.example/"}
+            words = f"the {role} https://other.example/ was promised, but the coordinator names"
+            yield f"{model}: another {role}", named, changed(told, {place: address}), words
+        if place != "upload":
+            yield f"{model}: no {role}", promise, changed(told, {place: None}), "to send the report to"
+            elsewhere = changed(told, {"upload": ELSEWHERE})
+            yield f"{model}: both shares to the {role}", promise, elsewhere, "to send the report to another server"
+        half = {**promise, "epsilon": 5.0, "delta": 1e-6, "honest": 0.5}
+        yield f"{model}: half of them honest", half, told, "less noise than epsilon 5 takes; nothing is sent"
+
+
+def _steep(last: float) -> list[list[float]]:
+    return [[*row[:3], last if number == 3 else 0.0] for number, row in enumerate(IDENTITY)]
+
+
+def cases() -> list[Case]:
+    """Make all cases, each of which the Python device refuses in these words."""
+    made: list[Case] = []
+    for words, promise in _of_promises():
+        made.append({"name": f"a promise: {promise}", "promise": promise, "words": words})
+    asked: list[tuple[str, Data, Data, str | None]] = [*_of_releases(), *_of_others()]
+    for name, promise, told, said in asked:
+        made.append({"name": name, "promise": promise, "invitation": told, "words": said})
+    for case in made:
+        sentence = run({"invitation": {}, **case}, random.Random(0).randbytes).get("refused")
+        assert sentence is not None, case["name"]
+        case["words"] = case["words"] or sentence
+        assert case["words"] in sentence, (case["name"], case["words"], sentence)
+    return made
+
+
+def write() -> None:
+    """Write the file."""
+    save(FOLDER / "refusals.json", ABOUT, cases=cases())
