@@ -34,6 +34,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "flwr-clientapp": flwr_clientapp,
 }
 HOME = "FLWR_HOME"
+AT_ONCE = 6  # nodes that connect at a time; more would wait for each other
 
 
 class Asked:
@@ -74,6 +75,12 @@ def node(folder: Path, superlink: str, number: int, port: int, helper: str) -> l
     return ["flower-supernode", "--insecure", "--superlink", superlink, "--port", str(port), "--node-config", own]
 
 
+def connected(folder: Path, number: int) -> bool:
+    """Return True if the SuperLink knows a node."""
+    log = folder / f"node-{number}.log"
+    return log.exists() and "SuperNode ID" in log.read_text(encoding="utf-8", errors="replace")
+
+
 def main() -> None:
     folder, superlink, nodes, port, helper = (
         Path(sys.argv[1]),
@@ -97,15 +104,24 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     gc.collect()
     gc.freeze()
-    for number in range(nodes):
-        child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, port + number, helper))
-        children.add(child)
-        (folder / f"{number}.pid").write_text(str(child), encoding="ascii")
+    waiting, connecting = list(range(nodes)), dict[int, int]()
     requests.settimeout(0.5)
     while True:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) > 0:
                 children.discard(ended)
+        for number, child in list(connecting.items()):
+            if connected(folder, number):
+                del connecting[number]
+            elif child not in children:  # Flower gives up if its first request took too long: begin anew
+                del connecting[number]
+                waiting.append(number)
+        while waiting and len(connecting) < AT_ONCE:
+            number = waiting.pop(0)
+            child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, port + number, helper))
+            children.add(child)
+            connecting[number] = child
+            (folder / f"{number}.pid").write_text(str(child), encoding="ascii")
         with suppress(TimeoutError):
             home, command = json.loads(requests.recv(65536))
             children.add(fork(home, command))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.flower.farm import connected
 from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.drivers.fielded import Fielded
@@ -158,7 +159,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory, helper: HttpShuffler) -
             with (folder / f"{name}.log").open("wb") as log:
                 started.append(subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log))
             until(lambda: "Uvicorn running" in found.superlink_log())
-        until(lambda: found.superlink_log().count("/activate-node") >= NODES)
+        until(lambda: all(connected(folder, number) for number in range(NODES)))
         yield found
     finally:
         for process in reversed(started):
