@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from voxpop.privacy import Entry
+from voxpop.privacy import Entry, aggregate
 from voxpop.privacy.composition import compose
 from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
@@ -74,9 +74,10 @@ def honest_shares() -> None:
 def several() -> None:
     head("eps of one", "model", *(f"{times} releases" for times in (2, 3, 5)))
     for epsilon in EPSILONS:
-        noise = calibrated_encoding(epsilon, DELTA, 1000, ARMS).noise(ARMS)
-        entry = Entry("shuffle", 1000, epsilon, DELTA, binomial=noise)
-        row(f"{epsilon:g}", "shuffle", *(f"{compose([entry] * times, DELTA):.2f}" for times in (2, 3, 5)))
+        for model, calibrate in (("shuffle", calibrated_encoding), ("aggregate", aggregate.calibrated_encoding)):
+            noise = calibrate(epsilon, DELTA, 1000, ARMS).noise(ARMS)
+            entry = Entry(model, 1000, epsilon, DELTA, binomial=noise)
+            row(f"{epsilon:g}", model, *(f"{compose([entry] * times, DELTA):.2f}" for times in (2, 3, 5)))
         multiplier = noise_multiplier(epsilon, DELTA)
         gaussian = [epsilon_of(multiplier / math.sqrt(times), DELTA) for times in (2, 3, 5)]
         row(f"{epsilon:g}", "central, local", *(f"{found:.2f}" for found in gaussian))

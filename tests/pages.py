@@ -1,6 +1,6 @@
 """The pages of the documentation as programs: every block is run in page order, in a folder of its own.
 
-A fence says what it holds: `python` and `sh` are run, and what others hold (`text`, `toml`, `json`) is shown. A
+A fence says what it holds: `python` and `sh` are run, and what others hold (`text`, `toml`, `json`, `js`) is shown. A
 comment on the lines before a fence says more:
 
     <!-- not run: the reason -->         commands are only parsed, and Python is only compiled
@@ -38,7 +38,7 @@ from tests.helpers_waiting import HANGING
 BLOCK = re.compile(
     r"^(?:<!-- (?P<note>(?:(?!-->).)*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-LANGUAGES = {"python", "sh", "text", "toml", "json"}
+LANGUAGES = {"python", "sh", "text", "toml", "json", "js"}
 NOTES = ("", "not run", "file", "files", "output")
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 PICTURE = re.compile(r"!\[[^]]*\]\(([\w-]+\.png)\)")

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import Outcome, main_of, voxpop
-from tests.helpers_privacy import MODELS
+from tests.helpers_privacy import CALIBRATED, MODELS
 from voxpop.core.errors import InputError
 from voxpop.lab.runs import Run, simulate
 from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.privacy.central import Central
+from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
-from voxpop.privacy.shuffle import Shuffled
 
 Main = Callable[..., Outcome]
 SHORT = "simulate synthetic --size 20 --horizon 300"
@@ -47,8 +47,7 @@ def timeless(data: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name != "seconds"}
 
 
-@pytest.mark.parametrize("calibration", ["exact", "paper"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "calibration"), CALIBRATED)
 def test_the_same_seed_is_the_same_private_run(model: str, calibration: str) -> None:
     privacy = Private(model, 8.0, calibration=calibration, floor=20)
     first, again, other = (run(seed, privacy) for seed in (1, 1, 2))
@@ -192,11 +191,12 @@ def test_the_installed_command_audits_itself(tmp_path: Path) -> None:
     done = voxpop("audit", "--trials", 300, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == list(MODELS)
-    assert all(" holds " in line for line in lines[1:4])
+    names = [*MODELS, "- coordinator", "- helper"]
+    assert [line.split("  ")[0] for line in lines[1:7]] == names
+    assert all(" holds " in line for line in lines[1:7])
     assert "claimed mu" in lines[0]
     assert lines[0].rstrip().endswith("worst along")
-    assert "600" in lines[4]
+    assert "600" in lines[7]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -205,7 +205,7 @@ def test_an_audit_of_half_the_noise_exits_1(main: Main, monkeypatch: pytest.Monk
 
     def halved(self: Private, *arguments: Any) -> Any:
         release = calibrate(self, *arguments)
-        if isinstance(release, Shuffled):
+        if isinstance(release, Encoded):
             return replace(release, encoding=replace(release.encoding, trials=release.encoding.trials // 4))
         assert isinstance(release, Central | Local)
         return replace(release, std=release.std / 2)

@@ -32,6 +32,6 @@ class Oracle:
 @contextmanager
 def oracle() -> Iterator[Oracle]:
     """Start the process, and end it afterwards."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([NODE, SDK / "test/oracle.ts"], env=ENVIRONMENT, **pipes) as process:
+    command, pipe = [NODE, SDK / "test/oracle.ts"], subprocess.PIPE
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=pipe, stdout=pipe, text=True) as process:
         yield Oracle(process)

@@ -14,7 +14,7 @@ from voxpop.service.study.definition import Definition, Rules
 DEVICES = 44
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
+@pytest.mark.parametrize("model", ["local", "aggregate"])
 def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
     scenario = make_scenario("pricing", Options(horizon=6, size=12))
     privacy = Private(model, 5.0, floor=12)

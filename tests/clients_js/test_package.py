@@ -59,14 +59,18 @@ for (const storage of storages) {
 """
 
 
-def test_an_app_can_import_it_with_its_types(built: Path) -> None:
-    (built / "app.ts").write_text(APP, encoding="utf-8")
-    options = {
-        "compilerOptions": {"module": "NodeNext", "strict": True, "noEmit": True, "skipLibCheck": False, "types": []},
-        "files": ["app.ts"],
-    }
+def test_an_app_can_import_it_with_its_types_as_the_page_shows(built: Path) -> None:
+    page = (SDK.parent.parent / "docs/devices.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```js\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    programs = {"app.ts": APP, **{f"shown_{number}.ts": text for number, text in enumerate(shown)}}
+    for name, text in programs.items():
+        (built / name).write_text(text, encoding="utf-8")
+    options = {"module": "NodeNext", "strict": True, "noEmit": True, "skipLibCheck": False, "types": []}
     (built / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    (built / "tsconfig.json").write_text(json.dumps(options), encoding="utf-8")
+    (built / "tsconfig.json").write_text(
+        json.dumps({"compilerOptions": options, "files": [*programs]}), encoding="utf-8"
+    )
     checked = tool("tsc", "-p", built)
     assert (checked.returncode, checked.stdout) == (0, "")
     done = node(built / "app.ts", cwd=built)

@@ -1,23 +1,32 @@
-"""The device in a real browser: the same vectors, IndexedDB, several tabs, and a page that is reloaded while it sends."""
+"""The device in a real browser: the same vectors, IndexedDB, several tabs, and a page reloaded while it sends."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route as Served
 
 from tests.browser.chromium import Visit, chromium, visit
 from tests.clients_js.npm import SDK, bundle
+from tests.service import test_http
+from tests.service.served import served
+from tests.service.world import STUDY, definition, private
 from tests.vectors.answers import MODELS
 from tests.vectors.running import FOLDER, vectors
 
 URL = "https://app.example"
 OPTIONS = {"url": URL, "study": "tea", "promise": {"model": "local", "epsilon": 8, "delta": 1e-5}}
+PAGE = "<!doctype html><link rel=icon href=data:><script type=module src=page.js></script>"
 NEW = f"new Device({json.dumps(OPTIONS)})"
 
 
@@ -49,7 +58,7 @@ class Site:
     def __call__(self, route: Route) -> None:
         request, name = route.request, route.request.url.rsplit("/", 1)[1]
         if name == "page":
-            route.fulfill(content_type="text/html", body="<!doctype html><script type=module src=page.js></script>")
+            route.fulfill(content_type="text/html", body=PAGE)
         elif name == "page.js":
             route.fulfill(content_type="text/javascript", body=self.script)
         elif name == "participant":
@@ -72,7 +81,7 @@ def opened(browser: Browser, script: str) -> Iterator[tuple[Site, Visit]]:
         person.context.route(f"{URL}/**", site)
         load(person.page)
         yield site, person
-        assert [said for said in person.said if "favicon" not in said and "404" not in said] == []
+        assert person.said == []
 
 
 def load(page: Page) -> None:
@@ -159,3 +168,51 @@ def test_a_browser_without_randomness_or_storage_sends_nothing(browser: Browser,
             )
             assert words in said
             assert site.uploads == site.registered == []
+
+
+CROWD = """async ([url, study, people]) => {
+  const promise = { model: "local", epsilon: 5 };
+  return Promise.all(Array.from({ length: people }, async (_, number) => {
+    const storage = new BrowserStorage(`person ${number}`);
+    const device = new Device({ url, study, promise, storage, attempts: 1 });
+    await device.record(1, 0, 0.25);
+    const outcome = await device.checkIn();
+    return Object.keys(Outcome).find((name) => Outcome[name] === outcome);
+  }));
+}"""
+
+
+def app_of(script: str) -> Starlette:
+    """Return the page as an application: a browser lets only pages of this machine call its servers."""
+
+    def page(_: Request) -> Response:
+        return HTMLResponse(PAGE)
+
+    def program(_: Request) -> Response:
+        return Response(script, media_type="text/javascript")
+
+    return Starlette(routes=[Served("/page", page), Served("/page.js", program)])
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_pages_of_a_listed_origin_take_part_in_a_real_study(
+    browser: Browser, script: str, tmp_path: Path, listed: bool
+) -> None:
+    with served(app_of(script)) as app, visit(browser, app) as person, ExitStack() as stack:
+        origins = frozenset([app if listed else "https://app.example"])
+        site = stack.enter_context(closing(test_http.Site(tmp_path, model="local", origins=origins)))
+        site.people = []
+        site.coordinator.create(STUDY, definition(private("local")))
+        person.go("/page")
+        person.page.wait_for_function("globalThis.Device !== undefined")
+        crowd = [str(site.client.base_url), STUDY, 14]
+        if not listed:
+            assert person.page.evaluate(CROWD, crowd) == ["OFFLINE"] * 14
+            assert "has been blocked by CORS policy" in person.said[0]
+            return
+        assert person.page.evaluate(CROWD, crowd) == ["WAITING"] * 14
+        site.collect()
+        outcomes = person.page.evaluate(CROWD, crowd)
+        assert sorted(outcomes) == ["ANSWERED"] * 12 + ["WAITING"] * 2
+        site.step()
+        assert site.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12

@@ -33,8 +33,8 @@ def refusal(promise: dict[str, Any], data: Any) -> str | None:
 def expressible(value: Any) -> bool:
     """Return True for what JSON can say and both read alike.
 
-    JavaScript cannot tell 3.0 from 3, and NumPy reads a list of strings, truths or nothings as numbers; the other device
-    refuses these.
+    JavaScript cannot tell 3.0 from 3, and NumPy reads lists of strings and truths as numbers; the other device refuses
+    these.
     """
     if isinstance(value, float):
         return math.isfinite(value) and not value.is_integer()

@@ -1,7 +1,6 @@
 """The factor of many actions: exact in double precision, and within a proven slack in single precision."""
 
 import tracemalloc
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -165,16 +164,6 @@ def selection(
     return fill(kind(problem, everything(problem)), everything(problem), rounds, scale)
 
 
-@cache
-def plain_selection(kernel: str, rounds: int, scale: float) -> Selection:
-    """What is selected if every number is kept at full precision, whatever the other one does."""
-    return selection(problem_of(kernel), DensePosterior, rounds, scale)
-
-
-def problem_of(kernel: str) -> Problem:
-    return random_problem(1, n=200, d=2, kernel=KERNELS[kernel], ridge=0.05)
-
-
 @pytest.mark.parametrize("narrowing", ["whenever useful", "always", "at first"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_arms_do_not_depend_on_the_precision(monkeypatch: pytest.MonkeyPatch, kernel: str, narrowing: str) -> None:
@@ -185,8 +174,9 @@ def test_the_arms_do_not_depend_on_the_precision(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(lazy, "WORTH_WIDENING", np.inf if narrowing == "always" else 0.0)
     monkeypatch.setattr(Layer, "_widen", counted(Layer._widen, widened))
     monkeypatch.setattr(Factor, "narrow", counted(Factor.narrow, narrowed))
+    problem = random_problem(1, n=200, d=2, kernel=KERNELS[kernel], ridge=0.05)
     for rounds, scale in ((150, 0.0), (2000, 0.05)):
-        one, other = selection(problem_of(kernel), LazyPosterior, rounds, scale), plain_selection(kernel, rounds, scale)
+        one, other = selection(problem, LazyPosterior, rounds, scale), selection(problem, DensePosterior, rounds, scale)
         np.testing.assert_array_equal(one.arms, other.arms)
         np.testing.assert_array_equal(one.pulls, other.pulls)
     assert narrowed or narrowing == "whenever useful"

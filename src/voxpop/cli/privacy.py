@@ -62,12 +62,16 @@ def audit(
     for found in findings:
         numbers = (found.claimed_mu, found.measured_mu, found.certain_mu, found.claimed_epsilon, found.certain_epsilon)
         verdict = "[bold red]VIOLATED[/bold red]" if found.violated else "holds"
-        table.add_row(found.model, *(f"{number:.3f}" for number in numbers), verdict, found.direction)
+        whole, _, holder = found.model.partition(", ")  # what one server holds stands below the line of its model
+        table.add_row(
+            f"- {holder}" if holder else whole, *(f"{number:.3f}" for number in numbers), verdict, found.direction
+        )
     console.print(table)
     sample = findings[0]
     console.print(
-        f"mu = sensitivity / noise; bounds hold with {sample.confidence:.2%} confidence, from {sample.trials:,} "
-        f"releases per model; eps at delta = {sample.delta:g}; worst along: the coordinates in which most was learned",
+        f"mu = sensitivity / noise; - is what one server holds of a person; bounds hold with {sample.confidence:.2%} "
+        f"confidence, from {sample.trials:,} releases per model; eps at delta = {sample.delta:g}; worst along: the "
+        "coordinates in which most was learned",
         highlight=False,
     )
     if any(found.violated for found in findings):
