@@ -31,7 +31,7 @@ TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for
 GALLERY = [name for name in TEXTS if name.startswith("docs/gallery/") and blocks_of(TEXTS[name])]
 BLOCKS = [(name, block) for name, text in TEXTS.items() for block in blocks_of(text)]
 RUN = [name for name, text in TEXTS.items() if any(block.run for block in blocks_of(text))]
-ELSEWHERE = {"curl", "dask", "marimo"}  # programs of others, which may be named where nothing is run
+ELSEWHERE = {"curl", "dask", "flower-supernode", "marimo"}  # programs of others, named where nothing is run
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def study(model: str = "none", path: Path | None = None, population: int = 60) -
 
 
 def promise(model: str, **more: Any) -> Promise:
-    return Promise(model, **({} if model == "none" else {"epsilon": EPSILON}), **more)
+    return Promise(model, math.inf if model == "none" else EPSILON, **more)
 
 
 def answers_of(person: int, decisions: list[Any], rounds: list[int]) -> list[float]:
@@ -45,7 +46,8 @@ class Direct:
     """A grid whose nodes reply as soon as they are looked at, unless they are silent, broken or odd."""
 
     def __init__(self, folder: Path, nodes: int, app: ClientApp | None = None, model: str = "none") -> None:
-        self.folder, self.nodes, self.model, self.app = folder, list(range(1, nodes + 1)), model, app
+        self.folder, self.nodes, self.app = folder, list(range(1, nodes + 1)), app
+        self.promise = promise(model)
         self.silent, self.broken, self.odd = set[int](), set[int](), set[int]()
         self.sent: dict[str, Message] = {}
         self.asked: list[int] = []
@@ -71,7 +73,7 @@ class Direct:
         node = message.metadata.dst_node_id
         if node in self.broken:
             return Message(Error(code=0, reason="it broke"), reply_to=message)
-        app = self.app or client_app(lambda *asked: answers_of(node, *asked), promise(self.model))
+        app = self.app or client_app(lambda *asked: answers_of(node, *asked), self.promise)
         reply: Message = app(message, context_of(self.folder, node))
         record = reply.content["voxpop"]
         if node in self.odd:

@@ -4,7 +4,7 @@ A SuperNode and the SuperExec beside it take some 185 MB, nearly all of it impor
 seconds to import its own. Here one process imports everything once and forks every process from itself, so that all
 share these pages. It has no threads, and so may fork at any time; where Flower would start a program, it asks here.
 
-    python -m tests.flower.farm FOLDER SUPERLINK NODES FIRST_PORT
+    python -m tests.flower.farm FOLDER SUPERLINK NODES FIRST_PORT HELPER
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "flwr-clientapp": flwr_clientapp,
 }
 HOME = "FLWR_HOME"
+AT_ONCE = 6  # nodes that connect at a time; more would wait for each other
 
 
 class Asked:
@@ -68,14 +69,26 @@ def fork(home: str, command: list[str]) -> int:
         os._exit(code)
 
 
-def node(folder: Path, superlink: str, number: int, nodes: int, port: int) -> list[str]:
+def node(folder: Path, superlink: str, number: int, port: int, helper: str) -> list[str]:
     """Return the command that starts a SuperNode."""
-    own = f'partition-id={number} num-partitions={nodes} voxpop-memory="{folder / str(number)}.db"'
+    own = f'partition-id={number} voxpop-memory="{folder / str(number)}.db" voxpop-helper="{helper}"'
     return ["flower-supernode", "--insecure", "--superlink", superlink, "--port", str(port), "--node-config", own]
 
 
+def connected(folder: Path, number: int) -> bool:
+    """Return True if the SuperLink knows a node."""
+    log = folder / f"node-{number}.log"
+    return log.exists() and "SuperNode ID" in log.read_text(encoding="utf-8", errors="replace")
+
+
 def main() -> None:
-    folder, superlink, nodes, port = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    folder, superlink, nodes, port, helper = (
+        Path(sys.argv[1]),
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        sys.argv[5],
+    )
     assert voxpop.flower is not None
     Secure().gaussian(1, 1, noise_multiplier(5.0, 1e-6))  # loads OpenDP and dp-accounting
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -91,15 +104,24 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     gc.collect()
     gc.freeze()
-    for number in range(nodes):
-        child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, nodes, port + number))
-        children.add(child)
-        (folder / f"{number}.pid").write_text(str(child), encoding="ascii")
+    waiting, connecting = list(range(nodes)), dict[int, int]()
     requests.settimeout(0.5)
     while True:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) > 0:
                 children.discard(ended)
+        for number, child in list(connecting.items()):
+            if connected(folder, number):
+                del connecting[number]
+            elif child not in children:  # Flower gives up if its first request took too long: begin anew
+                del connecting[number]
+                waiting.append(number)
+        while waiting and len(connecting) < AT_ONCE:
+            number = waiting.pop(0)
+            child = fork(str(folder / f"node-{number}"), node(folder, superlink, number, port + number, helper))
+            children.add(child)
+            connecting[number] = child
+            (folder / f"{number}.pid").write_text(str(child), encoding="ascii")
         with suppress(TimeoutError):
             home, command = json.loads(requests.recv(65536))
             children.add(fork(home, command))

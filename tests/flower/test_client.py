@@ -44,14 +44,17 @@ def test_averages_are_sent_as_they_are_where_the_server_is_trusted(tmp_path: Pat
 
 
 def test_noise_on_nodes_is_that_of_the_operating_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
-    secure = Secure.gaussian
-    monkeypatch.setattr(Secure, "gaussian", lambda *given: drawn.append(secure(*given)) or drawn[-1])
+    drawn, secure = list[Any](), Secure.gaussian
+
+    def watched(*given: Any) -> Any:
+        drawn.append(secure(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(Secure, "gaussian", watched)
     message = question("local")
-    asked = study("local").open_phase()
-    assert asked is not None
+    asked: Any = study("local").open_phase()
     said = answered(message, tmp_path, "local")["report"]
-    grid = asked.release.grid(np.array([answers_of(7, *asked_of(message))]))  # type: ignore[attr-defined]
+    grid = asked.release.grid(np.array([answers_of(7, *asked_of(message))]))
     assert np.array_equal(np.array(said), (grid + drawn[0])[0])
 
 

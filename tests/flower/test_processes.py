@@ -14,14 +14,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.flower.farm import connected
+from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.drivers.fielded import Fielded
 from voxpop.drivers.replay import disagreements
+from voxpop.service.shuffler.signed_http import HttpShuffler
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/flower"
@@ -45,7 +50,7 @@ import json
 from pathlib import Path
 from flwr.serverapp import ServerApp
 from commuting.study import study
-from voxpop.flower import Rules, conduct
+from voxpop.flower import Rules, conduct, helper_at
 
 app = ServerApp()
 
@@ -71,7 +76,8 @@ class Recording:
 def main(grid, context):
     config = context.run_config
     recording = Recording(grid, Path(config["saved"]).with_suffix(".jsonl"))
-    conduct(recording, study(config), Rules(seconds=float(config["seconds"]), patience=60.0))
+    helper = helper_at(config["helper"], config["helper-key"]) if config["helper"] else None
+    conduct(recording, study(config), Rules(seconds=float(config["seconds"]), patience=60.0), helper)
 """
 
 
@@ -99,9 +105,14 @@ def free_ports(count: int) -> int:
 class Federation:
     folder: Path
     environment: dict[str, str]
+    helper: str
 
     def superlink_log(self) -> str:
         return (self.folder / "superlink.log").read_text(encoding="utf-8")
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "helper.key"
 
     def memory(self, number: int) -> Path:
         return self.folder / f"{number}.db"
@@ -116,11 +127,18 @@ class Federation:
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpShuffler]:
+    with helper_in(tmp_path_factory.mktemp("helper")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory, helper: HttpShuffler) -> Iterator[Federation]:
     """A SuperLink, and SuperNodes that are connected to it."""
     folder = tmp_path_factory.mktemp("flower")
     shutil.copytree(EXAMPLE, folder / "app")
     (folder / "app/commuting/server.py").write_text(RECORDING, encoding="utf-8")
+    (folder / "helper.key").write_bytes(helper.keys.in_use)
     (folder / "home").mkdir()
     first = free_ports(NODES + 1)
     address = f"127.0.0.1:{first}"
@@ -132,16 +150,16 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "20",  # 150 that look every second would have both cores to themselves
         "OMP_NUM_THREADS": "1",
     }
-    found = Federation(folder, environment)
+    found = Federation(folder, environment, helper.url)
     superlink = ["flower-superlink", "--insecure", "--port", str(first), "--disable-runtime-dependency-installation"]
-    farm = [sys.executable, "-m", "tests.flower.farm", str(folder), address, str(NODES), str(first + 1)]
+    farm = [sys.executable, "-m", "tests.flower.farm", str(folder), address, str(NODES), str(first + 1), helper.url]
     started = list[subprocess.Popen[bytes]]()
     try:
         for name, command in (("superlink", [str(BIN / superlink[0]), *superlink[1:]]), ("farm", farm)):
             with (folder / f"{name}.log").open("wb") as log:
                 started.append(subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log))
             until(lambda: "Uvicorn running" in found.superlink_log())
-        until(lambda: found.superlink_log().count("/activate-node") >= NODES)
+        until(lambda: all(connected(folder, number) for number in range(NODES)))
         yield found
     finally:
         for process in reversed(started):
@@ -162,11 +180,11 @@ def outcome(
     """Run a study; return it as it was saved, and what arrived."""
     saved = federation.folder / f"{model}.json"
     config = {"model": model, "nodes": nodes, "saved": str(saved), "seconds": 150.0, "epsilon": 5.0}
+    if model == "aggregate":
+        config |= {"helper": federation.helper, "helper-key": str(federation.key)}
     federation.run(**config)
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    from commuting.study import study
-
-    made: Fielded = study(config)
+    made: Fielded = import_module("commuting.study").study(config)
     lines = saved.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return made, [json.loads(line) for line in lines]
 
@@ -188,6 +206,21 @@ def test_a_study_on_real_processes_is_the_simulator_s(
     done, arrived = outcome(federation, model, 60, monkeypatch)
     assert done.ended
     check_as_simulated(done, arrived)
+
+
+@pytest.mark.usefixtures("new_people")
+def test_a_helper_beside_flower_holds_the_other_half(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server alone has numbers that mean nothing: were they reports, their total would be the release's."""
+    done, arrived = outcome(federation, "aggregate", 60, monkeypatch)
+    assert done.ended
+    assert len({name for entry in done.ledger.entries for name in entry.names}) == sum(
+        phase.plan.people for phase in done.closed
+    )
+    first = done.closed[0]
+    batch = first.release.batch
+    assert batch is not None
+    shares = np.array([each["report"] for each in arrived if each.get("phase") == "1" and "report" in each])
+    assert shares.max() > batch.bits  # a report is far below the modulus, and a share anywhere
 
 
 @pytest.mark.usefixtures("new_people")

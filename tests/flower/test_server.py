@@ -34,7 +34,7 @@ def counted(grid: Direct, done: Fielded) -> dict[int, list[list[float]]]:
 @pytest.mark.parametrize("model", MODELS)
 def test_plans_and_bounds_are_those_of_the_simulator(tmp_path: Path, model: str) -> None:
     grid = Direct(tmp_path, 60, model=model)
-    done = conduct(grid, study(model))  # type: ignore[arg-type]
+    done = conduct(grid, study(model))
     assert done.ended
     assert len(done.closed) > 1
     assert disagreements(done.course, counted(grid, done), own_noise=True) == []
@@ -49,7 +49,7 @@ def test_plans_and_bounds_are_those_of_the_simulator(tmp_path: Path, model: str)
 def test_nodes_that_are_silent_broken_or_odd_are_replaced_and_nobody_is_asked_twice(tmp_path: Path, model: str) -> None:
     grid = Direct(tmp_path, 80, model=model)
     grid.silent, grid.broken, grid.odd = set(range(1, 6)), set(range(6, 11)), set(range(11, 16))
-    done = conduct(grid, study(model), QUICK)  # type: ignore[arg-type]
+    done = conduct(grid, study(model), QUICK)
     assert [phase.feedback.count for phase in done.closed] == [phase.plan.people for phase in done.closed]
     assert len(set(grid.asked)) == len(grid.asked) > sum(phase.plan.people for phase in done.closed)
     names = [int(name) for entry in done.ledger.entries for name in entry.names]
@@ -58,7 +58,7 @@ def test_nodes_that_are_silent_broken_or_odd_are_replaced_and_nobody_is_asked_tw
 
 
 def test_the_ledger_knows_every_release_and_what_it_cost(tmp_path: Path) -> None:
-    done = conduct(Direct(tmp_path, 60, model="local"), study("local"))  # type: ignore[arg-type]
+    done = conduct(Direct(tmp_path, 60, model="local"), study("local"))
     assert [entry.people for entry in done.ledger.entries] == [phase.plan.people for phase in done.closed]
     assert done.ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0, rel=1e-6)
 
@@ -75,12 +75,12 @@ def test_a_server_that_was_killed_goes_on_and_asks_others(tmp_path: Path) -> Non
 
     first = Mortal(tmp_path, 60)
     with pytest.raises(KilledError):
-        conduct(first, study(path=tmp_path / "study.json"))  # type: ignore[arg-type]
+        conduct(first, study(path=tmp_path / "study.json"))
     begun = study(path=tmp_path / "study.json")
     taken = {int(name) for entry in begun.ledger.entries for name in entry.names}
     assert len(begun.closed) == 2
     second = Direct(tmp_path, 60)
-    done = conduct(second, begun)  # type: ignore[arg-type]
+    done = conduct(second, begun)
     assert done.ended
     assert not taken & set(second.asked)
     second.reports |= first.reports
@@ -97,8 +97,8 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
             used.append(1)
             return super().sample(*given, **named)
 
-    monkeypatch.setattr(server.secrets, "SystemRandom", Watched)
-    draws = {tuple(Collector(Direct(tmp_path, 60))._draw(20)) for _ in range(5)}  # type: ignore[arg-type]
+    monkeypatch.setattr("voxpop.flower.server.secrets.SystemRandom", Watched)
+    draws = {tuple(Collector(Direct(tmp_path, 60))._draw(20)) for _ in range(5)}
     assert used
     assert len(draws) == 5
     assert all(len(set(drawn)) == 20 for drawn in draws)
@@ -107,23 +107,23 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
 def test_a_phase_without_enough_people_is_not_closed_unless_one_may(tmp_path: Path) -> None:
     grid = Direct(tmp_path, 12)
     with pytest.raises(InputError, match=r"phase 1 asks 20 people and 12 answered, .*; connect more nodes"):
-        conduct(grid, study(), QUICK)  # type: ignore[arg-type]
+        conduct(grid, study(), QUICK)
     other = Direct(tmp_path / "other", 12)
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="phase 2 asks"):  # nobody is left
-        conduct(other, begun := study(), Rules(seconds=0.05, patience=0.05, partial=True))  # type: ignore[arg-type]
+        conduct(other, begun := study(), Rules(seconds=0.05, patience=0.05, partial=True))
     assert begun.closed[0].feedback.count == 12
 
 
 def test_the_shuffle_model_is_refused(tmp_path: Path) -> None:
     problem, policy = study().problem, study().policy
-    with pytest.raises(InputError, match="the shuffle model needs a server between"):
-        conduct(Direct(tmp_path, 1), Fielded.open(problem, policy, make_privacy("shuffle", 5.0)))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the shuffle model needs a shuffler, which Flower does not have"):
+        conduct(Direct(tmp_path, 1), Fielded.open(problem, policy, make_privacy("shuffle", 5.0)))
 
 
 def test_reports_arrive_to_the_last_bit(tmp_path: Path) -> None:
     grid = Direct(tmp_path, 60)
-    done = conduct(grid, study())  # type: ignore[arg-type]
+    done = conduct(grid, study())
     phase = done.closed[0]
     tally = phase.release.tally(np.array(counted(grid, done)[1]))
     assert np.array_equal(tally.feedback().mean, phase.feedback.mean)

@@ -24,7 +24,7 @@ from voxpop.privacy import crowds, make_privacy
 from voxpop.runtime.random_streams import stream
 
 PEOPLE = 1000
-MODELS = ("none", "central", "shuffle", "local")
+MODELS = ("none", "central", "shuffle", "aggregate", "local")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """A node: one person's device. What the person felt stays here, but for what the promise allows."""
 
-import tempfile
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from flwr.app import Context, Message
@@ -24,9 +22,10 @@ def answers(person: int, decisions: list[dict[str, float]], rounds: list[int]) -
 
 @app.query("voxpop")
 def query(message: Message, context: Context) -> Message:
-    """Take part in the study, once."""
-    promise = Promise("none") if context.run_config["model"] == "none" else Promise(context.run_config["model"], 5.0)
-    person = int(context.node_config["partition-id"])
-    simulated = Path(tempfile.gettempdir()) / f"commuting-{context.run_id}-{person}.db"
-    memory = context.node_config.get("voxpop-memory", str(simulated))
-    return take_part(message, context, partial(answers, person), promise, memory)
+    """Take part in the study, once. A promise of your own would not ask the run what to promise."""
+    model, helper = str(context.run_config["model"]), context.node_config.get("voxpop-helper")
+    promise = {
+        "none": Promise("none"),
+        "aggregate": Promise("aggregate", epsilon=5.0, helper=None if helper is None else str(helper)),
+    }.get(model) or Promise(model, epsilon=5.0)
+    return take_part(message, context, partial(answers, int(context.node_config["partition-id"])), promise)

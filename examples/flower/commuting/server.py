@@ -4,7 +4,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from commuting.study import study
-from voxpop.flower import Rules, conduct
+from voxpop.flower import Rules, conduct, helper_at
 
 app = ServerApp()
 
@@ -12,4 +12,6 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Conduct the study to its end."""
-    conduct(grid, study(context.run_config), Rules(seconds=float(context.run_config["seconds"]), patience=60.0))
+    config = context.run_config
+    helper = helper_at(str(config["helper"]), str(config["helper-key"])) if config["helper"] else None
+    conduct(grid, study(config), Rules(seconds=float(config["seconds"]), patience=60.0), helper)

@@ -5,5 +5,6 @@ It needs `pip install 'voxpop[flower]'`, in an environment of its own: Flower an
 
 from voxpop.flower.client import client_app, take_part
 from voxpop.flower.server import Rules, conduct, server_app
+from voxpop.flower.shares import helper_at
 
-__all__ = ["Rules", "client_app", "conduct", "server_app", "take_part"]
+__all__ = ["Rules", "client_app", "conduct", "helper_at", "server_app", "take_part"]

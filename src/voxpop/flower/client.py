@@ -13,6 +13,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
+import httpx
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -21,9 +22,11 @@ from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.core.errors import Array, InputError
 from voxpop.flower import messages
+from voxpop.flower.shares import check_helper, send_share
 from voxpop.formats.releases import release_from_dict
 from voxpop.privacy import Secure
 
+SECONDS = 30.0  # that the helper has to answer
 MEMORY = "voxpop-memory"  # the entry of a node's own configuration that names the file
 
 Answers = Callable[[list[Any], list[int]], list[float]]
@@ -78,13 +81,20 @@ def _report(question: messages.Question, answers: Answers, promise: Promise, mem
     promise.check(release)
     if release.arms != len(question.decisions):
         raise InputError(f"the release is about {release.arms} decisions of {len(question.decisions)}; nothing is sent")
+    check_helper(release, question.helper, promise)
     if memory.reports >= promise.participations:
         raise _spent(promise)
     averages = _averages(question, answers)
     if np.isnan(averages).any() and not release.fills_gaps:
         raise InputError("this node does not know what it gained from some decision; nothing is sent")
-    report: list[float] = release.randomize(averages, Secure())[0].tolist()
+    source = Secure()
+    parts = release.parts(release.randomize(averages, source)[0], source)
+    assert parts.coordinator is not None
     _count(memory, question.phase, promise)
+    if parts.helper is not None:  # first, because a share that only the server has would be counted by nobody
+        with httpx.Client(timeout=SECONDS) as http:
+            send_share(question.helper, promise, parts.helper, http)
+    report: list[float] = parts.coordinator["report"]
     return report
 
 

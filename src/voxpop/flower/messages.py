@@ -30,6 +30,7 @@ class Question:
     decisions: list[Any]
     rounds: list[int]
     release: dict[str, Any]
+    helper: dict[str, Any]  # where one share of the report goes, if it is shared
 
 
 def ask(node: int, told: dict[str, Any], seconds: float) -> Message:
@@ -45,9 +46,8 @@ def read_question(message: Message) -> Question:
         decisions, rounds = list(told["decisions"]), list(told["rounds"])
         if not len(decisions) == len(rounds) > 0 or not all(type(count) is int and count > 0 for count in rounds):
             raise ValueError("it needs a number of rounds for each decision")
-        return Question(
-            require_integer("phase", told["phase"], least=1, most=MOST_PHASE), decisions, rounds, told["release"]
-        )
+        phase = require_integer("phase", told["phase"], least=1, most=MOST_PHASE)
+        return Question(phase, decisions, rounds, told["release"], dict(told.get("helper", {})))
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"this is not a voxpop question ({error!s:.200}); nothing is sent") from None
 

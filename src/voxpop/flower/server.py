@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from flwr.app import Context
@@ -21,7 +22,9 @@ from voxpop.core.phases import Tally
 from voxpop.drivers.fielded import Fielded
 from voxpop.drivers.phase import Phase
 from voxpop.flower import messages
+from voxpop.flower.shares import Helper, Shared, shared_of
 from voxpop.formats.releases import phase_for_devices, release_to_dict
+from voxpop.privacy.batch import HELPER
 
 PAUSE = 1.0  # seconds between two looks at what has arrived
 
@@ -47,19 +50,28 @@ class Collector:
 
     grid: Grid
     rules: Rules = field(default_factory=Rules)
+    helper: Helper | None = None  # of the aggregate model
     asked: set[int] = field(default_factory=set)  # in any phase: nobody is asked twice
 
     def collect(self, study: Fielded, phase: Phase) -> tuple[Tally, tuple[str, ...]]:
         """Ask as many nodes as the phase asks people; return their tally and their names."""
         told = phase_for_devices(study.problem, phase.plan, release_to_dict(phase.release))
-        reports, waiting, alone = dict[int, Array](), dict[str, tuple[int, float]](), time.monotonic()
+        shared, reports = shared_of(phase, self.helper), dict[int, Array]()
+        while True:
+            self._gather(phase, told, shared, reports)
+            tally: Tally | None = phase.release.tally(np.concatenate(list(reports.values())))
+            if shared is not None and tally is not None:
+                tally = shared.join(phase, reports, tally)
+            if tally is not None:
+                return tally, tuple(str(node) for node in reports)
+
+    def _gather(self, phase: Phase, told: dict[str, Any], shared: Shared | None, reports: dict[int, Array]) -> None:
+        """Ask nodes until there are as many reports as the phase asks people, or nobody is left."""
+        waiting, last = dict[str, tuple[int, float]](), time.monotonic()
         while len(reports) < phase.plan.people:
-            missing = phase.plan.people - len(reports) - len(waiting)
-            drawn = self._draw(missing)
+            drawn = self._draw(phase.plan.people - len(reports) - len(waiting))
             if drawn:
-                sent = self.grid.push_messages([messages.ask(node, told, self.rules.seconds) for node in drawn])
-                due = time.monotonic() + self.rules.seconds
-                waiting |= {name: (node, due) for name, node in zip(sent, drawn, strict=True) if name}
+                waiting |= self._ask(drawn, told, shared)
             for reply in self.grid.pull_messages(list(waiting)):
                 node, _ = waiting.pop(reply.metadata.reply_to_message_id)
                 try:
@@ -72,13 +84,20 @@ class Collector:
             now = time.monotonic()
             for name in [name for name, (_, due) in waiting.items() if due < now]:
                 log.warning("node %d is replaced: it did not reply in time", waiting.pop(name)[0])
-            alone = now if drawn or waiting else alone
-            if now - alone > self.rules.patience:
+            last = now if drawn or waiting else last
+            if now - last > self.rules.patience:
                 break
             time.sleep(PAUSE if len(reports) < phase.plan.people else 0.0)
         self._require_enough(phase, len(reports))
-        tally = phase.release.tally(np.concatenate(list(reports.values())))
-        return tally, tuple(str(node) for node in reports)
+
+    def _ask(self, nodes: list[int], told: dict[str, Any], shared: Shared | None) -> dict[str, tuple[int, float]]:
+        """Send the question; return whose reply is awaited, by message, and until when."""
+        if shared is not None:
+            shared.invite(nodes)
+        asked = {node: told if shared is None else {**told, "helper": shared.told(node)} for node in nodes}
+        sent = self.grid.push_messages([messages.ask(node, each, self.rules.seconds) for node, each in asked.items()])
+        due = time.monotonic() + self.rules.seconds
+        return {name: (node, due) for name, node in zip(sent, nodes, strict=True) if name}
 
     def _draw(self, people: int) -> list[int]:
         """Draw nodes that were not asked yet, as many as there are of those wanted."""
@@ -98,31 +117,36 @@ class Collector:
             )
 
 
-def conduct(grid: Grid, study: Fielded, rules: Rules | None = None) -> Fielded:
-    """Conduct a study to its end with the nodes of a grid; a study that is saved goes on where it stopped."""
-    if study.privacy.release_type.two_servers:
+def conduct(grid: Grid, study: Fielded, rules: Rules | None = None, helper: Helper | None = None) -> Fielded:
+    """Conduct a study to its end with the nodes of a grid; a study that is saved goes on where it stopped.
+
+    The aggregate model needs a helper outside Flower: that of `helper_at`.
+    """
+    second = study.privacy.release_type.second
+    if second is not None and (second != HELPER or helper is None):
         raise InputError(
-            f"the {study.privacy.model} model needs a server between the nodes and the SuperLink, which Flower does "
-            "not have; use central or local, or voxpop's own service"
+            f"the {study.privacy.model} model needs a {second}, which Flower does not have; "
+            f"{'give conduct() one' if second == HELPER else 'use aggregate, or the service of voxpop'}"
         )
     known = {int(name) for entry in study.ledger.entries for name in entry.names}
-    collector = Collector(grid, rules or Rules(), known)
+    collector = Collector(grid, rules or Rules(), helper, known)
     while (phase := study.open_phase()) is not None:
-        log.info(
-            "phase %d asks %d people about %d decisions", phase.plan.phase, phase.plan.people, len(phase.plan.arms)
-        )
+        plan = phase.plan
+        log.info("phase %d asks %d people about %d decisions", plan.phase, plan.people, len(plan.arms))
         study.close_phase(*collector.collect(study, phase))
-        log.info("phase %d is closed; best so far: %s", phase.plan.phase, study.best.decision)
+        log.info("phase %d is closed; best so far: %s", plan.phase, study.best.decision)
     log.info("the study is over, because %s; best: %s", study.ended, study.best.decision)
     return study
 
 
-def server_app(study: Callable[[Context], Fielded], rules: Rules | None = None) -> ServerApp:
+def server_app(
+    study: Callable[[Context], Fielded], rules: Rules | None = None, helper: Helper | None = None
+) -> ServerApp:
     """Make a ServerApp that conducts the study which a function makes of the run's context."""
     app = ServerApp()
 
     def main(grid: Grid, context: Context) -> None:
-        conduct(grid, study(context), rules)
+        conduct(grid, study(context), rules, helper)
 
     app.main()(main)
     return app

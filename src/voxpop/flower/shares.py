@@ -1,0 +1,114 @@
+"""The aggregate model on Flower: a node's reply is one share of its report, and a helper outside Flower has the other.
+
+The helper is voxpop's own (`voxpop shuffler`, run by somebody else). The server tells it which tokens may send a share;
+nodes send theirs over HTTP before they reply, to the helper that their own promise names; and when the replies are
+there, the server has the helper add up its shares of exactly these nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import httpx
+
+from voxpop.client.promise import Promise
+from voxpop.client.retries import Caller, is_done
+from voxpop.core.errors import Array, InputError
+from voxpop.core.phases import Tally
+from voxpop.drivers.phase import Phase
+from voxpop.privacy import Release
+from voxpop.privacy.batch import HELPER, Batch
+from voxpop.service.keys import hash_key, new_key
+
+if TYPE_CHECKING:
+    from voxpop.service.study.context import BatchProgress, Sealed
+
+RANDOM = re.compile(r"[A-Za-z0-9_-]{43}")  # names of batches and tokens
+ATTEMPTS = 5
+
+
+class Helper(Protocol):
+    """What the server needs of a helper; `helper_at` makes one."""
+
+    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
+        """Tell the helper of a batch, and which tokens may send a share."""
+
+    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+        """Have the helper add up the shares of exactly these tokens, once."""
+
+
+@dataclass
+class Shared:
+    """The server's side of one batch: a random name, and a token for each node that is asked."""
+
+    helper: Helper
+    batch: Batch
+    name: str = field(default_factory=new_key)
+    tokens: dict[int, str] = field(default_factory=dict)
+
+    def invite(self, nodes: Sequence[int]) -> None:
+        """Announce nodes to the helper, before they are asked."""
+        new = {node: new_key() for node in nodes}
+        self.helper.announce(self.name, self.batch, [hash_key(token) for token in new.values()], [])
+        self.tokens |= new
+
+    def told(self, node: int) -> dict[str, str]:
+        """Return what a node must know to send its share."""
+        return {"batch": self.name, "token": self.tokens[node]}
+
+    def join(self, phase: Phase, reports: dict[int, Array], ours: Tally) -> Tally | None:
+        """Put the two totals together; if the helper lacks shares, remove those nodes from the reports instead."""
+        hashes = {hash_key(self.tokens[node]): node for node in reports}
+        sealed = self.helper.seal(self.name, sorted(hashes))  # their order tells nothing
+        for missing in sealed.missing:
+            del reports[hashes[missing]]
+        return None if sealed.missing else phase.release.join(ours, Tally(ours.count, sealed.total, ours.step))
+
+
+def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
+    """Return the helper at an address, to which the server proves itself with the key that they share."""
+    from voxpop.service.keyring import keyring_of_file
+    from voxpop.service.shuffler.signed_http import HttpShuffler, require_url  # nodes do without a database
+
+    address = require_url("the helper", url)
+    return HttpShuffler(address, keyring_of_file("helper's key", Path(key_file)), address)
+
+
+def shared_of(phase: Phase, helper: Helper | None) -> Shared | None:
+    """Return the server's side of a phase whose reports are shared; None if they are not."""
+    batch = phase.release.batch
+    return (
+        Shared(helper, batch) if phase.release.second == HELPER and helper is not None and batch is not None else None
+    )
+
+
+def check_helper(release: Release, told: Mapping[str, Any], promise: Promise) -> None:
+    """Refuse, on a node, a question whose share could not be sent where the promise says."""
+    if release.second not in (None, HELPER):
+        raise InputError(f"the {release.model} model does not exist on Flower; nothing is sent")
+    if release.second == HELPER:
+        if promise.helper is None:  # a node does not know the server's address, and could not tell the two apart
+            raise InputError("the promise names no helper; write Promise(..., helper='https://helper.example')")
+        if not all(RANDOM.fullmatch(str(told.get(part))) for part in ("batch", "token")):
+            raise InputError("the server names no batch of the helper; nothing is sent")
+
+
+def send_share(told: Mapping[str, Any], promise: Promise, share: dict[str, Any], http: httpx.Client) -> None:
+    """Send a share to the helper until it is counted; refuse to go on if it is not."""
+    address = f"{str(promise.helper).rstrip('/')}/v1/batches/{told['batch']}/report"
+    headers = {"content-type": "application/json", "authorization": f"Bearer {told['token']}"}
+    try:
+        answer = Caller(http, ATTEMPTS, time.sleep).request("PUT", address, headers, json.dumps(share).encode())
+    except httpx.RequestError as error:
+        raise InputError(
+            f"the helper does not answer ({type(error).__name__}); nothing is sent to the server"
+        ) from None
+    if not is_done(answer, "counted", "counted before"):
+        raise InputError(f"the helper answered {answer.status_code}; nothing is sent to the server")
