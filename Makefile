@@ -37,7 +37,7 @@ format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# voxpop on Flower, whose pins collide with ours: in an environment of its own, with 150 real nodes; it takes ten minutes.
+# voxpop on Flower, whose pins collide with ours: in an environment of its own, with 150 real nodes; some 15 minutes.
 flower: .venv-flower/.installed
 	.venv-flower/bin/python -m pytest -q -c tests/flower/pytest.ini tests/flower
 
