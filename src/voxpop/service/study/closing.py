@@ -35,7 +35,7 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     number = phase.plan.phase
     tally = _tally(turn, total)
     if tally is None:
-        _give_up(turn)
+        give_up(turn)
         return
     people = invitations.settle(connection, study, number)
     named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
@@ -68,7 +68,7 @@ def _tally(turn: Turn, total: Tally | None) -> Tally | None:
         return None
 
 
-def _give_up(turn: Turn) -> None:
+def give_up(turn: Turn) -> None:
     """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
     connection, study, number = turn.connection, turn.study, turn.phase.plan.phase
     invitations.settle(connection, study, number)
