@@ -276,6 +276,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"model": "central", "epsilon": "0"}, "epsilon"),
         ({"model": "none", "epsilon": "abc"}, "Epsilon must be a number"),
         ({"model": "shuffle"}, "no shuffler"),
+        ({"model": "aggregate"}, "no helper"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
         ({"enrolment": "grüne-äpfel"}, "letters without accents"),
