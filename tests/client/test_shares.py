@@ -1,4 +1,4 @@
-"""A device of the aggregate model: a half to the helper, and only when it is there the other half to the coordinator."""
+"""A device of the aggregate model: half a report to the helper, and once it is there, the rest to the coordinator."""
 
 import json
 import os
@@ -197,7 +197,7 @@ def test_the_two_halves_go_to_two_servers_or_nowhere(change: dict[str, Any]) -> 
 def test_a_half_goes_to_the_promised_helper_only() -> None:
     for promised in ("http://helper.evil", "http://helper:81", "https://helper", "http://other", "http://coordinator"):
         server = Pair([], [])
-        with pytest.raises(InputError, match="the helper .* was promised, but the coordinator names"):
+        with pytest.raises(InputError, match=r"the helper .* was promised, but the coordinator names"):
             server.device(Promise("aggregate", 5.0, helper=promised)).check_in()
         assert (server.sent, server.got) == ([], [])
     server = Pair([COUNTED], [COUNTED])
