@@ -211,6 +211,25 @@ def test_a_void_batch_keeps_nothing_of_one_who_withdrew_but_that_they_took_part(
         require_counted(it)
 
 
+def test_a_void_batch_waits_for_people_who_have_not_answered(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        it = begun(stack, tmp_path, registered=20)
+        it.answer_all()
+        lying(it, 30_000)
+        it.coordinator.step(STUDY)
+        it.coordinator.step(STUDY)
+        require_void(it, 1)
+        replace_all(it)
+        assert (it.status["answered"], it.status["short"]) == (8, 4)
+        it.register(4)
+        it.settle()
+        it.play_all()  # for those who are new
+        it.settle()
+        it.answer_all()
+        it.settle()
+        require_counted(it)
+
+
 class Claiming(DirectShuffler):
     """A helper that says of announcements what it likes."""
 
@@ -269,8 +288,10 @@ def test_people_whose_shares_the_helper_lost_are_replaced(address: str, tmp_path
     with answered(tmp_path, address) as it:
         lose(it, [token for token, _ in it.halves][:3])
         del it.reports[1][:3]
+        gone = [ours.tobytes() for _, ours in list(it.halves.values())[:3] if ours.min() > 1]
         it.settle()
         assert it.status["answered"] == 9
+        assert not [half for half in gone if half in b"".join(one.read_bytes() for one in tmp_path.glob("coord*"))]
         fresh = dict(it.invited())
         assert len(fresh) == 3
         assert set(fresh).isdisjoint(it.asked)

@@ -78,7 +78,6 @@ def give_up(turn: Turn) -> None:
     invitations.take_back(connection, study, number, counted)
     withdrawal.erase_rest(connection, study, number)
     log.update_study(connection, study, batch=new_key(), invited=0, short=0)
-    scrub_after(connection)
     turn.context.note("voided", study=study, phase=number, people=len(counted))
 
 
