@@ -20,6 +20,7 @@ from voxpop.core.errors import InputError
 from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
+from voxpop.privacy.batch import HELPER
 from voxpop.privacy.none import PlainRelease
 
 
@@ -78,7 +79,8 @@ def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
 
 def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
     phase = {"phase": 1, "arms": [0, 1, 2, 3], "release": for_devices(release_to_dict(release))}
-    return {"invited": True, "token": "t" * 43, "upload": upload, "phase": phase}
+    helper = {"helper": "http://helper/v1/batches/b/report"} if release.second == HELPER else {}
+    return {"invited": True, "token": "t" * 43, "upload": upload, **helper, "phase": phase}
 
 
 class Server:
@@ -130,6 +132,9 @@ def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
         (Promise("shuffle", 5.0), release("local"), "the shuffle model was promised"),
         (Promise("local", 4.0), release("local"), "less noise than epsilon 4"),
         (Promise("shuffle", 4.0), release("shuffle"), "less noise than epsilon 4"),
+        (Promise("aggregate", 5.0), release("shuffle"), "the aggregate model was promised"),
+        (Promise("shuffle", 5.0), release("aggregate"), "the shuffle model was promised"),
+        (Promise("aggregate", 4.0), release("aggregate"), "less noise than epsilon 4"),
         (Promise("local", 5.0, 1e-9), release("local"), "less noise"),
     ],
 )
@@ -197,8 +202,9 @@ def test_a_report_goes_to_the_promised_shuffler_only() -> None:
         with pytest.raises(InputError, match="was promised, but the coordinator names"):
             server.device(Promise("shuffle", 5.0, shuffler=f"{promised}://shuffler.example:8444")).check_in()
         assert server.got == []
-    with pytest.raises(InputError, match="the local model has no shuffler"):
-        Promise("local", 5.0, shuffler="https://shuffler.example")
+    for model in ("local", "aggregate"):
+        with pytest.raises(InputError, match=f"the {model} model has no shuffler"):
+            Promise(model, 5.0, shuffler="https://shuffler.example")
 
 
 def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None:
@@ -211,7 +217,7 @@ def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None
     assert device.memory.reports == 0
 
 
-@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
 @pytest.mark.parametrize("lived", [[], [0], [1, 3], [0, 1, 2, 3]])
 def test_what_a_device_missed_is_answered_with_the_centre_and_spent(model: str, lived: list[int]) -> None:
     """Otherwise silence, which costs nothing, would tell a coordinator which decisions a person lived through."""
@@ -237,7 +243,7 @@ def test_rewards_of_any_size_have_a_finite_average() -> None:
     assert memory.averages(1, [0, 1]) == [pytest.approx(7e100 / 13), pytest.approx(-1e100)]
 
 
-@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
 def test_releases_survive_the_wire(model: str) -> None:
     made = release(model)
     again = release_from_dict(json.loads(json.dumps(release_to_dict(made))))

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tests.client.test_promise import EPSILON, HONEST, accepted, proposed
 from tests.helpers_fuzzing import fuzz
 from voxpop.core.errors import Array
+from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
-from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
 
 Path = tuple[Any, ...]
@@ -64,7 +64,7 @@ def hides(release: Any) -> None:
                 [answer + extra for answer, extra in zip(*rows, strict=True)] for rows in zip(steps, noise, strict=True)
             ]
             assert np.linalg.norm(release.clipped(ANSWERS), axis=1).max() <= release.ball.radius * (1 + 1e-9)
-        if isinstance(release, Shuffled):
+        if isinstance(release, Encoded):
             added = Scripted(draw).binomial(1, 1, release.encoding.trials, release.encoding.chance)[0, 0]
             assert sent.min() >= added
             assert sent.max() <= added + release.encoding.levels
@@ -96,7 +96,7 @@ def test_a_report_does_not_depend_on_how_a_float_rounds() -> None:
 def test_a_root_that_is_nearly_singular_is_refused() -> None:
     """With such a root, whitening is decided by rounding errors."""
     root = np.tril(np.ones((4, 4)))
-    for model in ("local", "shuffle"):
+    for model in ("local", "shuffle", "aggregate"):
         assert accepted(model, proposed(model, {"ball.root": root.tolist()})) is not None
         for small in (1e-10, 1e-100, 5e-324):
             root[3, 3] = small
@@ -140,7 +140,7 @@ def changed(data: Any, path: Path, value: Any, scale: Any) -> Any:
     return data
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
 def test_whatever_a_device_accepts_hides_the_answer(model: str) -> None:
     """Several fields at once, since a hostile value often needs another to pass."""
     found = list(places(HONEST[model]))
@@ -164,7 +164,7 @@ def test_whatever_a_device_accepts_hides_the_answer(model: str) -> None:
     assert min(seen.values()) > 20, seen
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
 def test_every_field_with_every_extreme_value(model: str) -> None:
     for path in places(HONEST[model]):
         for value in EXTREME:
@@ -174,5 +174,5 @@ def test_every_field_with_every_extreme_value(model: str) -> None:
 
 
 def test_honest_releases_hide_the_answer() -> None:
-    for model in ("local", "shuffle"):
+    for model in ("local", "shuffle", "aggregate"):
         hides(accepted(model, json.loads(json.dumps(HONEST[model]))))

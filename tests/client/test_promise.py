@@ -22,7 +22,7 @@ EPSILON, DELTA = 5.0, 1e-6
 NAN = float("nan")
 HONEST = {
     model: for_devices(release_to_dict(first_phase(40).release(Private(model, EPSILON))))
-    for model in ("local", "shuffle")
+    for model in ("local", "shuffle", "aggregate")
 }
 Proposal = dict[str, Any]
 
@@ -98,6 +98,11 @@ NOISELESS = [
     ("shuffle", {"encoding": None}),
     ("shuffle", {"encoding": []}),
     ("shuffle", {"ball.radius": -1.0}),
+    *(("aggregate", {"encoding.chance": chance}) for chance in (math.nextafter(0.5, 1), 0.49, 1, NAN, None, "0.5")),
+    ("aggregate", {"encoding.people": 10**8, "encoding.levels": 10**7}),
+    ("aggregate", {"encoding.trials": 1}),
+    ("aggregate", {"encoding.people": 1}),
+    ("aggregate", {"ball.radius": -1.0}),
 ]
 
 
@@ -112,7 +117,7 @@ def test_what_is_not_a_release_is_refused(data: Any) -> None:
         release_from_dict(data)
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
 def test_an_honest_proposal_passes(model: str) -> None:
     assert accepted(model, json.loads(json.dumps(HONEST[model]))) is not None
 
@@ -214,3 +219,5 @@ def test_an_honest_share_is_refused_where_it_means_nothing(model: str, calibrati
 def test_a_delta_for_which_the_analysis_does_not_hold_is_not_promised() -> None:
     with pytest.raises(InputError, match=r"at most 0\.01"):
         Promise("shuffle", 5.0, 0.1)
+    with pytest.raises(InputError, match=r"at most 0\.01"):
+        Promise("aggregate", 5.0, 0.1)

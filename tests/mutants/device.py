@@ -117,8 +117,8 @@ FAULTS = [
         "bits sent to the coordinator",
         "A device sends a report that only a shuffler may see to the coordinator.",
         "client/device.py",
-        "if release.batch is not None and there == mine:",
-        "if False:",
+        "        if there == mine:\n",
+        "        if False:\n",
         (f"{DEVICE}::test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only",),
     ),
     Fault(
@@ -132,9 +132,9 @@ FAULTS = [
     Fault(
         "batch not stated",
         "A device does not say for which batch its noise was made.",
-        "client/device.py",
-        "            said |= asdict(release.batch)\n",
-        "            pass\n",
+        "privacy/shuffle.py",
+        '{"report": report.tolist(), **self.batch.stated()}',
+        '{"report": report.tolist()}',
         (f"{DEVICE}::test_a_shuffled_report_says_what_it_was_calibrated_for",),
     ),
     Fault(

@@ -125,6 +125,7 @@ class Crowd:
     threads: int = 8
     lossy: Lossy = field(default_factory=lambda: Lossy(0.05))
     reports: dict[int, list[list[float]]] = field(default_factory=dict)  # those that were acknowledged, by phase
+    tokens: list[str] = field(default_factory=list)  # under which they were sent
     late: int = 0
     faults: list[BaseException] = field(default_factory=list)
 
@@ -160,8 +161,8 @@ class Crowd:
                 if outcome is Outcome.ANSWERED:
                     self.note(device.memory)
                     devices.remove(device)
-                elif outcome is Outcome.WAITING and self.promise.model != "shuffle":
-                    passed[id(device)] = now["phase"]  # with a shuffler, people are told a moment later
+                elif outcome is Outcome.WAITING and self.promise.second is None:
+                    passed[id(device)] = now["phase"]  # with a second server, people are told a moment later
                 self.late += outcome is Outcome.TOO_LATE
             time.sleep(0.02 if awake else 0.05)
 
@@ -170,6 +171,7 @@ class Crowd:
         assert isinstance(memory, Noting)
         assert memory.kept is not None
         self.reports.setdefault(memory.kept.phase, []).append(memory.kept.report)
+        self.tokens.append(memory.kept.token)
 
     def guarded(self, call: Callable[..., None], *arguments: Any) -> Thread:
         def run() -> None:

@@ -22,6 +22,9 @@ from voxpop.stores.migrate import open_store
         ("shuffle", {"participations": 3, "budget": 7.0}, "needs a service.budget of at least 8.1"),
         ("shuffle", {"participations": 2}, "needs a service.budget of at least 8.1"),
         ("shuffle", {"participations": 3, "budget": 100.0}, None),
+        ("aggregate", {"participations": 2}, "needs a service.budget of at least 8.3"),
+        ("aggregate", {"budget": 4.0}, "does not pay for one release of epsilon 5"),
+        ("aggregate", {"participations": 3, "budget": 100.0}, None),
         ("central", {"participations": 2}, "needs a service.budget of at least 7.4"),
         ("local", {"participations": 5, "budget": 7.0}, "needs a service.budget of at least 7.4"),
         ("central", {"budget": 4.0}, "does not pay for one release of epsilon 5"),
@@ -48,7 +51,7 @@ def test_participations_beyond_the_budget_are_refused_when_a_study_is_created(
     database.close()
 
 
-@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
 def test_the_cost_is_that_of_the_releases(model: str) -> None:
     made = definition(private(model))
     state = made.policy.init(made.problem)

@@ -10,6 +10,8 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.service.test_http import KEY, Site
+from voxpop.service.keyring import Keyring
+from voxpop.service.shuffler.signed_http import HttpShuffler
 
 Command = Callable[..., Outcome]
 
@@ -60,6 +62,20 @@ def test_a_study_from_its_draft_to_its_end(site: Site, voxpop: Command, tmp_path
     assert voxpop("study", "delete", name, "--yes").out == f"the study {name} is deleted\n"
     assert voxpop("study", "list").out == ""
     assert '"action": "deleted"' in voxpop("study", "trail", "--json").out
+
+
+@pytest.mark.parametrize(("model", "second"), [("shuffle", "shuffler"), ("aggregate", "helper")])
+def test_a_study_that_needs_a_second_server_is_created_where_there_is_one(
+    site: Site, voxpop: Command, tmp_path: Path, model: str, second: str
+) -> None:
+    path = study_file(tmp_path / "tea.toml")
+    path.write_text(path.read_text() + f'\n[privacy]\nmodel = "{model}"\nepsilon = 5.0\nfloor = 50\n')
+    refused = voxpop("study", "create", "tea.toml")
+    assert refused.code != 0
+    assert f"this coordinator has no {second}" in refused.err
+    site.coordinator.context.shuffler = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1")
+    assert voxpop("study", "create", "tea.toml").code == 0
+    assert site.coordinator.snapshots.current(path.stem).definition.privacy.model == model
 
 
 def test_a_study_is_not_deleted_by_mistake(voxpop: Command, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from tests.service.chaos import Crowd, Victim, free_port, victims
@@ -26,7 +27,8 @@ PHASES = 5
 
 def study(database: str, model: str, floor: int) -> Coordinator:
     """Create a study whose phases ask `floor` people; the test looks at it from outside."""
-    link = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1") if model == "shuffle" else None
+    second = private(model, floor).release_type.second
+    link = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1") if second is not None else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
     coordinator.add_operator("me", KEY)
     coordinator.create(STUDY, definition(private(model, floor), deadline=3600.0))
@@ -76,9 +78,10 @@ def test_two_coordinators_on_one_postgresql_and_each_is_killed(tmp_path: Path, n
     coordinator.database.close()
 
 
-def test_the_shuffler_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["shuffle", "aggregate"])
+def test_the_second_server_is_killed(model: str, tmp_path: Path) -> None:
     database, own, floor = str(tmp_path / "c.db"), str(tmp_path / "s.db"), 28
-    coordinator = study(database, "shuffle", floor)
+    coordinator = study(database, model, floor)
     ports, key = (free_port(), free_port()), {"VOXPOP_SHUFFLER_KEY": new_key()}
     here, there = (f"http://127.0.0.1:{port}" for port in ports)
     serve = ["--database", database, "--shuffler-url", there]
@@ -86,10 +89,13 @@ def test_the_shuffler_is_killed(tmp_path: Path) -> None:
     with victims(
         lambda: Victim(tmp_path, "shuffler", shuffle, ports[1], **key),
         lambda: Victim(tmp_path, "serve", serve, ports[0], **key),
-    ) as (shuffler, it):
-        crowd = Crowd([it.url], Promise("shuffle", 5.0), 150)
+    ) as (second, it):
+        crowd = Crowd([it.url], Promise(model, 5.0), 150)
         # Before a batch is complete, and just after its last report was acknowledged, while its total is on its way.
-        crowd.through(KEY, {10: shuffler, floor: shuffler, 2 * floor: shuffler, 2 * floor + 10: it, 100: shuffler})
+        killings = {10: second, floor: second, 2 * floor: second, 2 * floor + 10: it, 100: second}
+        if model == "aggregate":  # it is the coordinator that asks for totals
+            killings |= {floor: it, 2 * floor: it, 2 * floor + 10: second, 3 * floor: second}
+        crowd.through(KEY, killings)
     check(coordinator, crowd, floor)
     assert disagreements(coordinator.log(STUDY), crowd.reports) == []  # exactly these reports, each of them once
     store = open_store(own, "shuffler")
@@ -102,3 +108,6 @@ def test_the_shuffler_is_killed(tmp_path: Path) -> None:
     assert left == 0
     store.close()
     coordinator.database.close()
+    told = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert told
+    assert not [token for token in crowd.tokens if token in told]

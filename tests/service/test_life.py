@@ -138,12 +138,12 @@ def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> No
         assert it.status["played"] == before
 
 
-@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
 def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_phase(
     tmp_path: Path, address: str, model: str
 ) -> None:
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:
-        link = shuffler if model == "shuffle" else None
+        link = shuffler if model in ("shuffle", "aggregate") else None
         with world(address, definition(private(model)), people=60, shuffler=link) as it:
             collecting(it)
             it.answer_all()

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +93,15 @@ def services(tmp_path: Path) -> Iterator[Services]:
     made.close()
 
 
-def report_of(invitation: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Make the body that a device sends."""
+def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
+    """Make what a device sends: addresses and bodies."""
     told = invitation["phase"]
     release, arms = release_from_dict(told["release"]), len(told["arms"])
-    report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0].tolist()
-    return {"report": report, **(asdict(release.batch) if release.batch is not None else {})}
+    report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0]
+    parts = release.parts(report, Simulated(rng))
+    if "helper" in invitation:
+        return [(invitation["helper"], parts.helper), (invitation["upload"], parts.coordinator)]
+    return [(invitation["upload"], parts.coordinator or parts.helper)]
 
 
 def run_study(services: Services, people: list[str]) -> set[str]:
@@ -113,9 +115,8 @@ def run_study(services: Services, people: list[str]) -> set[str]:
         for key in people:
             found = client.get(f"{place}/checkin", headers=as_(key)).json()
             said.add(found.get("status", "invited"))
-            for _ in range(2 if found["invited"] else 0):
-                address = httpx.URL(services.url).join(found["upload"])
-                client.put(address, json=report_of(found, np.random.default_rng(turn)), headers=as_(found["token"]))
+            for address, body in 2 * sent_of(found, np.random.default_rng(turn)) if found["invited"] else ():
+                client.put(httpx.URL(services.url).join(address), json=body, headers=as_(found["token"]))
         services.forward()
         for key in people:
             said.add(client.get(f"{place}/checkin", headers=as_(key)).json().get("status", "invited"))
@@ -149,10 +150,13 @@ def ask_for_the_rest(services: Services) -> None:
 UPLOAD, BATCH = "/v1/studies/{study}/phases/{phase}/report", "/v1/batches/{batch}"
 # The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
-TO_SHUFFLER = {("PUT", BATCH + path, status) for path in ("/report", "/total") for status in (200, 201)}
+FORWARDED = {("PUT", BATCH + "/total", status) for status in (200, 201)}
+SEALED = {("PUT", BATCH + "/seal", 200)}
+TO_SHUFFLER = FORWARDED | SEALED | {("PUT", BATCH, 200), *(("PUT", BATCH + "/report", status) for status in (200, 201))}
+UNUSED = {"shuffle": TO_COORDINATOR | SEALED, "aggregate": FORWARDED}
 
 
-@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_every_reply_is_as_documented(services: Services, model: str) -> None:
     client, place, people = services.client, f"{services.url}/v1/studies/{STUDY}", [new_key() for _ in range(40)]
     body = {"definition": definition(None if model == "none" else private(model), horizon=7).as_dict()}
@@ -162,4 +166,4 @@ def test_every_reply_is_as_documented(services: Services, model: str) -> None:
             client.put(f"{place}/participant", headers=as_(key))
     assert run_study(services, people) == {"waiting", "invited", "answered", "finished"}
     ask_for_the_rest(services)
-    assert services.unseen() == (TO_COORDINATOR if model == "shuffle" else TO_SHUFFLER | {("PUT", BATCH, 200)})
+    assert services.unseen() == UNUSED.get(model, TO_SHUFFLER)

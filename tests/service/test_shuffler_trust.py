@@ -262,7 +262,7 @@ def kept(it: World, phase: int) -> tuple[set[bytes], set[bytes | None]]:
     return {bytes(row.nonce) for row in rows}, {row.digest for row in rows}
 
 
-@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle"])
+@pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
     model: str, address: str, tmp_path: Path
 ) -> None:
@@ -295,6 +295,7 @@ def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
         left, marks = kept(it, 1)
         assert left == {b""}
         guesses = [np.array(report).tobytes() for report in it.reports[1]]
+        guesses += [half.tobytes() for both in it.halves.values() for half in both]
         tokens_made = [token_of(SECRET, nonce) for nonce in left]
         assert marks.isdisjoint(digest_of(token, body) for token in tokens_made for body in guesses)
         late = it.upload(last[1], np.array(it.reports[1][-1]))

@@ -103,6 +103,7 @@ class World:
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
     asked: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # phases, by key
     plays: int = 0
+    halves: dict[tuple[str, bytes], tuple[Array, Array]] = field(default_factory=dict)  # by token and report
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def register(self, people: int) -> None:
@@ -157,7 +158,6 @@ class World:
         return verdict
 
     def upload(self, invitation: dict[str, Any], report: Array) -> Verdict:
-        phase = invitation["phase"]["phase"]
         if invitation["upload"].startswith("https://shuffler.example/"):
             assert self.shuffler is not None
             batch = invitation["upload"].rsplit("/", 1)[1]
@@ -167,14 +167,23 @@ class World:
             verdict = self.help(invitation, theirs)
             if isinstance(verdict, Refusal):
                 return verdict
+        return self.coordinate(invitation, report)
+
+    def coordinate(self, invitation: dict[str, Any], report: Array) -> Verdict:
+        """Send a report, or a share, to the coordinator."""
+        phase = invitation["phase"]["phase"]
         return store(self.coordinator.context, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
 
     def shares(self, invitation: dict[str, Any], report: Array) -> tuple[Array, Array]:
-        """Split a report as a device does: into the helper's share and the coordinator's, each of shape (1, arms)."""
-        parts = release_from_dict(invitation["phase"]["release"]).parts(report[0], Simulated(self.rng))
-        assert parts.helper is not None
-        assert parts.coordinator is not None
-        return np.array([parts.helper["report"]], dtype=float), np.array([parts.coordinator["report"]], dtype=float)
+        """Split a report as a device does, once: into the helper's share and the coordinator's, of shape (1, arms)."""
+        known = invitation["token"], report.tobytes()
+        if known not in self.halves:
+            parts = release_from_dict(invitation["phase"]["release"]).parts(report.ravel(), Simulated(self.rng))
+            assert parts.helper is not None
+            assert parts.coordinator is not None
+            theirs, ours = (np.array([half["report"]], dtype=float) for half in (parts.helper, parts.coordinator))
+            self.halves[known] = theirs, ours
+        return self.halves[known]
 
     def help(self, invitation: dict[str, Any], share: Array) -> Verdict:
         """Send a share to the helper."""

@@ -191,7 +191,7 @@ class Crowd:
                 self._tell(person)
 
     def _tell(self, person: Person) -> None:
-        reports = [(report.phase, json.loads(report.body)["report"]) for report in person.seen]
+        reports = [(report.phase, report.report) for report in person.seen]
         verdict = None if person.verdict is None else person.verdict.name
         say(study=self.name, person=person.number, key=person.key, verdict=verdict, reports=reports)
 

@@ -62,8 +62,8 @@ their memory in a file and are closed after every check-in; {absent:.1%} registe
 - **Nobody took part twice**: the database has at most one participation of each person, as many in all as reports
   released, and every device made at most one report.
 - **The plans are the simulator's**: replaying the reports gives the same plans in all {phases:,} phases and the same
-  state to the last bit (none, local, shuffle). In the central model the coordinator draws the noise: its releases are
-  as close to the replayed ones as noise allows, and the plans follow from them.
+  state to the last bit (none, local, shuffle, aggregate). In the central model the coordinator draws the noise: its
+  releases are as close to the replayed ones as noise allows, and the plans follow from them.
 - **Every study made progress**: none stood still for {patience:g} s.
 - **No reply had status 500**, no log has a traceback, and no service ended by itself. Replies that devices received, by
   status: {statuses}.

@@ -14,10 +14,10 @@ from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.service.study.definition import Definition, Rules
 
-MODELS = ("none", "central", "local", "shuffle")
-EPSILON = {"central": 5.0, "local": 30.0, "shuffle": 5.0}
+MODELS = ("none", "central", "local", "shuffle", "aggregate")
+EPSILON = {"central": 5.0, "local": 30.0, "shuffle": 5.0, "aggregate": 5.0}
 ARMS = 6
-WAVES_EVERY = 5  # one study in this many follows the default policy, which soon knows enough
+WAVES_EVERY = 6  # one study in this many follows the default policy, which soon knows enough
 CLOCK_EVERY = 7  # and in one of this many a clock plays the rounds
 ROUNDS_PER_SECOND = 8.0
 

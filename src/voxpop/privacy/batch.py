@@ -79,6 +79,10 @@ class Batch:
             raise InputError(f"{what} from 0 to {most} {'' if self.shared else 'ones '}for each arm; encode it again")
         return Tally.of_steps(reports, 1.0)
 
+    def could_be_shares(self, total: Sequence[int]) -> bool:
+        """Return True if this can be a total of shares, of which a helper tells the remainder modulo M."""
+        return len(total) == self.coordinates and all(0 <= number < self.modulus for number in total)
+
     def require_total(self, count: int, total: Sequence[int]) -> None:
         """Refuse a total that cannot be the whole batch's."""
         if count != self.size or len(total) != self.coordinates:

@@ -24,7 +24,9 @@ from voxpop.service import audit
 from voxpop.service.console import new_study, planning
 from voxpop.service.console.apart import MOST_WAITING, Apart
 from voxpop.service.console.pilot import calibrated, points_of
+from voxpop.service.keyring import Keyring
 from voxpop.service.refusals import Refusal
+from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.study.definition import read_definition
 
 FILE = """name = "Tea & milk"
@@ -276,6 +278,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"model": "central", "epsilon": "0"}, "epsilon"),
         ({"model": "none", "epsilon": "abc"}, "Epsilon must be a number"),
         ({"model": "shuffle"}, "no shuffler"),
+        ({"model": "aggregate"}, "no helper"),
         ({"budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
         ({"enrolment": "grüne-äpfel"}, "letters without accents"),
@@ -291,6 +294,21 @@ def test_what_cannot_be_a_study_is_refused_with_a_reason(
     assert said.lower() in answer.text.lower()
     assert "<script>alert" not in answer.text
     assert studies(desk) == []
+
+
+@pytest.mark.parametrize(("model", "second"), [("shuffle", "shuffler"), ("aggregate", "helper")])
+def test_a_model_with_a_second_server_can_be_chosen_where_there_is_one(
+    desk: Desk, operator: Browser, model: str, second: str
+) -> None:
+    choice = re.compile(rf'value="{model}"[^>]* disabled')
+    page = upload(operator, "study", "tea.toml", FILE.encode()).text
+    assert choice.search(page)
+    assert f"This service has no {second}." in page
+    desk.coordinator.context.shuffler = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1")
+    assert not choice.search(upload(operator, "study", "tea.toml", FILE.encode()).text)
+    assert sent(operator, "/new/study", then="draft", model=model, epsilon="5").status_code == 303
+    (name,) = studies(desk)
+    assert desk.coordinator.snapshots.current(name).definition.privacy.model == model
 
 
 def test_a_study_that_would_ask_nobody_is_not_started_but_can_be_saved(desk: Desk, operator: Browser) -> None:

@@ -169,7 +169,7 @@ class NewStudyScreen:
     def _promises(self, typed: Typed, tables: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return every promise that can be made here, with the epsilon that is typed."""
         models = [
-            trust.model for trust in trust_models(self.coordinator.context.shuffler is not None) if trust.available
+            trust.model for trust in trust_models(self.coordinator.context.shuffler is not None) if trust.lacks is None
         ]
         made = [privacy_of({**typed, "model": model}, tables) for model in models]
         return [(_label(promise), promise) for promise in made]

@@ -144,13 +144,13 @@ class Trust:
 
     model: str
     seen: str
-    available: bool
+    lacks: str | None  # the second server that it needs and that is not there
 
 
-def trust_models(shuffler: bool) -> tuple[Trust, ...]:
-    """List the trust models, and say which need a shuffler that is not there."""
+def trust_models(second: bool) -> tuple[Trust, ...]:
+    """List the trust models, and say which need a second server that is not there."""
     kinds = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]
-    return tuple(Trust(kind.model, kind.seen, shuffler or kind.second is None) for kind in kinds)
+    return tuple(Trust(kind.model, kind.seen, None if second else kind.second) for kind in kinds)
 
 
 def typed_of(file: str, text: str) -> dict[str, str]:

@@ -108,7 +108,9 @@ class Shuffler:
         elif row.levels is None:  # an older version stored the batch without its encoding
             connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
             self.note("completed", size=batch.size)
-        elif row.state == BatchStage.FORWARDED and row.total is not None and not row.shared:
+        elif row.shared and row.total is not None:
+            raise Refusal(409, "this batch of shares is sealed; nobody joins or leaves it any more")
+        elif row.state == BatchStage.FORWARDED and row.total is not None:
             # A coordinator that still announces the batch does not have the total: forward it again.
             connection.execute(sa.update(batches).where(batches.c.id == name).values(state=BatchStage.SEALED))
             self.note("forward_again")
@@ -186,8 +188,10 @@ class Shuffler:
         """
         with self.database.write() as connection:
             row = self._row(connection, name)
-            if row is None or not row.shared:
-                raise Refusal(404, "there is no batch of shares with this name; announce it first")
+            if row is None:  # of a batch that was lost here, everybody's share is missing
+                return {"total": [], "missing": [token.hex() for token in chosen]}
+            if not row.shared:
+                raise Refusal(404, "this batch is one of whole reports, whose total is forwarded; nothing is sealed")
             if row.state == BatchStage.CALLED_OFF:
                 raise _called_off()
             if row.total is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,7 +50,7 @@ class HttpShuffler:
         self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
     ) -> BatchProgress:
         said = {"tokens": tokens, "overdue": overdue} | ({"forget": forget} if forget else {})
-        document = asdict(batch) | {part: [token.hex() for token in some] for part, some in said.items()}
+        document = batch.stated() | {part: [token.hex() for token in some] for part, some in said.items()}
         answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}", document)
         if answer.status_code in (409, 410, 422):
             raise Refusal(answer.status_code, "the second server refuses this batch; ask its operator")
@@ -65,8 +65,7 @@ class HttpShuffler:
         if answer.status_code in (404, 409, 410, 422):
             raise Refusal(answer.status_code, "the helper refuses to seal this batch; ask its operator")
         answer.raise_for_status()
-        reply = answer.json()
-        return Sealed(tuple(map(int, reply["total"])), tuple(map(bytes.fromhex, reply["missing"])))
+        return _sealed(answer)
 
     def call_off(self, name: str) -> None:
         send(self.client, self.keys, self.url, f"/v1/batches/{name}", method="DELETE").raise_for_status()
@@ -83,3 +82,15 @@ class HttpShuffler:
 
     def upload_address(self, name: str) -> str:
         return f"{self.public_url}/v1/batches/{name}/report"
+
+
+def _sealed(answer: httpx.Response) -> Sealed:
+    """Read what a helper says of a batch that it was told to seal; refuse what is neither a total nor tokens."""
+    try:
+        reply = answer.json()
+        total, missing = reply["total"], tuple(map(bytes.fromhex, reply["missing"]))
+        if not isinstance(total, list) or not all(type(number) is int for number in total):
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise Refusal(502, "the helper's reply is no total of shares; ask its operator") from None
+    return Sealed(tuple(total), missing)

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.batch import HELPER, SHUFFLER
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
@@ -31,7 +31,9 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
     known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
     if most <= 1:
         return int(known.never_asked) if most else 0
-    if len(snapshot.closed) < most:  # nobody can have taken part so often
+    assert snapshot.current is not None
+    may_be_void = snapshot.current.release.second == HELPER  # and a void batch spends people who are in no release
+    if len(snapshot.closed) < most and not may_be_void:  # nobody can have taken part so often
         return int(known.registered)
     spent = sa.select(sa.func.count()).select_from(people)  # who are fewer than those who may
     spent = spent.where(people.c.study == study, people.c.participations >= most, ~people.c.withdrawn)

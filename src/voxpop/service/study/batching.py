@@ -11,10 +11,14 @@ from voxpop.drivers.phase import Phase
 from voxpop.privacy.batch import SHUFFLER
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import asking, invitations, log, withdrawal
+from voxpop.service.study.closing import give_up
 from voxpop.service.study.context import BatchProgress, Context, Sealed
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
+from voxpop.service.study.turn import Turn
 from voxpop.stores.schema import totals
+
+OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
 
 
 def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
@@ -29,8 +33,8 @@ def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> b
     shuffled = phase.release.second == SHUFFLER  # otherwise the coordinator itself knows who has answered
     overdue = [one.token_hash for one in here if shuffled and one.ready and one.deadline < context.clock()]
     progress = _announce(context, row, phase, new, overdue, forget)
-    if progress is None:
-        return False
+    if isinstance(progress, Refusal):
+        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot, phase)
     if shuffled:
         context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
@@ -58,32 +62,61 @@ def seal(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool
         row = log.row_of(connection, study)
         forget = withdrawal.pending(connection, study, number)
         chosen = sorted(invitations.answered(connection, study, number))  # their order tells nothing
-    if context.shuffler is None:
-        context.note("no_shuffler", study=study)
+    if forget:
+        told = _forget(context, row, phase, forget)
+        if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
+            return isinstance(told, BatchProgress)
+    sealed = _sealed(context, row, phase, chosen)
+    if isinstance(sealed, Refusal) and sealed.status not in OVER:
         return False
-    if forget and clean_up(context, study, snapshot):
-        return True  # somebody withdrew before the batch was sealed
-    try:
-        sealed = context.shuffler.seal(row.batch, chosen)
-    except Refusal as refusal:
-        if refusal.status != 404:
-            context.note("not_sealed", study=study, people=len(chosen), status=refusal.status)
-            return False
-        sealed = Sealed((), tuple(chosen))  # a helper that has lost everything
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, study, snapshot.seq)
-        if locked is None or locked.batch != row.batch:
+        if locked is None or locked.batch != row.batch or has_total(connection, study, number):
             return True
-        if sealed.missing:
+        if sorted(invitations.answered(connection, study, number)) != chosen:
+            return True  # another coordinator was told who is missing
+        if isinstance(sealed, Refusal):
+            give_up(Turn(context, connection, locked, snapshot, phase))
+        elif sealed.missing:
             invitations.take_back(connection, study, number, list(sealed.missing))
             asking.recount(connection, study, number)
             context.note("missing", study=study, phase=number, people=len(sealed.missing))
-            return True
-        if not has_total(connection, study, number):
+        else:
             text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
             connection.execute(sa.insert(totals).values(study=study, phase=number, body=text))
             context.note("total", study=study, phase=number, people=len(chosen))
     return True
+
+
+def _sealed(context: Context, row: Any, phase: Phase, chosen: list[bytes]) -> Sealed | Refusal:
+    """Have the helper seal the batch; refuse what no helper says of these people."""
+    batch = phase.release.batch
+    assert batch is not None
+    if context.shuffler is None:
+        return _no_second(context, row)
+    try:
+        sealed = context.shuffler.seal(row.batch, chosen)
+        if not set(chosen).issuperset(sealed.missing):
+            raise Refusal(502, "the helper misses people of whom nobody spoke; ask its operator")
+        if not sealed.missing and not batch.could_be_shares(sealed.total):
+            raise Refusal(502, "the helper's total is not one of shares; ask its operator")
+    except Refusal as refusal:
+        context.note("not_sealed", study=row.id, people=len(chosen), status=refusal.status)
+        return refusal
+    return sealed
+
+
+def _begin_again(context: Context, row: Any, snapshot: Snapshot, phase: Phase) -> bool:
+    """Give a batch up that the helper has sealed although people are missing here: shares of this side were lost."""
+    number = phase.plan.phase
+    with context.database.write() as connection:
+        locked = log.lock_unmoved(connection, row.id, snapshot.seq)
+        if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
+            return True
+        if invitations.funnel(connection, row.id, number).answered >= phase.plan.people:
+            return True
+        give_up(Turn(context, connection, locked, snapshot, phase))
+    return False  # so that a helper that refuses everything is asked once a second, and no more often
 
 
 def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
@@ -98,20 +131,25 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
         return _call_off(context, row)
     if not forget or snapshot.current is None:
         return False
-    progress = _announce(context, row, snapshot.current, [], [], forget)
-    if progress is None or not progress.withdrawn:
-        return False  # the reports are in the total
-    with context.database.write() as connection:
-        locked = log.row_of(connection, study, lock=True)
-        if locked.batch == row.batch:
-            _note_ended(connection, locked, progress, forget)
-    return True
+    told = _forget(context, row, snapshot.current, forget)
+    return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+
+
+def _forget(context: Context, row: Any, phase: Phase, forget: list[bytes]) -> BatchProgress | Refusal:
+    """Have the second server forget people who withdrew, and erase here what it has forgotten."""
+    told = _announce(context, row, phase, [], [], forget)
+    if isinstance(told, BatchProgress) and told.withdrawn:
+        with context.database.write() as connection:
+            locked = log.row_of(connection, row.id, lock=True)
+            if locked.batch == row.batch:
+                _note_ended(connection, locked, told, forget)
+    return told
 
 
 def _call_off(context: Context, row: Any) -> bool:
     """Have the batch of a study that an operator ended deleted; only then is the study done with it."""
     if context.shuffler is None:
-        context.note("no_shuffler", study=row.id)
+        _no_second(context, row)
         return False
     context.shuffler.call_off(row.batch)
     with context.database.write() as connection:
@@ -123,18 +161,24 @@ def _call_off(context: Context, row: Any) -> bool:
 
 def _announce(
     context: Context, row: Any, phase: Phase, new: list[bytes], overdue: list[bytes], forget: list[bytes]
-) -> BatchProgress | None:
-    """Tell the shuffler; return None if there is none, or if it refuses."""
+) -> BatchProgress | Refusal:
+    """Tell the second server; return why not if there is none, or if it refuses."""
     batch = phase.release.batch
     assert batch is not None
     if context.shuffler is None:
-        context.note("no_shuffler", study=row.id)
-        return None
+        return _no_second(context, row)
     try:
-        return context.shuffler.announce(row.batch, batch, new, overdue, forget)
+        told = context.shuffler.announce(row.batch, batch, new, overdue, forget)
     except Refusal as refusal:  # for instance a batch that is too small for it: the two operators must settle that
         context.note("not_announced", study=row.id, people=batch.size, status=refusal.status)
-        return None
+        return refusal
+    # A helper that takes an announcement has not sealed the batch: it has forgotten all of them, whatever it says.
+    return BatchProgress(told.count, tuple(forget), ()) if batch.shared else told
+
+
+def _no_second(context: Context, row: Any) -> Refusal:
+    context.note("no_shuffler", study=row.id)
+    return Refusal(503, "this coordinator has no shuffler or helper; start it with --shuffler-url")
 
 
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:

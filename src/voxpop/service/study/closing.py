@@ -35,7 +35,7 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     number = phase.plan.phase
     tally = _tally(turn, total)
     if tally is None:
-        _give_up(turn)
+        give_up(turn)
         return
     people = invitations.settle(connection, study, number)
     named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
@@ -68,7 +68,7 @@ def _tally(turn: Turn, total: Tally | None) -> Tally | None:
         return None
 
 
-def _give_up(turn: Turn) -> None:
+def give_up(turn: Turn) -> None:
     """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
     connection, study, number = turn.connection, turn.study, turn.phase.plan.phase
     invitations.settle(connection, study, number)
@@ -78,7 +78,6 @@ def _give_up(turn: Turn) -> None:
     invitations.take_back(connection, study, number, counted)
     withdrawal.erase_rest(connection, study, number)
     log.update_study(connection, study, batch=new_key(), invited=0, short=0)
-    scrub_after(connection)
     turn.context.note("voided", study=study, phase=number, people=len(counted))
 
 

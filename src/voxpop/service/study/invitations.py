@@ -14,6 +14,7 @@ from voxpop.service.keys import hash_key, token_of
 from voxpop.service.study import tallies
 from voxpop.service.study.tallies import Funnel as Funnel
 from voxpop.service.study.tallies import funnel as funnel
+from voxpop.stores.database import scrub_after
 from voxpop.stores.schema import counts, inbox, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
@@ -258,6 +259,7 @@ def take_back(connection: sa.Connection, study: str, phase: int, tokens: list[by
             connection.execute(sa.delete(table).where(table.c.invitation.in_(ids)))
         connection.execute(sa.update(invitations).where(invitations.c.id.in_(ids)).values(expired=True))
         tallies.add(connection, study, phase, answered=-len(ids), lapsed=len(ids))
+    scrub_after(connection)
 
 
 def spend(connection: sa.Connection, study: str, phase: int, participations: int) -> None:

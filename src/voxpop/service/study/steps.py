@@ -144,8 +144,12 @@ def _change(turn: Turn, due: Due) -> bool:
             return False
         asking.recount(turn.connection, turn.study, plan.phase)
         return True
-    total = None if turn.phase.release.batch is None else second_total(turn)
-    if total is None and invitations.funnel(turn.connection, turn.study, plan.phase).answered < plan.people:
+    if turn.phase.release.batch is not None:
+        total = second_total(turn)
+        whole = total is not None  # otherwise another coordinator found the batch void
+    else:
+        total, whole = None, invitations.funnel(turn.connection, turn.study, plan.phase).answered >= plan.people
+    if not whole:
         return False
     close(turn, total)
     return True
