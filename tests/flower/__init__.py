@@ -1,1 +1,1 @@
-"""Run by `make flower` only, in an environment of its own: Flower and the service cannot share one."""
+"""Run by `make flower` only, in an environment of its own: Flower pins other versions than the service is tested with."""

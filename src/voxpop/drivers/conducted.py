@@ -155,6 +155,16 @@ class Conducted(Shown):
         strata = {} if self.strata is None else {"strata": dict(self.strata.shares)}
         return wire.pack(KIND, {**progress.to_dict(), **about, **strata})
 
+    def _opened(self) -> Phase | None:
+        """Open the next phase, unless it is open already; return None when nothing is left to learn."""
+        following = self._progress.following
+        if isinstance(following, End):
+            return None
+        if self._pending is None:
+            with self._changing():
+                self._progress = self._progress.asked()
+        return following
+
     @contextmanager
     def _changing(self) -> Iterator[list[Event]]:
         """Save the changes made inside, and the events put on the list; if anything fails, undo the changes."""

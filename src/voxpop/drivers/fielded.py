@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError
-from voxpop.core.phases import Answered, End, Tally
+from voxpop.core.phases import Answered, Tally
 from voxpop.core.problem import Problem
 from voxpop.drivers.conducted import KIND, Conducted
 from voxpop.drivers.kept import Kept
@@ -88,13 +88,7 @@ class Fielded(Conducted):
 
     def open_phase(self) -> Phase | None:
         """Return the phase to play and ask about now; None when nothing is left to learn."""
-        following = self._progress.following
-        if isinstance(following, End):
-            return None
-        if self._pending is None:
-            with self._changing():
-                self._progress = self._progress.asked()
-        return following
+        return self._opened()
 
     def close_phase(self, tally: Tally, names: tuple[str, ...] = ()) -> None:
         """Release the reports of the open phase, if the ledger allows it, and learn from them.

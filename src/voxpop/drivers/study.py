@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from voxpop.core.direction import Direction
 from voxpop.core.errors import InputError, require_integer, said_of
 from voxpop.core.frames import is_frame
-from voxpop.core.phases import End
 from voxpop.core.problem import Problem
 from voxpop.core.strata import Strata
 from voxpop.drivers import answers, weighting
@@ -235,13 +234,8 @@ class Study(Conducted):
 
     def ask(self) -> Question | None:
         """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
-        following = self._progress.following
-        if isinstance(following, End):
-            return None
-        if self._pending is None:
-            with self._changing():
-                self._progress = self._progress.asked()
-        return Question.of(self.problem, following.plan, self.strata, self.direction)
+        phase = self._opened()
+        return None if phase is None else Question.of(self.problem, phase.plan, self.strata, self.direction)
 
     def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the phase that was asked, in one of these forms.

@@ -80,18 +80,13 @@ def audit(
 
 
 def audit_shares(
-    privacy: Private,
-    source: Source,
-    trials: int = 4000,
-    people: int = 50,
-    confidence: float = 0.9999,
-    watch: Callable[[int], None] | None = None,
+    privacy: Private, source: Source, trials: int = 4000, people: int = 50, watch: Callable[[int], None] | None = None
 ) -> list[AuditResult]:
     """Attack what each server holds alone of a person; none if no model promises that this is nothing."""
     release = privacy.calibrate(*specimen(people))
     return [
         replace(
-            attack(release, source, people, trials, confidence, watch, glimpse),
+            attack(release, source, people, trials, watch=watch, view=glimpse),
             model=f"{privacy.model}, {holder}",
             claimed_mu=0.0,
             claimed_epsilon=0.0,
