@@ -136,7 +136,8 @@ def create_draft(it: Visit, pilot: Path) -> None:
     page.get_by_label("The pilot").set_input_files(pilot)
     it.press("Read the pilot")
     expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
-    expect(page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
+    # On a busy machine the seconds that a rehearsal has are too few, and the page says so.
+    expect(page.locator("#rehearsal")).to_contain_text(re.compile("What to expect|there was no time to rehearse"))
     page.get_by_label("Good enough").fill("0.001")  # so that the study does not end by itself
     page.get_by_label("Name", exact=True).fill("tea")
     it.press("Save as a draft")
