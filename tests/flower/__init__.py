@@ -1,1 +1,1 @@
-"""Run by `make flower` only, in an environment of its own: Flower pins other versions than the service is tested with."""
+"""Run by `make flower` only, in an environment of its own: Flower pins other versions than the service needs."""

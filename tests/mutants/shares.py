@@ -229,4 +229,12 @@ FAULTS = [
         "",
         (f"{FAULTS_OF_HELPERS}::test_people_whose_shares_the_helper_lost_are_replaced",),
     ),
+    Fault(
+        "shares taken back stay on disk",
+        "Shares without a twin are deleted, but stay readable in SQLite's write-ahead log.",
+        "service/study/invitations.py",
+        "    scrub_after(connection)\n",
+        "",
+        (f"{FAULTS_OF_HELPERS}::test_people_whose_shares_the_helper_lost_are_replaced",),
+    ),
 ]

@@ -79,7 +79,8 @@ def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]
 def erase_rest(connection: sa.Connection, study: str, phase: int) -> None:
     """Erase the invitations of people who withdrew from a phase that is over; releases know them by now, or never."""
     found = _found(connection, *_pending(study, phase))
-    _erase(connection, found, {one.person for one in found})
+    if found:
+        _erase(connection, found, {one.person for one in found})
 
 
 def forget_again(context: Context) -> int:
