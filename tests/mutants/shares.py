@@ -5,6 +5,7 @@ from tests.mutants.fault import Fault
 SHARES = "client/test_shares.py"
 HELPER = "service/test_helper.py"
 FAULTS_OF_HELPERS = "service/test_helper_faults.py"
+LIES = "service/test_helper_lies.py"
 AGGREGATE = "privacy/test_aggregate.py"
 SOURCES = "privacy/sources.py"
 MODEL = "privacy/aggregate.py"
@@ -91,7 +92,7 @@ FAULTS = [
         MODEL,
         "        self.batch.require_total(ours.count, total)\n",
         "",
-        (f"{FAULTS_OF_HELPERS}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
+        (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
     ),
     Fault(
         "coordinator before helper",
@@ -187,7 +188,7 @@ FAULTS = [
         "service/study/closing.py",
         "    invitations.spend(connection, study, number, turn.snapshot.definition.rules.participations)\n",
         "",
-        (f"{FAULTS_OF_HELPERS}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
+        (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
     ),
     Fault(
         "people of a void batch pass for askable",
@@ -195,7 +196,7 @@ FAULTS = [
         "service/study/asking.py",
         "if len(snapshot.closed) < most and not may_be_void:",
         "if len(snapshot.closed) < most:",
-        (f"{FAULTS_OF_HELPERS}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
+        (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
     ),
     Fault(
         "nonsense of a helper kept",
@@ -203,7 +204,7 @@ FAULTS = [
         BATCHING,
         "if not sealed.missing and not batch.could_be_shares(sealed.total):",
         "if False:",
-        (f"{FAULTS_OF_HELPERS}::test_nonsense_of_a_helper_changes_nothing_and_the_truth_is_taken_afterwards",),
+        (f"{LIES}::test_nonsense_of_a_helper_changes_nothing_and_the_truth_is_taken_afterwards",),
     ),
     Fault(
         "strangers missing",
@@ -211,7 +212,7 @@ FAULTS = [
         BATCHING,
         "if not set(chosen).issuperset(sealed.missing):",
         "if False:",
-        (f"{FAULTS_OF_HELPERS}::test_nonsense_of_a_helper_changes_nothing_and_the_truth_is_taken_afterwards",),
+        (f"{LIES}::test_nonsense_of_a_helper_changes_nothing_and_the_truth_is_taken_afterwards",),
     ),
     Fault(
         "withdrawn share sealed",
