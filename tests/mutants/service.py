@@ -230,7 +230,7 @@ FAULTS = [
         "shuffler announces another encoding",
         "A batch may be announced again with another encoding of as many bits.",
         "service/shuffler/batches.py",
-        "    return _constants(row) == batch\n",
+        "    return constants_of(row) == batch\n",
         "    return True\n",
         (f"{SHUFFLER}::test_announcing_again_changes_nothing",),
     ),
@@ -246,16 +246,16 @@ FAULTS = [
     Fault(
         "shuffler says who was first",
         "The tokens of a total are in the order in which they answered.",
-        "service/shuffler/batches.py",
+        "service/shuffler/sealing.py",
         "names = sorted(token.hex() for token in connection.execute(took_part).scalars())",
         'first = sa.select(reports.c.token_hash).where(reports.c.batch == batch.id).order_by(sa.text("rowid"))\n'
-        "        names = [token.hex() for token in connection.execute(first).scalars()]",
+        "    names = [token.hex() for token in connection.execute(first).scalars()]",
         (f"{SHUFFLER}::test_below_the_batch_size_nothing_is_forwarded",),
     ),
     Fault(
         "shuffler keeps digests",
         "The shuffler keeps the digests of reports whose total was forwarded.",
-        "service/shuffler/batches.py",
+        "service/shuffler/sealing.py",
         "connection.execute(marked.values(digest=FORWARDED))",
         "pass",
         (f"{GUESSES}[sqlite-shuffle]",),

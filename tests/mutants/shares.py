@@ -170,7 +170,7 @@ FAULTS = [
         "surplus shares added up",
         "The helper adds up shares whose twins the coordinator does not have.",
         BATCHES,
-        "self._drop_all_but(connection, name, held - set(chosen))",
+        "sealing.drop_surplus(connection, name, held - set(chosen))",
         "pass",
         (f"{HELPER}::test_a_device_that_dies_between_its_uploads_is_replaced",),
     ),

@@ -67,7 +67,7 @@ FAULTS = [
     Fault(
         "shuffler keeps the report of a person who withdrew",
         "The shuffler withdraws the token and keeps its report in the batch.",
-        "service/shuffler/batches.py",
+        "service/shuffler/sealing.py",
         '    connection.execute(sa.delete(reports).where(reports.c.token_hash == sa.bindparam("token")), given)\n',
         "",
         (f"{FORGETTING}::test_no_report_of_one_who_withdraws_is_on_the_shuffler_s_disk",),

@@ -365,3 +365,13 @@ def test_two_coordinators_seal_at_once(address: str, tmp_path: Path) -> None:
             thread.join()
         second.database.close()
         require_counted(it)
+
+
+def test_a_token_is_for_one_batch_only(alone: tuple[Shuffler, list[str]]) -> None:
+    """Otherwise one report could be in two totals, and their difference would tell it."""
+    helper, keys = alone
+    with pytest.raises(Refusal, match="announced for another batch") as error:
+        helper.announce("c" * 43, BATCH, hashes(new_key(), keys[0]), [])
+    assert error.value.status == 409
+    with helper.database.read() as connection:
+        assert connection.execute(sa.select(tokens.c.batch).distinct()).scalars().all() == [NAME]

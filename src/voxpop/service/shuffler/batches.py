@@ -12,11 +12,8 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import reduce
-from operator import add
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,21 +21,14 @@ import sqlalchemy as sa
 from voxpop.privacy.batch import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import FORWARDED, Verdict, check, judge, matrix, unknown_token
+from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.shuffler import sealing
+from voxpop.service.shuffler.sealing import BatchStage, constants_of
 from voxpop.stores.database import Database, scrub_after
 from voxpop.stores.schema import batches, reports, tokens
 
-CHUNK = 2_000
+CHUNK = 2_000  # tokens per statement
 LEAST_BATCH = 2  # people: the total of a single report would be that report
-
-
-class BatchStage(StrEnum):
-    """How far a batch is."""
-
-    COLLECTING = "collecting"
-    SEALED = "sealed"  # whole: only its total is left, to be forwarded
-    FORWARDED = "forwarded"
-    CALLED_OFF = "called off"  # nothing will be released: nothing but its name is left
 
 
 @dataclass(frozen=True)
@@ -78,12 +68,13 @@ class Shuffler:
             )
             # A token to forget may be unknown, and its announcement under way: then it must not become valid later.
             new = [token for token in dict.fromkeys((*fresh, *forget)) if token not in mine]
+            self._refuse_used(connection, new)
             if new:
                 rows = [{"token_hash": token, "batch": name, "withdrawn": False} for token in new]
                 connection.execute(sa.insert(tokens), rows)
             whole = row is not None and row.state != BatchStage.COLLECTING
             if not whole:
-                _delete_reports(connection, [token for token in forget if mine.pop(token, None) is not None])
+                sealing.delete_reports(connection, [token for token in forget if mine.pop(token, None) is not None])
             ended = [*(() if whole else overdue), *forget]  # in a whole batch nobody needs to be replaced
             withdrawn = [token for token in ended if mine.get(token) is None]
             if withdrawn:
@@ -95,6 +86,13 @@ class Shuffler:
             "withdrawn": [token.hex() for token in withdrawn],
             "answered": [token.hex() for token in answered],
         }
+
+    def _refuse_used(self, connection: sa.Connection, fresh: list[bytes]) -> None:
+        """Refuse tokens of another batch: one report must never be in two totals."""
+        for start in range(0, len(fresh), CHUNK):
+            used = sa.select(tokens.c.batch).where(tokens.c.token_hash.in_(fresh[start : start + CHUNK])).limit(1)
+            if connection.execute(used).first() is not None:
+                raise Refusal(409, "a token was announced for another batch before; make a new one for each")
 
     def _know(self, connection: sa.Connection, name: str, row: Any, batch: Batch) -> None:
         """Register a batch that is announced, or compare it with what is known."""
@@ -171,7 +169,8 @@ class Shuffler:
             marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
             connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
             if room == 0:
-                self._seal(connection, batch, BatchStage.SEALED)
+                sealing.seal(connection, batch, BatchStage.SEALED)
+                self.note("sealed", size=batch.size)
         return verdicts
 
     def _room(self, connection: sa.Connection, batch: Any) -> float:
@@ -203,39 +202,14 @@ class Shuffler:
                 missing = [token.hex() for token in chosen if token not in held]
                 if missing:
                     return {"total": [], "missing": missing}
-                self._drop_all_but(connection, name, held - set(chosen))
-                self._seal(connection, row, BatchStage.FORWARDED)
+                sealing.drop_surplus(connection, name, held - set(chosen))
+                sealing.seal(connection, row, BatchStage.FORWARDED)
+                self.note("sealed", size=row.size)
                 row = self._row(connection, name)
             known = json.loads(row.total)
             if known["tokens"] != sorted(token.hex() for token in chosen):
                 raise Refusal(409, "this batch was sealed with other tokens; it has one total and no other")
         return {"total": known["total"], "missing": []}
-
-    def _drop_all_but(self, connection: sa.Connection, name: str, surplus: Iterable[bytes]) -> None:
-        """Delete the shares that are not added up, and take no more: their twins were refused, or never sent."""
-        _delete_reports(connection, list(surplus))
-        silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
-        connection.execute(silent.values(withdrawn=True))
-
-    def _seal(self, connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
-        """Add up the reports of a whole batch, keep the total, and delete the reports."""
-        wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
-        bodies = connection.execute(wanted).scalars().partitions(CHUNK)
-        constants = _constants(batch)
-        parts = (constants.tally(matrix(part, constants.coordinates)) for part in bodies)
-        tally = reduce(add, parts)
-        assert tally.count == batch.size, "only a whole batch is sealed"
-        took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
-        # Sorted by hash, so that their order does not reveal who answered first.
-        names = sorted(token.hex() for token in connection.execute(took_part).scalars())
-        numbers = [number % constants.modulus for number in tally.total]
-        total = json.dumps({"count": tally.count, "total": numbers, "tokens": names})
-        connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=stage, total=total))
-        connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
-        if stage is BatchStage.FORWARDED:
-            self._erase_digests(connection, batch.id)
-        scrub_after(connection)
-        self.note("sealed", size=batch.size)
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the batches whose totals are waiting to be forwarded, with the totals."""
@@ -252,12 +226,8 @@ class Shuffler:
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
             connection.execute(done.values(state=BatchStage.FORWARDED))
-            self._erase_digests(connection, batch)
+            sealing.erase_digests(connection, batch)
         self.note("forwarded")
-
-    def _erase_digests(self, connection: sa.Connection, batch: str) -> None:
-        marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
-        connection.execute(marked.values(digest=FORWARDED))
 
     def _row(self, connection: sa.Connection, batch: str) -> Any:
         return connection.execute(sa.select(batches).where(batches.c.id == batch).with_for_update()).first()
@@ -265,17 +235,6 @@ class Shuffler:
     def _count(self, connection: sa.Connection, batch: str) -> int:
         wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
         return int(connection.execute(wanted).scalar_one())
-
-
-def _delete_reports(connection: sa.Connection, hashes: list[bytes]) -> None:
-    """Delete the reports of these tokens, and what could be compared with guesses of them."""
-    if not hashes:
-        return
-    given = [{"token": hashed} for hashed in hashes]
-    connection.execute(sa.delete(reports).where(reports.c.token_hash == sa.bindparam("token")), given)
-    unmarked = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
-    connection.execute(unmarked.values(digest=None), given)
-    scrub_after(connection)
 
 
 def _called_off() -> Refusal:
@@ -287,22 +246,18 @@ def _columns(batch: Batch) -> dict[str, Any]:
     return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance", "shared")}
 
 
-def _constants(row: Any) -> Batch:
-    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance, row.shared)
-
-
 def _agrees(row: Any, batch: Batch) -> bool:
     """Return True if this is the batch that was announced, as far as the version that stored it knew."""
     if row.levels is None:
         return bool((row.size, row.coordinates, row.bits) == (batch.size, batch.coordinates, batch.bits))
-    return _constants(row) == batch
+    return constants_of(row) == batch
 
 
 def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
     """Find the reports, by index, that must not be added to the others of the batch."""
     if row.levels is None:  # an older version stored the batch: wait until it is announced again
         return dict.fromkeys(range(len(uploads)), _not_complete())
-    batch = _constants(row)
+    batch = constants_of(row)
     found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
     return dict(found) | {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != batch}
 
