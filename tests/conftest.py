@@ -20,6 +20,8 @@ settings.load_profile("voxpop")
 KINDS = ("sqlite", "postgresql")
 POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of starting one
 
+collect_ignore = ["flower"]  # its pins collide with ours: `make flower` runs these, in an environment of their own
+
 # What takes longest begins first, so that the workers end together.
 LONGEST = (
     "tests/soak/",
