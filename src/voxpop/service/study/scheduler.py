@@ -31,6 +31,7 @@ class Scheduler:
     def __init__(self, coordinator: Coordinator) -> None:
         self.coordinator, self.context = coordinator, coordinator.context
         self._something = asyncio.Event()
+        self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, float] = {}  # by study: when it may be tried again
         self._times: dict[str, int] = {}  # by study: failures in a row
@@ -84,14 +85,15 @@ class Scheduler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
+        # Told and not cancelled: in Python 3.11 `wait_for` may swallow a cancellation, and nobody would ever stop.
+        self._stopping = True
+        self._something.set()
+        await asyncio.wait([self._task, *self._steps.values()], timeout=LAST)
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        if self._steps:
-            await asyncio.wait(self._steps.values(), timeout=LAST)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping:
             wanted = self._wanted()
             try:
                 found = await run_in_threadpool(self._look, wanted)
@@ -104,7 +106,7 @@ class Scheduler:
                 found = {}
             self._watch_clock()
             for study, signs in found.items():
-                if study not in self._steps and self._is_due(study, signs):
+                if study not in self._steps and self._is_due(study, signs) and not self._stopping:
                     self._steps[study] = asyncio.create_task(self._step(study, signs))
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):

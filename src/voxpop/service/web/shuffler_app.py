@@ -55,6 +55,7 @@ class ShufflerApp:
         self.telemetry = Telemetry()
         self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
+        self._stopping = False
         self._counted = asyncio.Event()  # a report was counted, and a batch may be whole
         self._coordinates: dict[str, int] = {}  # by batch
 
@@ -112,7 +113,7 @@ class ShufflerApp:
 
     async def forward(self) -> None:
         """Forward totals until the coordinator takes them, for as long as the service runs."""
-        while True:
+        while not self._stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._counted.wait(), RETRY)
             self._counted.clear()
@@ -198,6 +199,10 @@ class ShufflerApp:
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
         forwarding = asyncio.create_task(self.forward())
         yield
-        forwarding.cancel()
-        await asyncio.gather(forwarding, return_exceptions=True)
+        # Told, and cancelled only if that does not help: `wait_for` of Python 3.11 may swallow a cancellation.
+        self._stopping = True
+        self._counted.set()
+        for _ in range(2):
+            await asyncio.wait([forwarding], timeout=2 * RETRY)
+            forwarding.cancel()
         await self.uploads.close()
