@@ -213,11 +213,7 @@ def forget(connection: sa.Connection, study: str, phase: int) -> None:
 
 def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]:
     """Count the participation of those who answered, end all other invitations; return the pseudonyms of the former."""
-    took_part = (
-        sa.select(invitations.c.person)
-        .join(receipts, receipts.c.invitation == invitations.c.id)
-        .where(invitations.c.study == study, invitations.c.phase == phase)
-    )
+    took_part = _took_part(study, phase)
     persons = connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
     new = sa.select(sa.func.count()).select_from(people).where(people.c.id.in_(took_part), people.c.participations == 0)
     left = counts.c.never_asked - connection.execute(new.where(~people.c.withdrawn)).scalar_one()
@@ -226,6 +222,13 @@ def settle(connection: sa.Connection, study: str, phase: int) -> tuple[str, ...]
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))
     _end(connection, study, phase, _silent(study, phase))
     return tuple(map(str, persons))
+
+
+def _took_part(study: str, phase: int) -> sa.Select[Any]:
+    """Select the people whose invitations to a phase were answered."""
+    joined = invitations.join(receipts, receipts.c.invitation == invitations.c.id)
+    ours = (invitations.c.study == study, invitations.c.phase == phase)
+    return sa.select(invitations.c.person).select_from(joined).where(*ours)
 
 
 def note_answered(connection: sa.Connection, study: str, phase: int, tokens: list[bytes]) -> None:
@@ -264,11 +267,7 @@ def take_back(connection: sa.Connection, study: str, phase: int, tokens: list[by
 
 def spend(connection: sa.Connection, study: str, phase: int, participations: int) -> None:
     """Count the people who answered as if they had taken part as often as anyone may: they are not asked again."""
-    took_part = (
-        sa.select(invitations.c.person)
-        .join(receipts, receipts.c.invitation == invitations.c.id)
-        .where(invitations.c.study == study, invitations.c.phase == phase)
-    )
+    took_part = _took_part(study, phase)
     connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=participations))
 
 
