@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels import Matern, SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.lab.populations.gp import GPPeople, square_root
+from voxpop.errors import Array
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.kernels import Matern, SquaredExponential
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import one_sided
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople, square_root
 
 HORIZON = 20_000
 

@@ -25,13 +25,14 @@ import numpy as np
 import sqlalchemy as sa
 
 from databases import chosen_databases, free_port
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.phase import Phase
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people
 from voxpop.service.study import log
 from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
@@ -40,8 +41,7 @@ from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import draw, insert, made
 from voxpop.service.study.stages import Stage
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people
+from voxpop.study.wave import Phase
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()

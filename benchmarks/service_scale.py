@@ -22,18 +22,18 @@ import sqlalchemy as sa
 
 from databases import chosen_databases, free_port
 from service_load import process, processor_seconds
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.problem import Problem
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import counts, invitations, people
 from voxpop.service.study import pacing, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import counts, invitations, people
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 SECRET = "benchmark-" * 4

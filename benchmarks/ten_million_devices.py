@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from distributed import Client, LocalCluster
 
-from voxpop.core.phases import Plan, Tally
-from voxpop.drivers.phase import Phase
-from voxpop.drivers.simulate import Population
-from voxpop.lab.chunked import collect_in_chunks
-from voxpop.lab.scenarios import Options, make_scenario
-from voxpop.lab.sweep import Backend
+from voxpop.model.waves import Plan, Tally
 from voxpop.privacy import crowds, make_privacy
 from voxpop.privacy.models import RELEASES
 from voxpop.runtime.random_streams import stream
+from voxpop.simulate.chunked import collect_in_chunks
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import Population
+from voxpop.simulate.sweep import Backend
+from voxpop.study.wave import Phase
 
 SEED, EPSILON, ARMS = 0, 5.0, 10
 

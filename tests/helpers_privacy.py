@@ -9,20 +9,20 @@ import numpy as np
 from scipy.stats import binom
 
 from tests.helpers import function_of_norm, random_problem
-from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
-from voxpop.privacy.printed import PRINTED
+from voxpop.privacy.models import PRINTED
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_phases
 
 MODELS = ("central", "local", "shuffle", "aggregate")
 CALIBRATED = [(model, "exact") for model in MODELS] + [(model, "paper") for model in MODELS if model in PRINTED]

@@ -20,7 +20,7 @@ def test_there_is_a_skeleton_of_each() -> None:
 SAVED = """
 import json
 from voxpop.client import Promise
-from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
 from voxpop.service.study.definition import Definition
 for model in ("two-agents", "central"):
     study = Study(problem, "one-round", path=f"{model}.json", privacy=Private(model, 5.0))

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from voxpop.lab.experiments.dependencies import Module, dependencies, imported_modules, modules_of
+from voxpop.simulate.experiments.dependencies import Module, dependencies, imported_modules, modules_of
 
 MODULES = modules_of("voxpop", files("voxpop"))
 GRAPH = {name: imported_modules(module, MODULES) for name, module in MODULES.items()}
@@ -40,8 +40,8 @@ STANDARD = {
 # Noise for real people comes from the operating system; people's tables are those of other libraries.
 EXCEPTIONS = {
     ("voxpop.privacy.sources", "os"),
-    ("voxpop.core.frames", "narwhals"),
-    ("voxpop.core.frames", "pandas"),
+    ("voxpop.io.frames", "narwhals"),
+    ("voxpop.io.frames", "pandas"),
 }
 
 
@@ -95,8 +95,8 @@ def test_every_exception_is_needed(name: str, imported: str) -> None:
 SERVING = ("privacy", "calibration", "client", "service", "stores", "formats", "drivers", "flower")
 PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.client.retries", "random"),  # pauses between attempts
-    ("voxpop.drivers.replay", "Simulated"),  # a check, after the fact
-    ("voxpop.drivers.simulate", "Simulated"),  # simulated people
+    ("voxpop.study.replay", "Simulated"),  # a check, after the fact
+    ("voxpop.simulate.simulator", "Simulated"),  # simulated people
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-from voxpop import Study
+from voxpop import (Study)
 
 COST = 1.1  # what a cup costs us
 

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from voxpop import Decisions, Float, Pilot, Space, Study, calibrate
+from voxpop import (Decisions, Float, Pilot, Space, Study, calibrate)
 
 traces = pd.read_csv("traces.csv")
 # A device likes goodput, with diminishing returns, and dislikes delay: 50 ms more is as bad as half the goodput.

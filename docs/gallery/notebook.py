@@ -21,7 +21,7 @@ def _():
     import numpy as np
     import pandas as pd
 
-    from voxpop import Study
+    from voxpop import (Study)
 
     return Study, mo, np, pd
 

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, replace
 import matplotlib.pyplot as plt
 import numpy as np
 
-from voxpop import compare, make_scenario
-from voxpop.core.channel import OPEN
-from voxpop.core.phases import End, Info, Plan
-from voxpop.core.state import State
-from voxpop.lab.scenarios import Options
-from voxpop.policies import POLICIES
+from voxpop import (compare, make_scenario)
+from voxpop.model.state import (OPEN)
+from voxpop.model.waves import (End, Info, Plan)
+from voxpop.model.state import (State)
+from voxpop.simulate.scenarios import (Options)
+from voxpop.policies import (POLICIES)
 
 
 @dataclass(frozen=True)

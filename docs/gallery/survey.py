@@ -23,8 +23,8 @@ def _():
     import numpy as np
     import pandas as pd
 
-    from voxpop import DrawnPeople, Integer, Space, Study, piloted, simulate
-    from voxpop.privacy import Private
+    from voxpop import (DrawnPeople, Integer, Space, Study, piloted, simulate)
+    from voxpop.privacy import (Private)
 
     return DrawnPeople, Integer, Private, Space, Study, mo, np, pd, piloted, plt, simulate
 

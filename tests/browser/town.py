@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from tests.service.served import served
-from voxpop.core.errors import Array
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import Array
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.console.pilot import Pilot, calibrated
 from voxpop.service.console.planning import plan_of
 from voxpop.service.keys import new_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
@@ -31,7 +32,6 @@ from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.stores.migrate import open_store
 
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
 SECRET = b"s" * 32

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from voxpop.drivers.study import Study
-from voxpop.formats.files import locked
+from voxpop.io.files import locked
+from voxpop.study.study import Study
 
 Main = Callable[..., Outcome]
 PRIVATE = STUDY + '\n[privacy]\nmodel = "central"\nepsilon = 5.0\n'

@@ -9,17 +9,17 @@ from typer.testing import CliRunner
 from tests.helpers import everything, random_problem
 from tests.helpers_cli import refusal
 from voxpop.cli import app
-from voxpop.core.errors import InputError
-from voxpop.core.kernels import Kernel, Linear, SquaredExponential
-from voxpop.core.problem import Problem
-from voxpop.lab.populations.gp import GPPeople
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, Scenario, make_scenario
+from voxpop.errors import InputError
+from voxpop.gp import selection as greedy
+from voxpop.gp.posterior import DensePosterior
+from voxpop.gp.selection import fill, least_batches, select
+from voxpop.model.kernels import Kernel, Linear, SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import POLICIES, make_policy
-from voxpop.runtime import memory
-from voxpop.selection import greedy
-from voxpop.selection.dense import DensePosterior
-from voxpop.selection.greedy import fill, least_batches, select
+from voxpop.runtime import machine as memory
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.runs import Scenario, simulate
+from voxpop.simulate.scenarios import Options, make_scenario
 
 LINE = np.linspace(0.1, 1, 7)
 EXTREMES: dict[str, tuple[Any, Kernel]] = {

@@ -13,9 +13,9 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 from voxpop import __version__
-from voxpop.drivers.study import Study
-from voxpop.lab.scenarios import SCENARIOS
 from voxpop.policies import POLICIES
+from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.study.study import Study
 
 KEYS = {
     *("study", "policy", "seed", "horizon", "regret", "numbers", "people"),

@@ -12,14 +12,14 @@ import pytest
 
 from tests.helpers_cli import Outcome, main_of, voxpop
 from tests.helpers_privacy import CALIBRATED, MODELS
-from voxpop.core.errors import InputError
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import InputError
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.privacy.central import Central
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
+from voxpop.simulate.runs import Run, simulate
+from voxpop.simulate.scenarios import Options, make_scenario
 
 Main = Callable[..., Outcome]
 SHORT = "simulate synthetic --size 20 --horizon 300"

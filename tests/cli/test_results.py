@@ -14,8 +14,8 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from voxpop.cli import opening
-from voxpop.drivers.study import Study
-from voxpop.drivers.tables import answer_rows, decision_rows
+from voxpop.study.study import Study
+from voxpop.study.tables import answer_rows, decision_rows
 
 Main = Callable[..., Outcome]
 WAVES = 'name = "green tea"\nreward = "profit"\n' + STUDY.replace('name = "tea"\n', "").replace(

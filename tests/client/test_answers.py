@@ -11,7 +11,7 @@ from tests.client.test_device import Server, release, told
 from tests.service.world import STUDY
 from voxpop.client import Device, Outcome, Promise
 from voxpop.client.retries import MOST_PAUSE, seconds_of
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 PORTAL = httpx.Response(200, html="<html>Welcome to our hotel</html>")
 CENTRAL = Promise("central", 5.0, participations=2)

@@ -16,12 +16,12 @@ from tests.service.test_http import Site
 from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import InputError
-from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.errors import InputError
+from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.privacy.batch import HELPER
 from voxpop.privacy.none import PlainRelease
+from voxpop.privacy.release import HELPER
 
 
 def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:

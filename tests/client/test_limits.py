@@ -11,7 +11,7 @@ from tests.client.test_device import Server, release, told
 from tests.service.world import STUDY
 from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 
 def ask(server: Server, device: Device, phase: int) -> Outcome:

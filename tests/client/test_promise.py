@@ -13,8 +13,8 @@ from scipy.stats import binom, norm
 
 from tests.helpers_privacy import first_phase
 from voxpop.client import Promise
-from voxpop.core.errors import InputError
-from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.errors import InputError
+from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import MOST_BITS
 

@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from tests.flower.direct import answers_of, context_of, promise, study
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.flower import messages, take_part
-from voxpop.formats.releases import phase_for_devices, release_to_dict
+from voxpop.io.schema import phase_for_devices, release_to_dict
 from voxpop.privacy import Secure
 
 

@@ -24,9 +24,9 @@ import pytest
 from tests.flower.farm import connected
 from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.replay import disagreements
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.study.fielded import Fielded
+from voxpop.study.replay import disagreements
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/flower"

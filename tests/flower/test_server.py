@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.flower.direct import Direct, study
-from voxpop.core.errors import InputError
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.replay import disagreements
+from voxpop.errors import InputError
 from voxpop.flower import Rules, conduct, server
 from voxpop.flower.server import Collector
 from voxpop.privacy import make_privacy
+from voxpop.study.fielded import Fielded
+from voxpop.study.replay import disagreements
 
 MODELS = ("none", "central", "local")
 QUICK = Rules(seconds=0.05, patience=0.05)

@@ -11,12 +11,12 @@ from tests.flower.direct import Direct, promise, study
 from tests.flower.helper import free_port, helper_in
 from tests.flower.test_client import answered, question
 from voxpop.client.storage import Memory
-from voxpop.core.errors import InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.fielded import Fielded
+from voxpop.errors import InputError
 from voxpop.flower import Rules, conduct, server, shares
+from voxpop.model.waves import Tally
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.study.fielded import Fielded
 
 QUICK = Rules(seconds=0.05, patience=0.05)
 

@@ -97,7 +97,7 @@ FAULTS = [
     Fault(
         "write-ahead log not scrubbed",
         "Deleted reports stay readable in SQLite's write-ahead log.",
-        "stores/database.py",
+        "service/stores/database.py",
         "            self._unclean.set()\n            self.scrub()\n",
         "            self._unclean.set()\n",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
@@ -113,7 +113,7 @@ FAULTS = [
     Fault(
         "deleted rows not overwritten",
         "SQLite unlinks deleted reports and leaves their bytes in the file.",
-        "stores/database.py",
+        "service/stores/database.py",
         '"secure_delete = ON",',
         '"secure_delete = OFF",',
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
@@ -139,7 +139,7 @@ FAULTS = [
     Fault(
         "stored without durability",
         "SQLite acknowledges a transaction before it is on the disk.",
-        "stores/database.py",
+        "service/stores/database.py",
         '"synchronous = FULL",',
         '"synchronous = OFF",',
         (f"{DURABLE}::test_sqlite_keeps_what_is_committed_and_overwrites_what_is_deleted",),
@@ -279,7 +279,7 @@ FAULTS = [
     Fault(
         "total of a part of the batch",
         "The coordinator takes a total of fewer people than the batch has.",
-        "privacy/batch.py",
+        "privacy/release.py",
         "if count != self.size or",
         "if count > self.size or",
         (f"{TRUST}::test_a_total_is_about_people_who_were_invited",),

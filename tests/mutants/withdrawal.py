@@ -93,7 +93,7 @@ FAULTS = [
     Fault(
         "old secret not accepted",
         "Tokens are made with the secret in use only, and those who were invited before get another one.",
-        "service/keyring.py",
+        "service/keys.py",
         "made = (token_of(key, nonce) for key in self.all)",
         "made = (token_of(key, nonce) for key in self.all[:1])",
         (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report",),
@@ -101,7 +101,7 @@ FAULTS = [
     Fault(
         "any token for any invitation",
         "An invitation gets the token of the secret in use although another one made it.",
-        "service/keyring.py",
+        "service/keys.py",
         "if same(hash_key(token), hashed)), None)",
         "), None)",
         (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report",),
@@ -109,7 +109,7 @@ FAULTS = [
     Fault(
         "old shuffler key not accepted",
         "Only messages signed with the key in use are taken.",
-        "service/keyring.py",
+        "service/keys.py",
         "return any(signed(key, method, path, body, signature) for key in self.all)",
         "return signed(self.in_use, method, path, body, signature)",
         (f"{ROTATION}::test_a_shuffler_key_replaced_in_the_middle_of_a_phase_loses_no_total",),

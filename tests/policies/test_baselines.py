@@ -10,21 +10,21 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers import random_problem
-from voxpop.core.errors import InputError
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.drivers.study import Study
-from voxpop.lab.populations.gp import GPPeople
-from voxpop.lab.populations.pricing import Customers
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import InputError
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.gp_ucb import GPUCB, TOGETHER, noise_variance
 from voxpop.privacy import Private
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.pricing import Customers
+from voxpop.simulate.runs import simulate
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import simulate_phases
+from voxpop.study.study import Study
 
 EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 7}}
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, everything, function_of_norm, gram, random_problem, worst_function
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import Linear, SquaredExponential
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array, InputError
+from voxpop.gp.selection import select
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.kernels import Linear, SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, people_of_phase
 from voxpop.policies.protocol import ALONE
-from voxpop.selection.greedy import select
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_phases
 
 NAMES = ["dpbe", "dpbe-paper"]
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, function_of_norm, random_problem
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.gp.large_widths import affine_values_and_gaps
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.dpbe import DPBE
-from voxpop.widths.affine import AffineEstimator
-from voxpop.widths.blocks import affine_values_and_gaps
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_phases
 
 
 def outcome(horizon: int, policy: DPBE) -> tuple[float, float]:

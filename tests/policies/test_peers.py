@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, random_problem
-from voxpop.belief.posterior import Belief, believe, pooled_best
-from voxpop.core.errors import Array, InputError
-from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import End, Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import Belief, believe, pooled_best
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Feedback, Plan
 from voxpop.policies import Policy, make_policy
-from voxpop.policies import thompson as module
+from voxpop.policies import peers as module
 from voxpop.policies.peers import few_rounds, spread
 from voxpop.privacy import Private
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_phases
 
 PEERS = ("pilot-only", "equal-split", "halving", "thompson")
 PILOT = Evidence(np.array([[0.1, 0.1], [0.5, 0.5], [0.9, 0.2]]), np.full(3, 5.0), 30, np.array([0.2, 0.9, -0.4]))

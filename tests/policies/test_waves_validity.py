@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from tests.helpers import everything, function_of_norm, gram, worst_function
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople, square_root
+from voxpop.errors import Array
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
-from voxpop.policies.waves.statements import Wave, factor_of_maximum, one_sided
+from voxpop.policies.waves.statements import Contrasts, factor_of_maximum, one_sided
+from voxpop.simulate.people import GPPeople, square_root
+from voxpop.simulate.simulator import simulate_phases
 
 LINE = Problem(np.linspace(0, 1, 14), SquaredExponential(0.15), 0.3, 0.3, norm_bound=1.0, horizon=1000)
 FIRST = cast(Plan, Waves().plan(LINE, Waves().init(LINE)))
@@ -44,7 +44,7 @@ def errors(seed: int = 0) -> Array:
 
 @pytest.mark.parametrize("level", [0.2, 0.015])
 def test_a_statement_fails_as_often_as_its_level_for_the_worst_function(level: float) -> None:
-    wave, z = Wave(LINE, ARMS, NOISE, None, LINE.norm_bound, population=None), one_sided(level)
+    wave, z = Contrasts(LINE, ARMS, NOISE, None, LINE.norm_bound, population=None), one_sided(level)
     at, noise = everything(LINE), errors()
     nothing = wave.gaps(at, REFERENCE, np.zeros(len(ARMS)), z)
     weights = np.stack([wave.gaps(at, REFERENCE, unit, z).estimate for unit in np.eye(len(ARMS))], axis=1)

@@ -12,7 +12,7 @@ from scipy.stats import chi
 
 from tests.helpers import function_of_norm, gram
 from tests.helpers_privacy import Case, first_phase, later_phase
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 

@@ -7,18 +7,18 @@ import pytest
 
 from tests.helpers import everything, function_of_norm, random_problem, worst_function
 from tests.helpers_privacy import DELTA, MODELS, Case, first_phase, later_phase, released, simulated
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.gp.selection import select
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.models import SHARE
-from voxpop.selection.greedy import select
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_phases
 
 BETA = 0.05
 EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0, "aggregate": 2.0}

@@ -7,24 +7,23 @@ import pytest
 from scipy import stats
 
 from tests.helpers import random_problem
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.core.state import State
-from voxpop.drivers import simulate as simulate_module
-from voxpop.drivers.phase import Phase
-from voxpop.drivers.simulate import collect
-from voxpop.lab.populations import GaussianPopulation
-from voxpop.lab.populations.gp import GPPeople, square_root
-from voxpop.lab.populations.pricing import Customers
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import Array
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.central import Central
-from voxpop.privacy.entries import Entry
+from voxpop.privacy.ledger import Entry
 from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
+from voxpop.simulate import simulator as simulate_module
+from voxpop.simulate.people import GaussianPopulation, GPPeople, square_root
+from voxpop.simulate.pricing import Customers
+from voxpop.simulate.runs import simulate
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import collect
+from voxpop.study.wave import Phase
 
 PROBLEM = random_problem(0, n=6, bias_std=0.5)
 PEOPLE = GPPeople(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))

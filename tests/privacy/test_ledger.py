@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.helpers_cli import refusal
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Budget, Entry, Ledger
-from voxpop.privacy.composition import compose
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
+from voxpop.privacy.ledger import compose
 
 DELTA = 1e-6
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.helpers_privacy import DELTA, MODELS, Case, first_phase, later_phase
-from voxpop.core.channel import OPEN, Prospect
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
+from voxpop.model.state import OPEN, Prospect
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.models import ANCHORS, RELEASES

@@ -11,8 +11,8 @@ from opendp.mod import Measurement
 
 from tests.helpers_privacy import MODELS, Silent, first_phase
 from tests.helpers_randomness import assert_from_the_operating_system, opendp, urandom
-from voxpop.core.errors import Array
-from voxpop.core.phases import Tally
+from voxpop.errors import Array
+from voxpop.model.waves import Tally
 from voxpop.privacy import Private, Secure
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from tests.helpers_privacy import CALIBRATED, MODELS, AnyRelease, Silent, first_phase, simulated
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local

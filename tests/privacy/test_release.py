@@ -20,7 +20,7 @@ from tests.helpers_privacy import (
     released,
     simulated,
 )
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.central import Central
 from voxpop.privacy.encoded import Encoded, shift_of

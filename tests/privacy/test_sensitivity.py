@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.helpers_privacy import DELTA, Silent, first_phase
-from voxpop.privacy import Private, additive
+from voxpop.privacy import Private
+from voxpop.privacy import clipped as additive
 from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.local import Local

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.helpers_privacy import DELTA, first_phase, hockey_stick, simulated
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.binomial import Binomial
 from voxpop.privacy.encoded import Encoding, shift_of

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.drivers.test_study_private import asked, problem, records
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Feedback
-from voxpop.core.strata import Sample, Strata
-from voxpop.drivers.study import Study
+from tests.study.test_study_private import asked, problem, records
+from voxpop.errors import Array, InputError
+from voxpop.model.strata import Sample, Strata
+from voxpop.model.waves import Feedback
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.audit import attack, specimen
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
 from voxpop.privacy.sources import Integers, Source
+from voxpop.study.study import Study
 
 HALVES = Strata({"young": 0.5, "old": 0.5})
 SAMPLE = HALVES.sample(["young"] * 40 + ["old"] * 10)

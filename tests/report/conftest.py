@@ -3,9 +3,9 @@ import pytest
 
 from tests.report.studies import conducted
 from voxpop import Choice, Float, Integer, Space
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
-from voxpop.lab.trials import Trial
+from voxpop.simulate.runs import Run
+from voxpop.simulate.trials import Trial
+from voxpop.study.course import Course
 
 TWO = Space(price=Float(2, 12), discount=Float(0, 0.5))
 DESIGNS = Space(design=Choice(("plain", "bold", "night", "a very long name that has to be cut somewhere")))

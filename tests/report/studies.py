@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from voxpop import Problem, SquaredExponential, Study
-from voxpop.core.evidence import Evidence
-from voxpop.core.spaces import Decisions
-from voxpop.drivers.course import Course
+from voxpop.model.decisions import Decisions
+from voxpop.model.problem import Evidence
+from voxpop.study.course import Course
 
 
 def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str = "margin in EUR") -> Course:

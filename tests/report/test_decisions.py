@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from voxpop import Choice, Float, Integer, Problem, Space, SquaredExponential
-from voxpop.core.spaces import Decisions
-from voxpop.report.decisions import Column, Layout
+from voxpop.model.decisions import Decisions
+from voxpop.report.view import Column, Layout
 
 
 def layout(decisions: Decisions | np.ndarray) -> Layout:

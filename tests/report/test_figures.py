@@ -10,15 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from voxpop.belief.posterior import believe
-from voxpop.core.errors import Array, InputError
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import believe
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, figure, overview, pictures
-from voxpop.report.figures.slices import slice_along
+from voxpop.report.figures.maps import slice_along
 from voxpop.report.stakes import stakes_of
 from voxpop.report.view import View
+from voxpop.simulate.runs import Run
+from voxpop.study.course import Course
 
 
 def axes(run: Run, name: str) -> Axes:

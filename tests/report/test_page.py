@@ -10,11 +10,11 @@ import pytest
 from tests.report.studies import conducted
 from tests.report.test_summary import warned
 from voxpop import Float, Space
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
-from voxpop.lab.trials import Trial
 from voxpop.report.drawing import DARK, LIGHT
 from voxpop.report.page import fill, render
+from voxpop.simulate.runs import Run
+from voxpop.simulate.trials import Trial
+from voxpop.study.course import Course
 
 
 @pytest.fixture(scope="module")

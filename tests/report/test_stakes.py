@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from voxpop.belief.posterior import believe, pooled_best
-from voxpop.drivers.course import Course
-from voxpop.lab.metrics import measure
-from voxpop.lab.runs import Run
-from voxpop.report.stakes import Stakes, stakes_of
+from voxpop.gp.belief import believe, pooled_best
+from voxpop.report.stakes import Stakes, measure, stakes_of
+from voxpop.simulate.runs import Run
+from voxpop.study.course import Course
 
 
 def known(course: Course, truth: np.ndarray | None = None) -> Stakes:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from voxpop.core.phases import Forecast
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
+from voxpop.model.waves import Forecast
 from voxpop.report.phases import ASKED, LEFT, phase_table
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
+from voxpop.simulate.runs import Run
+from voxpop.study.course import Course
 
 
 def lines(run: Run) -> dict[str, str]:

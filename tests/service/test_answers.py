@@ -15,12 +15,12 @@ from tests.helpers_waiting import HANGING
 from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
 from voxpop.service.keys import new_key
+from voxpop.service.stores.schema import receipts
 from voxpop.service.study import participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.steps import StepTaken
-from voxpop.stores.schema import receipts
 
 
 @pytest.fixture

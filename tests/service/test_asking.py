@@ -13,11 +13,11 @@ from tests.helpers_waiting import HANGING
 from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.stages import Stage
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 
 def test_a_phase_with_too_few_people_waits_and_says_so(address: str) -> None:

@@ -17,19 +17,19 @@ from alembic import command
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.world import SECRET, STUDY, Clock, World, definition, own_shuffler, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.policies import make_policy
 from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import Settings
+from voxpop.service.stores.backup import check_backup, restore_backup, write_backup
+from voxpop.service.stores.database import Database, open_database
+from voxpop.service.stores.migrate import _config, open_store
+from voxpop.service.stores.schema import coordinator as tables
+from voxpop.service.stores.schema import marks, people, sessions, studies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores.backup import check_backup, restore_backup, write_backup
-from voxpop.stores.database import Database, open_database
-from voxpop.stores.migrate import _config, open_store
-from voxpop.stores.schema import coordinator as tables
-from voxpop.stores.schema import marks, people, sessions, studies
 
 PEOPLE = 90
 ASKED = make_policy("dpbe-fixed", people=14)  # in every phase

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.service.test_http import KEY, Site
-from voxpop.service.keyring import Keyring
+from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.signed_http import HttpShuffler
 
 Command = Callable[..., Outcome]

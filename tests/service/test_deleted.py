@@ -13,12 +13,12 @@ from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.serve import coordinator_of, lost_of
 from voxpop.service.settings import settings_of
+from voxpop.service.stores.backup import restore_backup, write_backup
+from voxpop.service.stores.database import Database, open_database
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.released import LastRelease, ReleaseRecord
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.stores.backup import restore_backup, write_backup
-from voxpop.stores.database import Database, open_database
 
 PRIVATE = definition(private("central"))
 

@@ -18,11 +18,11 @@ import pytest
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING, until
 from tests.service.world import Clock, definition
-from voxpop.core.errors import InputError
-from voxpop.lab.populations.pricing import Customers
+from voxpop.errors import InputError
 from voxpop.service.demo import processes
 from voxpop.service.demo.fleet import Fleet
 from voxpop.service.demo.processes import QUIET, Demo
+from voxpop.simulate.pricing import Customers
 
 
 def children(pid: int) -> list[int]:

@@ -21,7 +21,7 @@ from scipy.stats import chi2, chisquare
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop.service.keys import hash_key
-from voxpop.stores.schema import invitations, people, studies
+from voxpop.service.stores.schema import invitations, people, studies
 
 ROOT = Path(__file__).parents[2]
 LEVEL = 1e-13  # of each chi-square test; at 150 draws the exact chance of failing is up to 100 times as large

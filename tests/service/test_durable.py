@@ -13,13 +13,13 @@ from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.privacy import Entry
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox
 
 
 def begin(it: World) -> None:

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from tests.service.world import definition
-from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Forecast, Plan
-from voxpop.drivers.phase import ClosedPhase, Phase
+from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.findings import best_decision, outlook, sentences
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.study.wave import ClosedPhase, Phase
 
 
 def begun(name: str = "waves", **settings: Any) -> Snapshot:

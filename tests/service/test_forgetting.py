@@ -12,17 +12,16 @@ import sqlalchemy as sa
 
 from tests.service.served import served
 from tests.service.world import STUDY, World, definition, own_shuffler, private, quiet, world
-from voxpop.privacy.batch import Batch
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key
+from voxpop.privacy.release import Batch
+from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
+from voxpop.service.stores import schema
+from voxpop.service.stores.schema import reports, tokens
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores import schema
-from voxpop.stores.schema import reports, tokens
 
 SHUFFLED = definition(private("shuffle"), deadline=100.0)
 BATCH, KEY = "b" * 43, b"k" * 40

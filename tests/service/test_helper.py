@@ -8,20 +8,20 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, encoded, own_shuffler, private, world
-from voxpop.core.errors import Array
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import Array
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, people, receipts, reports, tokens, totals
 from voxpop.service.study import withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.life import Wanted, change
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, people, receipts, reports, tokens, totals
 
 NAME = "b" * 43
 BATCH = Batch(size=2, coordinates=1, levels=3, trials=1, chance=0.5, shared=True)  # a total of 8 at most: one byte

@@ -12,15 +12,15 @@ import sqlalchemy as sa
 
 from tests.service.test_helper import require_counted, rows
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, own_shuffler, private, world
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import withdrawal
 from voxpop.service.study.context import Sealed
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.stores.database import Database
-from voxpop.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 
 
 def begun(stack: ExitStack, folder: Path, address: str | None = None, registered: int = 40, **rules: Any) -> World:

@@ -13,13 +13,12 @@ import sqlalchemy as sa
 from tests.service.test_helper import require_counted, rows
 from tests.service.test_helper_faults import answered, begun, participations, replace_all
 from tests.service.world import STUDY, DirectShuffler, World, definition, own_shuffler, private, world
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key
+from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import asking, withdrawal
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.events import Kind
-from voxpop.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 
 NONSENSE: list[Any] = [
     b"",

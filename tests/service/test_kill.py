@@ -12,14 +12,13 @@ from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
 from voxpop.service.demo.replay import disagreements
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import new_key
+from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import batches, inbox, people, receipts, reports, tokens
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.snapshot import fold
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import batches, inbox, people, receipts, reports, tokens
 
 KEY = new_key()
 PHASES = 5

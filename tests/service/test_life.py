@@ -13,14 +13,14 @@ from tests.helpers_waiting import until
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted, _remove
 from voxpop.service.study.log import row_of
 from voxpop.service.study.participants import Newcomer, check_in, register
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 PRIVATE = definition(private("central"), deadline=100.0)
 

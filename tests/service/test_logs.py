@@ -14,12 +14,12 @@ import structlog
 
 from tests.service.world import Clock
 from voxpop.service import logs
-from voxpop.service.log_limit import MOST, PERIOD, LogLimit
+from voxpop.service.logs import MOST, PERIOD, LogLimit
 from voxpop.service.refusals import DATABASE_AWAY
+from voxpop.service.stores.database import cause
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.web.error_replies import refusal_of
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.causes import cause
-from voxpop.stores.migrate import open_store
 
 
 class Heard:

@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people, receipts
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.snapshot import fold
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people, receipts
 
 ORDER = {
     Kind.CREATED: {Kind.OPENED},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict

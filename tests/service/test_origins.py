@@ -14,12 +14,12 @@ from tests.helpers_waiting import HANGING
 from tests.service.served import served
 from tests.service.test_http import BATCH, ENCODED, KEY, SHUFFLER_KEY, Site, as_, client_of
 from tests.service.world import STUDY
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import serve
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import new_key
+from voxpop.service.keys import Keyring, new_key
 from voxpop.service.settings import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -28,7 +28,6 @@ from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import Route
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 APP, OTHER = "https://app.example", "http://localhost:5173"
 PAGE = {"origin": APP}

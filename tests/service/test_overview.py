@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from tests.service.world import STUDY, World, definition, world
 from voxpop.report.summary import describe
+from voxpop.service.stores.schema import summaries
 from voxpop.service.study import log, overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.overview import look
-from voxpop.stores.schema import summaries
 
 
 @pytest.fixture

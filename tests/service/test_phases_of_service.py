@@ -8,14 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import Simulated, crowds
 from voxpop.privacy.sources import Integers
 from voxpop.runtime.random_streams import stream
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.schema import inbox, plays, totals
 from voxpop.service.study.snapshot import fold
-from voxpop.stores.schema import inbox, plays, totals
 
 
 def left_behind(it: World) -> int:

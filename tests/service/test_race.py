@@ -12,12 +12,12 @@ from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
 from voxpop.service.keys import new_key
 from voxpop.service.reports import Verdict
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import migrate, open_store
+from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import migrate, open_store
-from voxpop.stores.schema import people
 
 RACERS = 4
 

@@ -16,15 +16,15 @@ from sqlalchemy.engine import make_url
 from tests.helpers_cli import main_of, refusal
 from tests.service.postgres import with_name
 from tests.service.world import SECRET, STUDY, World, definition, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service.keys import write_key
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import Settings, settings_of
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import studies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.released import ReleaseRecord, lost_phases
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import studies
 
 
 def settings(folder: Path, address: str) -> Settings:

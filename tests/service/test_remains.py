@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import World, definition, own_shuffler, private, world
-from voxpop.stores import database as stores
-from voxpop.stores.database import open_database
+from voxpop.service.stores import database as stores
+from voxpop.service.stores.database import open_database
 
 
 def on_disk(folder: Path, name: str) -> bytes:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.service.world import STUDY, World, definition, private, world
-from voxpop.core.phases import Plan
-from voxpop.drivers.study import Study
+from voxpop.model.waves import Plan
 from voxpop.service.study.definition import Definition
 from voxpop.service.web.bodies.phases import FinishedEvent, OpenedEvent
+from voxpop.study.study import Study
 
 
 def plan_with_rest(it: World) -> Plan:

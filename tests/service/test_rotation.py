@@ -13,19 +13,18 @@ from tests.helpers_cli import main_of, refusal
 from tests.service.served import served
 from tests.service.test_http import as_
 from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import audit
-from voxpop.service.keyring import Keyring, read_keyring
-from voxpop.service.keys import hash_key, new_key, sign, token_of, write_key
+from voxpop.service.keys import Keyring, hash_key, new_key, read_keyring, sign, token_of, write_key
 from voxpop.service.rotation import KeyFile, read_key_file, require_unneeded, write_key_file
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import settings_of
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 OLD, NEW = "o" * 40, "n" * 40
 CENTRAL = definition(private("central"), deadline=100.0)

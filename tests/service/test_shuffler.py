@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal

@@ -13,17 +13,16 @@ import sqlalchemy as sa
 from tests.helpers_cli import main_of
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service import serve
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
+from voxpop.service.keys import Keyring, digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import invitations, people, receipts, tokens, totals
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import invitations, people, receipts, tokens, totals
 
 BATCH, KEY = "b" * 43, b"k" * 32
 

@@ -9,14 +9,14 @@ import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox
+from voxpop.service.stores.schema import tallies as table
 from voxpop.service.study import tallies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.tallies import Funnel
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox
-from voxpop.stores.schema import tallies as table
 
 
 def funnel(it: World, phase: int = 1) -> Funnel:

@@ -19,6 +19,8 @@ from tests.service.test_http import Site, as_
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
@@ -26,8 +28,6 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, register
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.service.study.withdrawal import forget_again
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 CENTRAL = definition(private("central"), deadline=100.0)
 TWICE = definition(private("central"), participations=3, budget=20.0)

@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.formats.releases import release_from_dict
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.io.schema import release_from_dict
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
-from voxpop.stores.migrate import open_store
+from voxpop.simulate.people import GPPeople
 
 SECRET = b"s" * 32
 STUDY = "tea"

@@ -22,9 +22,9 @@ from tests.soak.scale import Scale
 from tests.soak.services import Service
 from tests.soak.stored import calls, held_by_shuffler, patiently, stored
 from tests.soak.studies import define, kind_of
+from voxpop.service.stores.database import Database
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind as Entry
-from voxpop.stores.database import Database
 
 CALL = 1.0  # seconds between two calls on people to look at their devices
 LOGS = 10.0  # seconds between two readings of all logs

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people, receipts, studies, tokens
 from voxpop.service.study.stages import Stage
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people, receipts, studies, tokens
 
 Answer = TypeVar("Answer")
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from tests.soak.scale import Scale
 from voxpop.client import Promise
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.problem import Problem
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.service.study.definition import Definition, Rules

@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
-from voxpop.stores import schema
-from voxpop.stores.database import Database, open_database
-from voxpop.stores.migrate import open_store, upgrade_to
+from voxpop.service.stores import schema
+from voxpop.service.stores.database import Database, open_database
+from voxpop.service.stores.migrate import open_store, upgrade_to
 
 OLD = """
     INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.helpers_privacy import first_phase, later_phase
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.formats.releases import for_devices, release_to_dict
+from voxpop.io.schema import for_devices, release_to_dict
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import noise_multiplier

@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.helpers_cli import ROOT
 from voxpop.client import Device, Promise
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Secure
 from voxpop.privacy.sources import Integers
 

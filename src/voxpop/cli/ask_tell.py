@@ -13,10 +13,10 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.opening import conduct
-from voxpop.drivers.question import Question
-from voxpop.drivers.study import Study
-from voxpop.formats.tables import read_answers
+from voxpop.io.tables import read_answers
 from voxpop.report.summary import certified, confidence, describe, expectation, number
+from voxpop.study.question import Question
+from voxpop.study.study import Study
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 Newest = Annotated[

@@ -19,10 +19,10 @@ from rich.table import Table
 from voxpop.cli.display import console
 from voxpop.cli.operators import need_service
 from voxpop.cli.privacy import PrivacyOption
-from voxpop.core.errors import require_integer, require_number
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
+from voxpop.simulate.scenarios import Options, make_scenario
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 

@@ -20,18 +20,16 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from voxpop.core.errors import Array
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.drivers.simulate import FinitePopulation
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenario import Scenario
-from voxpop.lab.trials import Trial
+from voxpop.errors import Array
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
 from voxpop.report.phases import phase_table
 from voxpop.report.summary import summarise
+from voxpop.simulate.runs import Run, Scenario, simulate
+from voxpop.simulate.simulator import FinitePopulation
+from voxpop.simulate.trials import Rehearsal, Trial
+from voxpop.study.course import Course
+from voxpop.study.wave import ClosedPhase
 
 console = Console()
 errors = Console(stderr=True)

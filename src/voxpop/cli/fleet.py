@@ -13,7 +13,7 @@ import typer
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, need_service, own_key, send
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def fleet(
     need_service()
     import httpx
 
-    from voxpop.runtime.threads import one_thread
+    from voxpop.runtime.machine import one_thread
     from voxpop.service.demo.crowd import THREADS, Crowd, simulated
 
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
@@ -99,8 +99,8 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.lab.own_people import rewards_of_formula
     from voxpop.service.demo.tastes import ListedTastes, ModelTastes
+    from voxpop.simulate.own_people import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)

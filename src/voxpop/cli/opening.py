@@ -12,12 +12,12 @@ import typer
 
 from voxpop import __version__
 from voxpop.cli.operators import LOCAL, need_service, request
-from voxpop.core.errors import InputError
-from voxpop.drivers.course import Course
-from voxpop.drivers.question import Question
-from voxpop.drivers.study import Study
-from voxpop.formats.record import ENDING
+from voxpop.errors import InputError
+from voxpop.io.record import ENDING
 from voxpop.service.study.definition import NAME
+from voxpop.study.course import Course
+from voxpop.study.question import Question
+from voxpop.study.study import Study
 
 SAVED = ".json"  # the ending of a saved study
 

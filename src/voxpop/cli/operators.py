@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
 DatabaseOption = Annotated[

@@ -13,13 +13,13 @@ from voxpop.cli.ask_tell import plain, show_question
 from voxpop.cli.display import console, print_table, show_phases, show_summary
 from voxpop.cli.opening import Seen, Which, look
 from voxpop.cli.operators import LOCAL, KeyFile, Url, progress_lines
-from voxpop.core.errors import InputError, require_choice
-from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES, Row, best_rows, headline, wave_rows
-from voxpop.formats import exports
-from voxpop.formats.files import file_stem, write_atomically
+from voxpop.errors import InputError, require_choice
+from voxpop.io import frames as exports
+from voxpop.io.files import file_stem, write_atomically
 from voxpop.report.export import WRITERS, exported, summary
 from voxpop.report.summary import number
+from voxpop.study.course import Course
+from voxpop.study.tables import TABLES, Row, best_rows, headline, wave_rows
 
 LEADING = 10  # decisions that a status shows
 LIVE = ("In force", "Waiting", "Stopped")  # what only a coordinator knows
@@ -63,7 +63,7 @@ def report(
 
     A study may be reported on at any time, before its first wave and after its last.
     """
-    from voxpop.report.files import write_report
+    from voxpop.report.page import write_report
 
     course = look(study, url, key_file).course
     page, picture = write_report(course, out, f"{file_stem(course.name)}-results")

@@ -12,30 +12,16 @@ from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
 from voxpop.cli.display import console, errors, show_people, show_phases, show_summary, watched
-from voxpop.cli.people import (
-    PeopleIn,
-    ResampleOption,
-    built_in,
-    split_population,
-    takes_people,
-)
-from voxpop.cli.privacy import (
-    CalibrationOption,
-    DeltaOption,
-    EpsilonOption,
-    FloorOption,
-    HonestOption,
-    PrivacyOption,
-)
+from voxpop.cli.people import PeopleIn, ResampleOption, built_in, split_population, takes_people
+from voxpop.cli.privacy import CalibrationOption, DeltaOption, EpsilonOption, FloorOption, HonestOption, PrivacyOption
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.core.errors import InputError, require_integer
-from voxpop.core.problem import GRAM_LIMIT
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.scenarios import SCENARIOS
-from voxpop.lab.sweep import Backend
-from voxpop.lab.trials import Trial, policy_settings
+from voxpop.errors import InputError, require_integer
+from voxpop.model.problem import GRAM_LIMIT
 from voxpop.policies import DEFAULT, POLICIES
-from voxpop.runtime.memory import statement
+from voxpop.runtime.machine import statement
+from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.simulate.sweep import Backend
+from voxpop.simulate.trials import Rehearsal, Trial, policy_settings
 
 
 @takes_limits

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request, said_when
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 study = typer.Typer(
     no_args_is_help=True,

@@ -16,10 +16,10 @@ import numpy as np
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.core.errors import InputError, require_integer
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import InputError, require_integer
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Secure, Source
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.privacy.release import HELPER, SHUFFLER
 
 MOST_PHASE = 2**31
 MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for

@@ -15,9 +15,9 @@ from pathlib import Path
 from threading import RLock
 from weakref import finalize
 
-from voxpop.core.errors import require_integer, require_number
+from voxpop.errors import require_integer, require_number
 from voxpop.privacy.ball import HUGE
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);

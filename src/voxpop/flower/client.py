@@ -20,10 +20,10 @@ from flwr.clientapp import ClientApp
 
 from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 from voxpop.flower import messages
 from voxpop.flower.shares import check_helper, send_share
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Secure
 
 SECONDS = 30.0  # that the helper has to answer

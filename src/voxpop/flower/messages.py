@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from voxpop.core.errors import Array, InputError, require_integer
+from voxpop.errors import Array, InputError, require_integer
 
 ACTION = "voxpop"  # nodes answer messages of this type in a handler of their own, beside any training
 MESSAGE_TYPE = f"query.{ACTION}"

@@ -17,14 +17,14 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.phase import Phase
+from voxpop.errors import Array, InputError
 from voxpop.flower import messages
 from voxpop.flower.shares import Helper, Shared, shared_of
-from voxpop.formats.releases import phase_for_devices, release_to_dict
-from voxpop.privacy.batch import HELPER
+from voxpop.io.schema import phase_for_devices, release_to_dict
+from voxpop.model.waves import Tally
+from voxpop.privacy.release import HELPER
+from voxpop.study.fielded import Fielded
+from voxpop.study.wave import Phase
 
 PAUSE = 1.0  # seconds between two looks at what has arrived
 

@@ -20,12 +20,12 @@ import httpx
 
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, is_done
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.phase import Phase
+from voxpop.errors import Array, InputError
+from voxpop.model.waves import Tally
 from voxpop.privacy import Release
-from voxpop.privacy.batch import HELPER, Batch
+from voxpop.privacy.release import HELPER, Batch
 from voxpop.service.keys import hash_key, new_key
+from voxpop.study.wave import Phase
 
 if TYPE_CHECKING:
     from voxpop.service.study.context import BatchProgress, Sealed
@@ -74,8 +74,8 @@ class Shared:
 
 def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
     """Return the helper at an address, to which the server proves itself with the key that they share."""
-    from voxpop.service.keyring import keyring_of_file
-    from voxpop.service.shuffler.signed_http import HttpShuffler, require_url  # nodes do without a database
+    from voxpop.service.keys import keyring_of_file
+    from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 
     address = require_url("the helper", url)
     return HttpShuffler(address, keyring_of_file("helper's key", Path(key_file)), address)

@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
 from voxpop.policies.protocol import OVER, require_few_rounds
-from voxpop.runtime.memory import require_room
+from voxpop.runtime.machine import require_room
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array
+from voxpop.gp.posterior import in_blocks, information_gain, regress
+from voxpop.gp.selection import select
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import noise_variance
 from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
-from voxpop.selection.greedy import select
-from voxpop.selection.posterior import in_blocks, information_gain, regress
 
 
 @dataclass(frozen=True)

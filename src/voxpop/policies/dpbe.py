@@ -24,18 +24,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, InputError, require_choice, require_integer, require_number
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
+from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
+from voxpop.gp.posterior import in_blocks, information_gain, regress
+from voxpop.gp.selection import BatchRule, require_end, select
+from voxpop.gp.widths import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
-from voxpop.selection.greedy import BatchRule, require_end, select
-from voxpop.selection.posterior import in_blocks, information_gain, regress
-from voxpop.widths.affine import AffineEstimator
-from voxpop.widths.blocks import affine_values, affine_values_and_gaps
-from voxpop.widths.printed import printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {
     "width": "printed",

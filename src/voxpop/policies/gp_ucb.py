@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_number
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_number
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies.protocol import OVER, require_few_rounds
-from voxpop.runtime.memory import require_room
+from voxpop.runtime.machine import require_room
 
 TOGETHER = 16  # updates that are subtracted from the covariance at once
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from voxpop.belief.posterior import pooled_best
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import InputError
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import InputError
+from voxpop.gp.belief import pooled_best
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 
 MOST_ROUNDS = 10**7  # for a policy that decides about every single round
 

@@ -30,11 +30,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.models import Private

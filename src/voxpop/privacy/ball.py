@@ -29,10 +29,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
-from voxpop.core.errors import Array, InputError, require_array, require_number
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, InputError, require_array, require_number
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 
 OUTSIDE = 1e-3  # the share of the people who follow the model that is clipped
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried

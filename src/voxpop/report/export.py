@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES, Row, columns_of, headline
-from voxpop.formats import exports
+from voxpop.io import frames as exports
 from voxpop.report.summary import failure_chance
+from voxpop.study.course import Course
+from voxpop.study.tables import TABLES, Row, columns_of, headline
 
 WRITERS: dict[str, Callable[[Sequence[str], list[Row]], bytes]] = {
     ".csv": exports.as_csv,

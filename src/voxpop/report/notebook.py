@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from voxpop.core.errors import Array
-from voxpop.core.words import certified, describe, html_table, number
-from voxpop.drivers.course import Course
+from voxpop.errors import Array
+from voxpop.model.words import certified, describe, html_table, number
 from voxpop.report.phases import phase_table
 from voxpop.report.summary import phase_word, summarise
+from voxpop.study.course import Course
 
 
 def one_line(course: Course) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase
 from voxpop.report.summary import number, phase_word
+from voxpop.study.course import Course
+from voxpop.study.wave import ClosedPhase
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.evidence import Evidence
-from voxpop.core.phases import Forecast
-from voxpop.core.problem import Problem
-from voxpop.core.words import certified as certified
-from voxpop.core.words import describe as describe
-from voxpop.core.words import number as number
-from voxpop.drivers.course import Course
-from voxpop.lab.metrics import measure
+from voxpop.calibration.fit import Calibration
+from voxpop.errors import Array
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.waves import Forecast
+from voxpop.model.words import certified as certified
+from voxpop.model.words import describe as describe
+from voxpop.model.words import number as number
 from voxpop.policies import Policy
-from voxpop.report.decisions import Layout
-from voxpop.report.stakes import Stakes, stakes_of
+from voxpop.report.stakes import Stakes, measure, stakes_of
+from voxpop.report.view import Layout
+from voxpop.study.course import Course
 
 NOTHING = 1e-4  # of the differences between decisions
 
@@ -70,7 +69,7 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
 
     The lines that a manager reads first have `first` set.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> [line.name for line in summarise(run.course) if line.first][:3]
     ['Do this', 'Expect', 'Certified']
@@ -226,3 +225,24 @@ def _per_round(loss: float, estimates: Array) -> str:
 
 def _share(part: float, whole: float) -> str:
     return f": {part / whole:.1%} of the best possible total" if whole > 0 else ""
+
+
+def pilot_sentences(found: Calibration) -> list[str]:
+    """Say what was best in the pilot, and how much people and rounds differ."""
+    best = max(range(len(found.rewards)), key=lambda action: found.direction.turn(found.rewards[action].value))
+    measure = found.direction.measure
+    reward, differ, vary = found.rewards[best], number(found.bias_std.value), number(found.noise_std.value)
+    tried = (
+        f"{found.people} people tried {len(found.pilot)} decisions. Best in the pilot: {describe(found.pilot[best])}, "
+        f"with a {measure} of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)})."
+    )
+    spread = (
+        f"People differ by about {differ} in what one decision brings them, and one person's {measure} by about {vary} "
+        "from round to round."
+    )
+    return [tried, spread]
+
+
+def constant_rows(found: Calibration) -> list[tuple[str, str, str]]:
+    """List what the study will assume: the constant, its estimate, and its 95 % interval."""
+    return [(name, number(value.value), value.range) for name, value in found.constants.items()]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from voxpop.core.errors import require_integer
+from voxpop.errors import require_integer
 
 ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5, "order": 6}
 WORD = 2**32

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.formats.files import locked, read_text, write_durably
+from voxpop.errors import InputError
+from voxpop.io.files import locked, read_text, write_durably
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
-from voxpop.service.keyring import Keyring, read_keyring
-from voxpop.service.keys import check_of, new_key, same
+from voxpop.service.keys import Keyring, check_of, new_key, read_keyring, same
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import invitations, marks, receipts, studies
 from voxpop.service.study.stages import Stage
-from voxpop.stores.database import Database
-from voxpop.stores.schema import invitations, marks, receipts, studies
 
 WAITING = "# the next key is only accepted; it waits to be promoted"
 

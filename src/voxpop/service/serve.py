@@ -15,13 +15,15 @@ import uvicorn
 from sqlalchemy.dialects import postgresql, sqlite
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import check_of, exposed
+from voxpop.service.keys import Keyring, check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import marks, studies
 from voxpop.service.study import life, withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_phases
@@ -31,9 +33,6 @@ from voxpop.service.web.origins import require_origins
 from voxpop.service.web.protocol import server_config
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import marks, studies
 
 
 def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:

@@ -9,17 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import random_problem
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.policies.waves.planning import (
-    GOOD_ENOUGH,
-    Limits,
-    Offer,
-    Planner,
-    numbers_of_people,
-    useful_rounds,
-)
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.policies.waves.planning import GOOD_ENOUGH, Limits, Offer, Planner, numbers_of_people, useful_rounds
 from voxpop.policies.waves.policy import Waves
 from voxpop.privacy import Private
 

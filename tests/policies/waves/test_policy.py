@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, played, truth
-from voxpop.belief.posterior import believe
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import End, Feedback, Plan, Tally
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.study import Study
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import believe
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Feedback, Plan, Tally
 from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import MOST_WAVES, Waves
 from voxpop.privacy import Private
+from voxpop.study.study import Study
 
 # Limits
 

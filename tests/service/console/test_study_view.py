@@ -9,8 +9,7 @@ import pytest
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop import Choice, Float, Problem, Space, SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
@@ -19,6 +18,7 @@ from voxpop.service.console.study_view import study_view
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.simulate.people import GPPeople
 
 MARKUP = "</script><b>white"
 

@@ -14,30 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.belief.posterior import Belief, believe, pooled_best
-from voxpop.belief.rows import total_noise
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.frozen import changed
-from voxpop.core.phases import Answered, End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
+from voxpop.gp.posterior import information_gain
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER
-from voxpop.policies.waves.certifying import Certifier
-from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
-from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
+from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.statements import (
     UPPER_SHARE,
+    Contrasts,
     Statement,
-    Wave,
     certified_gaps,
+    check,
     next_level,
     one_sided,
     pilot_statement,
+    share_of_raise,
 )
-from voxpop.runtime.threads import one_thread
-from voxpop.selection.posterior import information_gain
+from voxpop.runtime.machine import one_thread
 
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
@@ -259,7 +256,7 @@ class Waves:
         """Compute the wave's statement, and bounds on every active f(x) that hold together at the same level."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = total_noise(problem, plan, feedback)
-        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
+        wave = Contrasts(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
         seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)).generate_state(2).tolist()
         best = wave.gaps(at, plan.reference, y, one_sided(UPPER_SHARE * level))
         every = wave.all_gaps(at, plan.reference, y, (1 - UPPER_SHARE) * level, seeds[0])

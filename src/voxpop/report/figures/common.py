@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
-from voxpop.report.decisions import Column
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 from voxpop.report.drawing import INK, PAPER
 from voxpop.report.summary import number
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

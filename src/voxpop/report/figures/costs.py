@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from voxpop.core.phases import Forecast
-from voxpop.lab.metrics import regret_curve
+from voxpop.model.waves import Forecast
 from voxpop.report.drawing import BLUE, MIDDLE, MUTED, ORANGE, PEACH, SKY
 from voxpop.report.figures.common import SMALL, Canvas, legend_below, plain_logarithm, set_title, shortened
+from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
 from voxpop.report.view import View
 

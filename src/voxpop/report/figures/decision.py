@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
     ASSUMED,

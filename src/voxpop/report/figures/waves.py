@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Indices
-from voxpop.core.state import State
-from voxpop.report.decisions import Column
+from voxpop.model.problem import Indices
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
     CERTIFIED,
@@ -33,7 +32,7 @@ from voxpop.report.figures.common import (
     window,
 )
 from voxpop.report.figures.maps import ASKED, mark_choice, paint
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """What a study says about its decisions, as a page shows it: charts along parameters, a map, and a list with bars.
 
-Which of these a study gets follows from its decisions (`report/decisions.py`), as in its report: one number is drawn as
+Which of these a study gets follows from its decisions (`report/view.py`), as in its report: one number is drawn as
 a line with its bands; two numbers as a map; several are drawn one by one, through the chosen decision. Every study
 has the list of the decisions that can still be best.
 """
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
-from voxpop.drivers.course import Course
-from voxpop.report.decisions import Column
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 from voxpop.report.summary import number
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 from voxpop.service.console.charts import Chart, Series
+from voxpop.study.course import Course
 
 MOST_POINTS = 300  # along a line
 MOST_LISTED = 25  # decisions

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.formats.wire import plan_from_dict
+from voxpop.io.schema import plan_from_dict
 from voxpop.service import audit
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.findings import counted
 from voxpop.service.study.life import ENDED
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.study.wave import ClosedPhase
 
 MOST_RAW = 2_000  # characters of an event that are part of the page
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from voxpop.core.words import certified
-from voxpop.report.decisions import Layout
+from voxpop.model.words import certified
 from voxpop.report.phases import phase_table
 from voxpop.report.summary import number, phase_word
+from voxpop.report.view import Layout
 from voxpop.service.console.charts import Chart, Series
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.snapshot import Snapshot, Standing
 
 
 @dataclass(frozen=True)
-class Wave:
+class WaveRow:
     """What was known after a wave, or before the first one."""
 
     name: str  # "wave 2", or "before"
@@ -32,7 +32,7 @@ class History:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # what was asked, and what was expected of it
     notes: tuple[str, ...]
-    waves: tuple[Wave, ...]
+    waves: tuple[WaveRow, ...]
     chart: Chart | None
 
 
@@ -69,10 +69,10 @@ def history_of(snapshot: Snapshot) -> History:
     return History(phase_word(course) == "wave", headings, tuple(table.rows), notes, waves, _chart(snapshot))
 
 
-def _wave(name: str, layout: Layout, standing: Standing) -> Wave:
+def _wave(name: str, layout: Layout, standing: Standing) -> WaveRow:
     loss = standing.expected_loss
     proved = certified(standing.certified, standing.left == 1)
-    return Wave(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
+    return WaveRow(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
 
 
 def _chart(snapshot: Snapshot) -> Chart | None:

@@ -15,13 +15,13 @@ from voxpop.service.console.estimates import Estimates, estimates_of
 from voxpop.service.console.happened import Deed, Happening, deeds, happenings
 from voxpop.service.console.history import History, Ledger, history_of, ledger_of
 from voxpop.service.console.words import in_waves
+from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.findings import counted
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
-from voxpop.stores.schema import invitations
 
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_DEEDS = 50

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from voxpop.core.words import number as amount
+from voxpop.model.words import number as amount
 from voxpop.service.study.findings import counted
 
 PHASE = re.compile(r"(?<![\w'-])([Pp])hase(s?)(?![\w'-])")  # and not as a part of a study's name

@@ -13,7 +13,7 @@ import numpy as np
 
 from voxpop.client import Device, Outcome, Promise
 from voxpop.client.storage import Outgoing
-from voxpop.core.phases import Plan
+from voxpop.model.waves import Plan
 from voxpop.service.demo.tastes import Tastes
 from voxpop.service.study.definition import Definition
 

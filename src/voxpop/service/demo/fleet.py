@@ -20,11 +20,11 @@ import numpy as np
 
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.lab.populations.pricing import Customers
-from voxpop.runtime.threads import one_thread
+from voxpop.errors import Array
+from voxpop.model.waves import Plan
+from voxpop.runtime.machine import one_thread
 from voxpop.service.demo.crowd import BETWEEN, THREADS
+from voxpop.simulate.pricing import Customers
 
 SOON = 0.25  # seconds from the end of a phase to the check-in
 

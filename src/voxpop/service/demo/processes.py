@@ -18,16 +18,16 @@ from typing import IO, Any
 
 import httpx
 
-from voxpop.core.errors import InputError
-from voxpop.lab.scenarios import Scenario
-from voxpop.service.children import end_with_parent
+from voxpop.errors import InputError
 from voxpop.service.demo.crowd import play_phase, promise_of
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key, write_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
-from voxpop.stores.migrate import open_store
+from voxpop.service.workers import end_with_parent
+from voxpop.simulate.runs import Scenario
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer

@@ -13,13 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.privacy.release import HELPER, SHUFFLER
+from voxpop.service.stores.schema import EVERYBODY, counts, people, studies
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
-from voxpop.stores.schema import EVERYBODY, counts, people, studies
+from voxpop.study.wave import Phase
 
 CHUNK = 500  # invitations in one transaction, for which uploads to the study wait
 PAUSE = 0.01  # seconds between two of them

@@ -7,16 +7,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.schema import totals
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.closing import give_up
 from voxpop.service.study.context import BatchProgress, Context, Sealed
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
-from voxpop.stores.schema import totals
+from voxpop.study.wave import Phase
 
 OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
 

@@ -12,19 +12,19 @@ from operator import add
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.phase import release_phase
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.errors import InputError
+from voxpop.model.waves import Tally
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.reports import matrix
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import inbox, plays, totals
 from voxpop.service.study import invitations, log, withdrawal
 from voxpop.service.study.events import Event, Kind, closed_body
 from voxpop.service.study.released import LastRelease, created_at
 from voxpop.service.study.stages import Stage
 from voxpop.service.study.turn import Turn
-from voxpop.stores.database import scrub_after
-from voxpop.stores.schema import inbox, plays, totals
+from voxpop.study.wave import release_phase
 
 CHUNK = 2_000  # reports added up at a time, to bound memory
 

@@ -10,12 +10,12 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from voxpop.privacy import Secure, Source
-from voxpop.privacy.batch import Batch
-from voxpop.service.keyring import Keyring
+from voxpop.privacy.release import Batch
+from voxpop.service.keys import Keyring
+from voxpop.service.stores.database import Database
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.pacing import Crowd
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores.database import Database
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,15 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.core.errors import InputError, require_integer
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.errors import InputError, require_integer
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key, same
+from voxpop.service.keys import Keyring, hash_key, same
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import counts, plays, studies, totals
 from voxpop.service.study import asking, findings, invitations, life, log, participants, steps, withdrawal
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_code, require_name
@@ -28,8 +29,6 @@ from voxpop.service.study.log import Snapshots
 from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Life, Stage, time_of
-from voxpop.stores.database import Database
-from voxpop.stores.schema import counts, plays, studies, totals
 
 MOST_ROUNDS = 10**15
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from voxpop.core.phases import Feedback
-from voxpop.drivers.phase import Phase
-from voxpop.formats import wire
-from voxpop.formats.releases import release_from_dict, release_to_dict
+from voxpop.io import schema as wire
+from voxpop.io.schema import release_from_dict, release_to_dict
+from voxpop.model.waves import Feedback
 from voxpop.privacy import Entry
+from voxpop.study.wave import Phase
 
 
 class Kind(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from voxpop.core.phases import Forecast, latest_warning
+from voxpop.model.waves import Forecast, latest_warning
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.study.snapshot import Snapshot, Standing
 

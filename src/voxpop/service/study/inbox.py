@@ -12,16 +12,16 @@ import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.stores.arrays import big_ints, byte_strings, texts
+from voxpop.service.stores.database import driver_of
+from voxpop.service.stores.schema import studies
 from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
-from voxpop.stores.arrays import big_ints, byte_strings, texts
-from voxpop.stores.database import driver_of
-from voxpop.stores.schema import studies
 
 Place = tuple[str, int]  # study and phase
 ELSEWHERE = 403  # the status of a report that the shuffler takes

@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key, token_of
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts
 from voxpop.service.study import tallies
 from voxpop.service.study.tallies import Funnel as Funnel
 from voxpop.service.study.tallies import funnel as funnel
-from voxpop.stores.database import scrub_after
-from voxpop.stores.schema import counts, inbox, invitations, people, receipts
 
 CHUNK = 10_000  # tokens per statement
 READ = 10_000  # people who are read at once, so that other threads get their turn

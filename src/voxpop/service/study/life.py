@@ -15,15 +15,26 @@ from sqlalchemy.dialects import postgresql, sqlite
 from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database, scrub_after
+from voxpop.service.stores.schema import (
+    counts,
+    deleted,
+    events,
+    inbox,
+    people,
+    plays,
+    receipts,
+    studies,
+    summaries,
+    tallies,
+)
+from voxpop.service.stores.schema import invitations as invited
+from voxpop.service.stores.schema import totals as forwarded
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
-from voxpop.stores.database import Database, scrub_after
-from voxpop.stores.schema import counts, deleted, events, inbox, people, plays, receipts, studies, summaries, tallies
-from voxpop.stores.schema import invitations as invited
-from voxpop.stores.schema import totals as forwarded
 
 ENDED = "an operator ended it"
 

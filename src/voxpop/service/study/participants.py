@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.stores.schema import counts, invitations, people, receipts, studies
 from voxpop.service.study.context import Context
 from voxpop.service.study.pacing import SHARE, next_check_in, spread
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage, time_of
-from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
 
 @dataclass(frozen=True)

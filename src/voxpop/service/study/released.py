@@ -21,10 +21,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.formats.files import read_text, sync_folder, write_durably
+from voxpop.errors import InputError
+from voxpop.io.files import read_text, sync_folder, write_durably
+from voxpop.service.stores.schema import deleted, events, studies
 from voxpop.service.study.events import Kind
-from voxpop.stores.schema import deleted, events, studies
 
 FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
 DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created

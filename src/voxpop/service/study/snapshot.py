@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from voxpop.core.phases import End
-from voxpop.core.state import State
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase, Phase, next_phase
-from voxpop.formats.releases import phase_for_devices
+from voxpop.io.schema import phase_for_devices
+from voxpop.model.state import State
+from voxpop.model.waves import End
 from voxpop.privacy import Ledger
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event, Kind, closed_parts, opened_phase
 from voxpop.service.study.participation import most_participations
+from voxpop.study.course import Course
+from voxpop.study.wave import ClosedPhase, Phase, next_phase
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.core.phases import End
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.model.waves import End
+from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.study import asking, batching, invitations, life, log, withdrawal
 from voxpop.service.study.closing import close, second_total
@@ -25,6 +24,7 @@ from voxpop.service.study.released import lost_phases
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
+from voxpop.study.wave import Phase
 
 LOOK_AGAIN = 5.0  # seconds until a phase that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from voxpop.stores.schema import tallies
+from voxpop.service.stores.schema import tallies
 
 LOCKED = ""  # the writer of those who hold the lock on the study's row
 NAMES = ("asked", "answered", "lapsed", "refused")

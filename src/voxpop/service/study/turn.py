@@ -7,9 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.study.wave import Phase
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
 from voxpop.service.study import asking, log, tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
-from voxpop.stores.database import scrub_after
-from voxpop.stores.schema import counts, inbox, invitations, people, receipts, studies
 
 OPEN = (*IN_PLAY, Stage.COLLECTING)  # the stages of a phase that is not released
 CHUNK = 1_000  # keys per statement

@@ -17,10 +17,10 @@ from voxpop.service.console.errors import refusal_page
 from voxpop.service.console.routes import console_routes
 from voxpop.service.console.shared import Console
 from voxpop.service.group_commit import Done, GroupWriter
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import SIGNATURE
+from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
+from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.scheduler import Scheduler
@@ -33,20 +33,12 @@ from voxpop.service.web.origins import Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
-from voxpop.service.web.request_parts import (
-    anyone,
-    bearer,
-    path_text,
-    read_body,
-    require_phase,
-    require_text,
-)
+from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.schema import studies
 
 DESCRIPTION = (
     "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "

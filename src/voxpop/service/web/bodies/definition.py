@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from voxpop.core.kernels import Constant, Linear, Matern, SquaredExponential
+from voxpop.model.kernels import Constant, Linear, Matern, SquaredExponential
 from voxpop.privacy import Private
 from voxpop.service.study.definition import Rules
 from voxpop.service.web.bodies.base import Body, Count, Matrix, Numbers, Positive, TrustModel

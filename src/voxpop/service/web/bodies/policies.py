@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from voxpop.policies.dpbe import DPBE
-from voxpop.policies.peers import EqualSplit, Halving
-from voxpop.policies.thompson import Thompson
+from voxpop.policies.peers import EqualSplit, Halving, Thompson
 from voxpop.policies.waves import Waves
 from voxpop.service.web.bodies.base import Body, Count, Positive
 
