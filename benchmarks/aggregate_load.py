@@ -61,18 +61,18 @@ def takes(folder: Path, command: list[str], count: Callable[[], int], path: str 
 
 
 def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, list[str]]:
-    """Measure uploads to a coordinator; also return the release of its phase, and the tokens."""
+    """Measure uploads to a coordinator; also return the release of its wave, and the tokens."""
     elsewhere = "http://127.0.0.1:1"
     link = HttpShuffler(elsewhere, Keyring.of(SECRET.encode()), elsewhere) if model == "aggregate" else None
     address = str(folder / f"{name}.db")
     coordinator, tokens = prepare(address, model, link)
-    phase = coordinator.snapshots.current(STUDY).current
-    assert phase is not None
-    write_load(folder, tokens, bodies_of(phase.release, ANSWERS)[0])
+    wave = coordinator.snapshots.current(STUDY).current
+    assert wave is not None
+    write_load(folder, tokens, bodies_of(wave.release, ANSWERS)[0])
     flags = ["--shuffler-url", elsewhere] if link else []
     found = takes(folder, ["serve", "--database", address, *flags], lambda: counted(coordinator))
     coordinator.database.close()
-    return found, phase.release, tokens
+    return found, wave.release, tokens
 
 
 def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:

@@ -75,7 +75,7 @@ def main() -> None:
     for name, all_runs in found.items():
         metrics = [run.metrics for run in all_runs]
         people, numbers, lost = (np.mean([getattr(m, key) for m in metrics]) for key in ("people", "numbers", "regret"))
-        waves, warned = np.mean([len(run.phases) for run in all_runs]), sum(bool(run.warning) for run in all_runs)
+        waves, warned = np.mean([len(run.closed) for run in all_runs]), sum(bool(run.warning) for run in all_runs)
         print(f"{name:24}{people:8,.0f}{numbers:9,.0f}{waves:7.1f}{lost:8,.0f}{f'{warned} of {seeds}':>13}")
 
 

@@ -194,7 +194,7 @@ def outcome(run: Run) -> Outcome:
         kept=int(f.argmax()) in state.active,
         true=float(f.max() - f[run.best]) <= state.certificate + 1e-12,
         bands=bool(np.all((state.lower <= f + 1e-12) & (f <= state.upper + 1e-12))),
-        warned=any(phase.info.warning for phase in run.phases),
+        warned=any(wave.info.warning for wave in run.closed),
         raised=state.norm_bound > run.scenario.problem.norm_bound,
         regret=metrics.regret,
         numbers=metrics.numbers,

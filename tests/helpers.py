@@ -73,7 +73,7 @@ def worst_function(problem: Problem, arms: Indices, weights: Array, x: int) -> A
 def drive(
     policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback]
 ) -> Iterator[tuple[State, Plan, Feedback, State, Info]]:
-    """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each phase."""
+    """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each wave."""
     state = policy.init(problem)
     while isinstance(plan := policy.plan(problem, state), Plan):
         feedback = answer(plan)

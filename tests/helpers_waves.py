@@ -62,7 +62,7 @@ def played(policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback],
     plans: list[Plan] = []
     infos: list[Info] = []
     while isinstance(plan := policy.plan(problem, state, channel), Plan):
-        assert plan.phase == len(plans) + 1 < ENDLESS
+        assert plan.wave == len(plans) + 1 < ENDLESS
         assert plan.reference == state.best == policy.best(problem, state)
         assert plan.people >= 1
         assert (plan.pulls >= 1).all()

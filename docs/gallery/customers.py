@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-from voxpop import (Study)
+from voxpop import Study
 
 COST = 1.1  # what a cup costs us
 
@@ -27,4 +27,4 @@ if sys.argv[1:] == ["pilot"]:
 else:
     question = Study.from_file("prices.toml").ask()
     asked = [decision["price"] for decision in question.decisions]
-    visit(asked, question.rounds, question.people, seed=question.phase).to_csv("answers.csv", index=False)
+    visit(asked, question.rounds, question.people, seed=question.wave).to_csv("answers.csv", index=False)

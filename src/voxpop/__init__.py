@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from voxpop.calibration.protected import Protection
     from voxpop.client import Device, Promise
     from voxpop.errors import InputError
+    from voxpop.journal.course import Course
+    from voxpop.journal.question import Answer, Question
     from voxpop.model.decisions import Choice, Decisions, Float, Integer, Space
     from voxpop.model.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
     from voxpop.model.problem import Evidence, Problem
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from voxpop.simulate.runs import Run, Scenario, simulate
     from voxpop.simulate.scenarios import make_scenario, piloted
     from voxpop.simulate.simulator import Population
-    from voxpop.study.course import Course
-    from voxpop.study.question import Answer, Question
     from voxpop.study.study import Study
 
 __version__ = "0.1.0"
@@ -92,9 +92,9 @@ _MODULES = {
     "Integer": "voxpop.model.decisions",
     "Space": "voxpop.model.decisions",
     "Strata": "voxpop.model.strata",
-    "Course": "voxpop.study.course",
-    "Answer": "voxpop.study.question",
-    "Question": "voxpop.study.question",
+    "Course": "voxpop.journal.course",
+    "Answer": "voxpop.journal.question",
+    "Question": "voxpop.journal.question",
     "Population": "voxpop.simulate.simulator",
     "Study": "voxpop.study.study",
     "Comparison": "voxpop.simulate.comparison",

@@ -50,7 +50,7 @@ def require_number(
     >>> require_number("alpha", -0.3, above=0)
     Traceback (most recent call last):
     ...
-    voxpop.core.errors.InputError: alpha must be a number above 0, got -0.3
+    voxpop.errors.InputError: alpha must be a number above 0, got -0.3
     """
     limits = [
         f"{word} {limit:g}"

@@ -134,8 +134,8 @@ class Town:
         self.settle(study)
         while (now := self.coordinator.decision(study))["rounds"]:
             self.clock.now += MINUTE
-            played = f"{now['phase']}-{now['index']}-{now['rounds']}"
-            self.coordinator.play(study, now["phase"], played, now["rounds"])
+            played = f"{now['wave']}-{now['index']}-{now['rounds']}"
+            self.coordinator.play(study, now["wave"], played, now["rounds"])
         self.settle(study)
 
     def answer(self, study: str, most: int | None = None) -> int:
@@ -152,13 +152,13 @@ class Town:
         return len(reports)
 
     def _report(self, study: str, labels: list[Mapping[str, Any]], invitation: dict[str, Any]) -> Upload:
-        phase = invitation["phase"]
-        release = release_from_dict(phase["release"])
-        leaning, rounds = self.rng.normal(), np.array(phase["rounds"], dtype=float)
-        means = [self.tastes[study](labels[arm], leaning) for arm in phase["arms"]]
+        wave = invitation["wave"]
+        release = release_from_dict(wave["release"])
+        leaning, rounds = self.rng.normal(), np.array(wave["rounds"], dtype=float)
+        means = [self.tastes[study](labels[arm], leaning) for arm in wave["arms"]]
         averages: Array = np.array([means]) + self.rng.normal(size=(1, len(means))) * 0.35 / np.sqrt(rounds)
         report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
-        return Upload((study, phase["phase"]), invitation["token"], report.tobytes())
+        return Upload((study, wave["wave"]), invitation["token"], report.tobytes())
 
     def waves(self, study: str, most: int = 100) -> None:
         """Play whole waves until there are so many, or the study is finished."""

@@ -62,7 +62,7 @@ def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> N
     run = simulate(study, make_policy(policy, **SETTINGS.get(policy, {})), 0)
     assert np.isfinite(run.metrics.regret)
     assert run.optimum_kept
-    if policy != "dpbe-fixed":  # five people per phase never give enough information
+    if policy != "dpbe-fixed":  # five people per wave never give enough information
         assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
 
 
@@ -85,7 +85,7 @@ MANY: dict[str, tuple[Any, Kernel, int]] = {
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
+def test_extremes_among_many_actions_fill_a_wave(name: str) -> None:
     points, kernel, most = MANY[name]
     problem = Problem(points, kernel, 0.1, 0.1, 1.0, LONG, ridge=0.1)
     for rounds in (1, SHORT, most):
@@ -157,7 +157,7 @@ def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory, "memory_limit", lambda: 4 * 10**9)
     said = memory.statement(10**6)
     assert said == (
-        "1,000,000 actions: at most 8 MB of memory for each batch of a phase; "
+        "1,000,000 actions: at most 8 MB of memory for each batch of a wave; "
         "the limit of 4 GB holds at least 500 batches"
     )
     done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])

@@ -38,16 +38,16 @@ def problem_of(**changes: Any) -> Problem:
 def averages(problem: Problem) -> tuple[Array, Array, Array]:
     """Return points, values less the mean, and the covariance of the noise of all averages, one block per group."""
     pilot = [(group.points, group.rounds, group.people, group.mean, 0.0) for group in problem.pilot]
-    phases = [
+    waves = [
         (problem.decisions.points[plan.arms], plan.pulls, told.count, told.mean, told.noise) for plan, told in HISTORY
     ]
     blocks = [
         (problem.bias_std**2 * problem.kernel(x, x) + problem.noise_std**2 * np.diag(1 / w)) / people
         + (0.0 if noise is None else noise)
-        for x, w, people, _, noise in [*pilot, *phases]
+        for x, w, people, _, noise in [*pilot, *waves]
     ]
-    points = np.concatenate([x for x, *_ in [*pilot, *phases]])
-    values = np.concatenate([mean for *_, mean, _ in [*pilot, *phases]]) - 0.1
+    points = np.concatenate([x for x, *_ in [*pilot, *waves]])
+    values = np.concatenate([mean for *_, mean, _ in [*pilot, *waves]]) - 0.1
     return points, values, block_diag(*blocks)
 
 
@@ -104,9 +104,9 @@ def blocks_of(problem: Problem) -> list[Array]:
     return [noise[end - len(g.mean) : end, end - len(g.mean) : end] for g, end in zip(GROUPS, ends, strict=True)]
 
 
-def test_a_phase_s_noise_includes_people_rounds_and_privacy() -> None:
+def test_a_wave_s_noise_includes_people_rounds_and_privacy() -> None:
     problem = problem_of(pilot=[])
-    plain, private = (rows_of(problem, *phase) for phase in HISTORY)
+    plain, private = (rows_of(problem, *wave) for wave in HISTORY)
     np.testing.assert_allclose(plain.noise, averages(problem)[2][:2, :2], rtol=1e-9)
     np.testing.assert_allclose(private.noise, averages(problem)[2][2:, 2:], rtol=1e-9)
     assert plain.residual == pytest.approx([0.1, -0.2])

@@ -23,7 +23,7 @@ SEARCHES = ["plain", "compiled"]
 def search(name: str) -> Search:
     if name == "plain":
         return PLAIN_SEARCH
-    compiled = pytest.importorskip("voxpop.runtime.compiled")
+    compiled = pytest.importorskip("voxpop.gp.compiled")
     return Search(compiled.minimise, compiled.evaluate)
 
 

@@ -213,7 +213,7 @@ def rounding(root: Numbers, solution: Array, flush: float) -> Array:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("batches", [1, 2, 30])
 def test_compiled_code_does_what_the_plain_code_does(kind: type[np.floating[Any]], batches: int) -> None:
-    compiled = pytest.importorskip("voxpop.runtime.compiled")
+    compiled = pytest.importorskip("voxpop.gp.compiled")
     rng = np.random.default_rng(batches)
     root = (np.tril(0.1 * rng.standard_normal((batches, batches)), -1) + np.eye(batches)).astype(kind)
     columns, variance = rng.standard_normal((batches, 1100)), np.full(1100, 50.0)

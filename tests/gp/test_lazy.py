@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused_with_the_size_that_would(monkeypatch: pyte
     monkeypatch.setattr(memory, "memory_limit", lambda: 50_000)
     problem = random_problem(5, n=400, d=2, kernel=SquaredExponential(0.1))
     with pytest.raises(
-        InputError, match=r"400 actions with 16 batches per phase take .* at most \d+ actions fit"
+        InputError, match=r"400 actions with 16 batches per wave take .* at most \d+ actions fit"
     ) as caught:
         lazily(problem, everything(problem), 100, 0.0)
     refusal(caught)

@@ -86,7 +86,7 @@ def test_people_who_differ_twice_as_much_are_found_and_measured() -> None:
     assert found == pytest.approx([4.0, 4.0, 4.0], rel=0.2)
 
 
-def test_rows_of_a_phase_are_what_people_said_beyond_the_prior_mean() -> None:
+def test_rows_of_a_wave_are_what_people_said_beyond_the_prior_mean() -> None:
     problem = random_problem(0, prior_mean=np.arange(12.0))
     answers = Feedback(np.array([1.0, 2.0, 3.0]), 10)
     rows = rows_of(problem, PLAN, answers)

@@ -1,4 +1,4 @@
-"""CSV files: a pilot, and the answers to one phase."""
+"""CSV files: a pilot, and the answers to one wave."""
 
 from pathlib import Path
 from typing import Any

@@ -141,11 +141,11 @@ def test_policies_come_back_equal(name: str) -> None:
     st.integers(1, 10**9),
     st.integers(0, 10**6),
 )
-def test_plans_come_back_equal(phase: int, played: list[tuple[int, int]], people: int, reference: int) -> None:
+def test_plans_come_back_equal(wave: int, played: list[tuple[int, int]], people: int, reference: int) -> None:
     arms, pulls = (np.array(column, dtype=np.intp) for column in zip(*played, strict=True))
-    plan = Plan(phase, arms, pulls, people, reference)
+    plan = Plan(wave, arms, pulls, people, reference)
     back = wire.plan_from_dict(over_the_wire(wire.plan_to_dict(plan)))
-    assert (back.phase, back.people, back.reference) == (phase, people, reference)
+    assert (back.wave, back.people, back.reference) == (wave, people, reference)
     np.testing.assert_array_equal(back.arms, arms)
     np.testing.assert_array_equal(back.pulls, pulls)
     assert back.arms.dtype == back.pulls.dtype == np.intp

@@ -62,7 +62,7 @@ import sys
 from voxpop import Problem, SquaredExponential, Study
 
 study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
 print(study.best)
 print(sorted({"narwhals", "pandas", "polars", "matplotlib", "jinja2"} & set(sys.modules)))
 """

@@ -94,7 +94,7 @@ def test_a_registered_kernel_is_saved_and_loaded(tmp_path: Path, name: str) -> N
     study = Study(problem, path=path)
     question = study.ask()
     assert question is not None
-    study.tell(question.phase, np.zeros((question.people, len(question.decisions))))
+    study.tell(question.wave, np.zeros((question.people, len(question.decisions))))
     again = Study.load(path)
     np.testing.assert_array_equal(again.state.upper, study.state.upper)
     assert again.problem.kernel == kernel

@@ -50,7 +50,7 @@ def test_settling_takes_the_leader_if_it_is_certified_better() -> None:
     assert sharper.certificate == pytest.approx(0.02)
 
 
-def test_settling_keeps_a_decision_that_an_earlier_phase_certified_better() -> None:
+def test_settling_keeps_a_decision_that_an_earlier_wave_certified_better() -> None:
     settled = ranked([0.0, 2.0, 1.9], [0.1, 0.1, 0.1]).settle()
     vague = replace(settled, lead=np.array([0.0, 1.9, 2.0]), lead_width=np.full(3, 0.5)).settle()
     assert (vague.leader, vague.best) == (2, 1)

@@ -7,7 +7,7 @@ BALL = "privacy/test_ball.py"
 LEDGER = "privacy/test_ledger.py"
 REFUSALS = "privacy/test_refusals.py"
 DRIVER = "drivers/test_study_private.py"
-PHASE = "drivers/test_phase.py"
+WAVE = "drivers/test_wave.py"
 PILOT = "formats/test_released_pilot.py"
 WEIGHTED = "privacy/test_weighted.py"
 
@@ -83,40 +83,40 @@ FAULTS = [
         "model/waves.py",
         "return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)",
         "return cls(len(grid), tuple(int(x) for x in grid.astype(np.float32).sum(axis=0).tolist()), step)",
-        ("core/test_phases.py::test_a_tally_does_not_depend_on_order_or_grouping",),
+        ("core/test_waves.py::test_a_tally_does_not_depend_on_order_or_grouping",),
     ),
     Fault(
         "ledger not checked",
-        "A phase is released without asking the ledger.",
-        "study/wave.py",
+        "A wave is released without asking the ledger.",
+        "journal/wave.py",
         "    ledger.check(entry)\n",
         "",
-        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
+        (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "noise before the ledger",
         "The noise of a release is drawn before the ledger has allowed it.",
-        "study/wave.py",
+        "journal/wave.py",
         "    ledger.check(entry)\n    return release.analyze(release.require_whole(tally), source), entry",
         "    feedback = release.analyze(release.require_whole(tally), source)\n"
         "    ledger.check(entry)\n    return feedback, entry",
-        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
+        (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "names not recorded",
         "The ledger's entry does not say who answered.",
-        "study/wave.py",
-        "phase=phase.plan.phase, names=names)",
-        "phase=phase.plan.phase)",
+        "journal/wave.py",
+        "wave=wave.plan.wave, names=names)",
+        "wave=wave.plan.wave)",
         (f"{DRIVER}::test_nobody_takes_part_twice_also_after_loading",),
     ),
     Fault(
         "planned people charged",
         "The ledger is charged for the people who were asked and not for those who answered.",
-        "study/wave.py",
+        "journal/wave.py",
         'plan.people if plan.reports == "one" else tally.count',
         "plan.people",
-        (f"{PHASE}::test_the_people_who_answered_are_charged",),
+        (f"{WAVE}::test_the_people_who_answered_are_charged",),
     ),
     Fault(
         "largest epsilon instead of the sum",

@@ -192,7 +192,7 @@ FAULTS = [
     ),
     Fault(
         "people of a void batch pass for askable",
-        "The rounds of a phase begin although too few people are left who may take part in it.",
+        "The rounds of a wave begin although too few people are left who may take part in it.",
         "service/study/asking.py",
         "if len(snapshot.closed) < most and not may_be_void:",
         "if len(snapshot.closed) < most:",

@@ -16,7 +16,7 @@ from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import Contrasts, factor_of_maximum, one_sided
 from voxpop.simulate.people import GPPeople, square_root
-from voxpop.simulate.simulator import simulate_phases
+from voxpop.simulate.simulator import simulate_waves
 
 LINE = Problem(np.linspace(0, 1, 14), SquaredExponential(0.15), 0.3, 0.3, norm_bound=1.0, horizon=1000)
 FIRST = cast(Plan, Waves().plan(LINE, Waves().init(LINE)))
@@ -86,12 +86,12 @@ def outcomes(problem: Problem, policy: Waves, functions: Callable[[int], Array],
     found = {"lost": 0, "false": 0, "outside": 0, "warned": 0, "overspent": 0}
     for seed in range(runs):
         f = functions(seed)
-        steps = list(simulate_phases(problem, policy, GPPeople(LINE, f), seed))
+        steps = list(simulate_waves(problem, policy, GPPeople(LINE, f), seed))
         state, best = steps[-1][1], int(f.argmax())
         found["lost"] += best not in state.active
         found["false"] += bool(f[best] - f[state.best] > state.certificate + 1e-9)
         found["outside"] += bool(np.any((f < state.lower - 1e-9) | (f > state.upper + 1e-9)))
-        found["warned"] += any(phase.info.warning for phase, _ in steps)
+        found["warned"] += any(wave.info.warning for wave, _ in steps)
         found["overspent"] += state.memory.spent > DELTA * (1 + 1e-9)
     return found
 

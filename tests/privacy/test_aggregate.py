@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
-from tests.helpers_privacy import DELTA, Silent, first_phase, hockey_stick, released, simulated
+from tests.helpers_privacy import DELTA, Silent, first_wave, hockey_stick, released, simulated
 from voxpop.errors import Array, InputError
 from voxpop.model.waves import Tally
 from voxpop.privacy import Private, Secure
@@ -21,11 +21,11 @@ from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.release import Batch
 from voxpop.privacy.sources import Integers
 
-CASE = first_phase()
+CASE = first_wave()
 
 
 def release_of(epsilon: float = 5.0, people: int = 40, honest: float = 1.0) -> Aggregated:
-    made = first_phase(people).release(Private("aggregate", epsilon, honest=honest))
+    made = first_wave(people).release(Private("aggregate", epsilon, honest=honest))
     assert isinstance(made, Aggregated)
     return made
 

@@ -100,8 +100,8 @@ def test_nobody_is_counted_twice_in_one_release() -> None:
 
 def test_releases_about_different_people_do_not_add_up() -> None:
     ledger = Ledger(Budget(3.0, DELTA))
-    for phase in range(30):
-        ledger.charge(gaussian(3.0, [f"u{phase}"]))
+    for wave in range(30):
+        ledger.charge(gaussian(3.0, [f"u{wave}"]))
         ledger.charge(gaussian(3.0, people=7))
     totals = ledger.totals(DELTA)
     assert totals["epsilon"] == 3.0

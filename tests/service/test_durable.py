@@ -59,7 +59,7 @@ def test_sqlite_keeps_what_is_committed_and_overwrites_what_is_deleted(tmp_path:
 def test_a_step_that_another_coordinator_took_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other closes the phase after this one has read the log and before it has the lock."""
+    """The other closes the wave after this one has read the log and before it has the lock."""
     address = str(tmp_path / "c.db")
     with world(address, definition(private("central")), people=30) as it:
         begin(it)
@@ -115,4 +115,4 @@ def test_the_log_keeps_the_release_and_nothing_beside_it(tmp_path: Path, model: 
             assert repr(number) not in closed.text
     # Noted inside the transaction: if that fails, another release is drawn, and two would be known.
     (said,) = [values for kind, values in notes if kind == "closed"]
-    assert said == {"study": STUDY, "phase": 1, "people": len(reports)}
+    assert said == {"study": STUDY, "wave": 1, "people": len(reports)}

@@ -162,7 +162,7 @@ def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.Monke
     here.create()
     done = here.fleet("tea", "--devices", 11)
     assert done.code == 2
-    assert "Waiting: phase 1 needs 12 people, and 11 who can be asked are registered" in done.out
+    assert "Waiting: wave 1 needs 12 people, and 11 who can be asked are registered" in done.out
     assert "the study made no progress" in done.err
 
 

@@ -1,4 +1,4 @@
-"""The shuffler forgets: reports of people who withdraw, and those of a phase that an operator ends."""
+"""The shuffler forgets: reports of people who withdraw, and those of a wave that an operator ends."""
 
 import json
 from collections.abc import Iterator
@@ -145,7 +145,7 @@ def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pai
     it.forward()
     it.settle()
     assert of_key(it, silent) is None
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
@@ -174,7 +174,7 @@ def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
     assert it.status["funnel"]["lapsed"] == 1
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, Shuffler]) -> None:
@@ -221,7 +221,7 @@ def test_a_whole_batch_that_is_called_off_is_not_forwarded(pair: tuple[World, Sh
         it.answer(key, invitation)
     ((batch, total),) = shuffler.sealed()
     it.coordinator.change(STUDY, Wanted.ENDED)
-    with pytest.raises(Refusal, match="no phase waits") as call:
+    with pytest.raises(Refusal, match="no wave waits") as call:
         it.coordinator.take_total(batch, total)
     assert call.value.status == 410
     assert it.coordinator.step(STUDY)
@@ -303,4 +303,4 @@ def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2

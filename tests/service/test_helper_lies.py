@@ -101,7 +101,7 @@ def lying(it: World, by: int) -> None:
 
 def require_void(it: World, spent: int) -> None:
     """See that a batch is void: nothing was released or is left, and its people are spent."""
-    assert it.status["phase"] == 1
+    assert it.status["wave"] == 1
     assert [event.kind for event in it.coordinator.log(STUDY)] == [Kind.CREATED, Kind.OPENED]
     assert it.shuffler is not None
     assert rows(it.coordinator.database, inbox, totals, receipts) + rows(it.shuffler.database, reports) == [0] * 4

@@ -118,7 +118,7 @@ def test_a_page_registers_checks_in_and_withdraws(site: Site) -> None:
 @pytest.mark.parametrize(
     ("address", "methods"),
     [
-        (f"{PLACE}/phases/1/report", "PUT"),
+        (f"{PLACE}/waves/1/report", "PUT"),
         (f"{PLACE}/participant", "PUT, DELETE"),
         (f"{PLACE}/checkin?x=y", "GET"),
         (f"{PLACE}/decision", "GET"),
@@ -140,14 +140,14 @@ def test_options_that_are_no_question_of_a_browser_are_refused_as_ever(site: Sit
 
 
 def address_of(route: Route) -> str:
-    names = {"study": STUDY, "phase": "1", "batch": BATCH, "before": "1"}
+    names = {"study": STUDY, "wave": "1", "batch": BATCH, "before": "1"}
     return re.sub(r"{(\w+)(:path)?}", lambda found: names.get(found[1], "x"), route.path)
 
 
 def test_only_the_routes_of_devices_are_for_pages(site: Site) -> None:
     for_pages = {(route.method, route.path) for route in site.service.routes() if route.for_devices}
     assert for_pages == {
-        ("PUT", "/v1/studies/{study}/phases/{phase}/report"),
+        ("PUT", "/v1/studies/{study}/waves/{wave}/report"),
         ("GET", "/v1/studies/{study}/checkin"),
         ("GET", "/v1/studies/{study}/decision"),
         ("PUT", "/v1/studies/{study}/participant"),

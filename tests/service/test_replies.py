@@ -94,7 +94,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
     """Make what a device sends: addresses and bodies."""
-    told = invitation["phase"]
+    told = invitation["wave"]
     release, arms = release_from_dict(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0]
     parts = release.parts(report, Simulated(rng))
@@ -123,7 +123,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
         if now["stage"] == "finished":
             return said
         if now["rounds"]:
-            body = {"phase": now["phase"], "rounds": now["rounds"]}
+            body = {"wave": now["wave"], "rounds": now["rounds"]}
             client.put(f"{place}/rounds/{turn}", json=body, headers=as_(KEY))
     raise AssertionError("the study does not end")
 
@@ -146,7 +146,7 @@ def ask_for_the_rest(services: Services) -> None:
                 services.client.get(url + path)
 
 
-UPLOAD, BATCH = "/v1/studies/{study}/phases/{phase}/report", "/v1/batches/{batch}"
+UPLOAD, BATCH = "/v1/studies/{study}/waves/{wave}/report", "/v1/batches/{batch}"
 # The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
 FORWARDED = {("PUT", BATCH + "/total", status) for status in (200, 201)}

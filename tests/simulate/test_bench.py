@@ -164,8 +164,8 @@ def test_the_plain_program_has_the_same_plans() -> None:
 def test_plain_rounds_play_the_same_arms() -> None:
     scenario = make_scenario("synthetic", Options(size=30, horizon=300))
     run = simulate(scenario, make_policy("gp-ucb"), 0)
-    answers = np.concatenate([phase.feedback.mean for phase in run.phases])
-    arms = np.concatenate([phase.plan.arms for phase in run.phases])
+    answers = np.concatenate([wave.feedback.mean for wave in run.closed])
+    arms = np.concatenate([wave.plan.arms for wave in run.closed])
     assert len(set(arms.tolist())) > 1
     np.testing.assert_array_equal(plain_rounds(scenario.problem, answers), arms)
     assert not np.array_equal(plain_rounds(scenario.problem, answers[::-1]), arms)

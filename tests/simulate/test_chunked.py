@@ -13,6 +13,7 @@ from distributed import LocalCluster
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy import crowds, make_privacy
 from voxpop.runtime.random_streams import stream
@@ -21,7 +22,6 @@ from voxpop.simulate.people import TablePeople
 from voxpop.simulate.runs import Scenario
 from voxpop.simulate.scenarios import Options, make_scenario
 from voxpop.simulate.sweep import Backend
-from voxpop.study.wave import Phase
 
 PEOPLE = 1000
 MODELS = ("none", "central", "shuffle", "aggregate", "local")
@@ -44,33 +44,33 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "CHUNK", 100)
 
 
-def phase_of(scenario: Scenario, model: str) -> Phase:
+def wave_of(scenario: Scenario, model: str) -> Wave:
     problem, policy = scenario.problem, scenario.make_policy("dpbe")
     privacy, state = make_privacy(model, None if model == "none" else 5.0), policy.init(problem)
     plan = policy.plan(problem, state, privacy)
     assert not isinstance(plan, End)
     plan = replace(plan, people=PEOPLE)
-    return Phase(plan, privacy.calibrate(problem, state, plan))
+    return Wave(plan, privacy.calibrate(problem, state, plan))
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_cluster_of_processes_gives_the_total_of_one_process(
     scenario: Scenario, cluster: Backend, model: str
 ) -> None:
-    phase = phase_of(scenario, model)
-    sizes = list(enumerate(crowds.chunks(phase.plan.people, len(phase.plan.arms))))
-    parts = [tally_of(phase, scenario.population, 3, chunk) for chunk in sizes]
+    wave = wave_of(scenario, model)
+    sizes = list(enumerate(crowds.chunks(wave.plan.people, len(wave.plan.arms))))
+    parts = [tally_of(wave, scenario.population, 3, chunk) for chunk in sizes]
     whole = reduce(add, reversed(parts))
     assert len(parts) > FAN, "the tree has more than one level"
     assert whole.count == PEOPLE
-    assert collect_in_chunks(phase, scenario.population, 3, cluster) == whole
-    assert collect_in_chunks(phase, scenario.population, 3, Backend(jobs=1)) == whole
-    assert collect_in_chunks(phase, scenario.population, 4, Backend(jobs=1)) != whole
+    assert collect_in_chunks(wave, scenario.population, 3, cluster) == whole
+    assert collect_in_chunks(wave, scenario.population, 3, Backend(jobs=1)) == whole
+    assert collect_in_chunks(wave, scenario.population, 4, Backend(jobs=1)) != whole
 
 
 def test_every_chunk_has_people_and_noise_of_its_own() -> None:
     keys = product(("people", "devices"), (1, 2), (None, 0, 1))
-    draws = [stream(0, role, phase, chunk) for role, phase, chunk in keys]
+    draws = [stream(0, role, wave, chunk) for role, wave, chunk in keys]
     assert len({rng.integers(2**60) for rng in draws}) == len(draws)
     expected = np.random.PCG64(np.random.SeedSequence(7, spawn_key=(2, 3, 5))).state
     assert stream(7, "people", 3, 5).bit_generator.state == expected
@@ -79,13 +79,13 @@ def test_every_chunk_has_people_and_noise_of_its_own() -> None:
 def test_people_of_a_list_are_not_asked_in_chunks(scenario: Scenario) -> None:
     listed = TablePeople(np.ones((30, scenario.problem.size)))
     with pytest.raises(InputError, match="a list of 30 people cannot be asked in chunks") as refused:
-        collect_in_chunks(phase_of(scenario, "none"), listed, 0)
+        collect_in_chunks(wave_of(scenario, "none"), listed, 0)
     refusal(refused)
 
 
 def test_a_chunk_that_fails_fails_the_wave(scenario: Scenario, cluster: Backend) -> None:
-    phase = phase_of(scenario, "central")
-    refused = partial(tally_of, phase, scenario.population, 0)
+    wave = wave_of(scenario, "central")
+    refused = partial(tally_of, wave, scenario.population, 0)
     said = re.escape("there is not a single report to add up; wait for one")
     for backend in (cluster, Backend(jobs=1)):
         with pytest.raises(InputError, match=said):

@@ -64,6 +64,7 @@ def change(path: Path) -> None:
     [
         "model/kernels.py",
         "runtime/compiled.py",
+        "gp/compiled.py",
         "model/problem.py",
         "runtime/random_streams.py",
         "gp/selection.py",

@@ -64,7 +64,7 @@ def test_the_printed_bound_on_batches_is_false(rule: BatchRule) -> None:
 def test_the_printed_bound_on_numbers_sent_is_false() -> None:
     problem = synthetic().problem
     phases = [phase for phase in theory.phase_bounds(problem, 0.7, 1.6) if phase.rounds <= 2**6]
-    printed = sum(theory.printed_batches(problem, 1.6, phase.gain) * (2 ** (0.7 * phase.phase) + 1) for phase in phases)
+    printed = sum(theory.printed_batches(problem, 1.6, phase.gain) * (2 ** (0.7 * phase.wave) + 1) for phase in phases)
     sent = sum(
         phase.people * len(select(problem, everything(problem), phase.rounds, 1.6).arms) for phase in phases
     )  # nothing can be dropped for certain, so this is what seven phases may cost

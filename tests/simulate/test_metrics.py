@@ -9,8 +9,8 @@ from voxpop.report.stakes import measure, played, regret_curve
 F = np.array([1.0, 3.0, 2.5])  # gaps 2, 0, 0.5
 
 
-def a_plan(phase: int, arms: list[int], pulls: list[int], people: int) -> Plan:
-    return Plan(phase, np.array(arms), np.array(pulls), people)
+def a_plan(wave: int, arms: list[int], pulls: list[int], people: int) -> Plan:
+    return Plan(wave, np.array(arms), np.array(pulls), people)
 
 
 PLANS = [a_plan(1, [0], [1], 2), a_plan(2, [2, 0], [1, 1], 3), a_plan(3, [0, 1], [1, 3], 5)]  # 7 rounds
@@ -25,22 +25,22 @@ def test_the_rounds_that_are_left_are_charged_to_the_final_action() -> None:
     assert measure(PLANS, final=1, horizon=17, f=F).regret == pytest.approx(6.5)
 
 
-def test_numbers_sent_are_people_times_arms_summed_over_phases() -> None:
+def test_numbers_sent_are_people_times_arms_summed_over_waves() -> None:
     assert measure(PLANS, final=1, horizon=10**6, f=F).numbers == 2 * 1 + 3 * 2 + 5 * 2
 
 
-def test_people_are_summed_over_phases() -> None:
+def test_people_are_summed_over_waves() -> None:
     assert measure(PLANS, final=1, horizon=7, f=F).people == 10
 
 
-def test_switches_count_changes_of_action_also_between_phases() -> None:
+def test_switches_count_changes_of_action_also_between_waves() -> None:
     # Played: 0 | 2 0 | 0 1 (| final)
     assert measure(PLANS, final=1, horizon=7, f=F).switches == 3
     assert measure(PLANS, final=1, horizon=9, f=F).switches == 3
     assert measure(PLANS, final=0, horizon=9, f=F).switches == 4
 
 
-def test_without_phases_everything_is_the_final_action() -> None:
+def test_without_waves_everything_is_the_final_action() -> None:
     metrics = measure([], final=0, horizon=10, f=F)
     assert (metrics.regret, metrics.numbers, metrics.people, metrics.switches) == (20.0, 0, 0, 0)
 

@@ -119,7 +119,7 @@ def test_more_than_everyone_is_asked_again(tmp_path: Path) -> None:
 def test_settings_reach_the_policy(tmp_path: Path) -> None:
     people = OwnPeople(str(table(tmp_path / "people.csv")))
     run = Rehearsal(people=people, settings=(("most_waves", 1), ("population", 15))).run()
-    assert len(run.phases) <= 1
+    assert len(run.closed) <= 1
     assert run.policy.settings().items() >= {"most_waves": 1, "population": 15}.items()
 
 

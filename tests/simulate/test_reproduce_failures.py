@@ -181,7 +181,7 @@ def test_the_installed_command_refuses_in_one_sentence(bad: Path, arguments: str
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense"])
 def test_an_unreachable_cluster_is_one_sentence(tmp_path: Path, address: str) -> None:
-    impatient = "import voxpop.simulate.sweep\nvoxpop.lab.sweep.PATIENCE = 1"
+    impatient = "import voxpop.simulate.sweep\nvoxpop.simulate.sweep.PATIENCE = 1"
     done = python(impatient, "reproduce", NAME, "--quick", "--backend", "dask", "--address", address, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert address in one_line(done.stderr)

@@ -70,8 +70,8 @@ def test_people_who_average_send_a_number_for_each_action(runs: dict[str, Run], 
     assert kept.people == sum(plan.people for plan in run.plans)
 
 
-def test_waves_are_phases(runs: dict[str, Run]) -> None:
-    assert {name: summarise(run).waves for name, run in runs.items()} == {n: len(r.phases) for n, r in runs.items()}
+def test_waves_are_waves(runs: dict[str, Run]) -> None:
+    assert {name: summarise(run).waves for name, run in runs.items()} == {n: len(r.closed) for n, r in runs.items()}
     assert summarise(runs["equal-split"]).waves == 1
 
 

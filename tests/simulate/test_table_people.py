@@ -56,7 +56,7 @@ def test_a_run_asks_everyone_once_and_a_second_run_asks_them_again(monkeypatch: 
     people = TablePeople(np.random.default_rng(0).normal(np.arange(5.0), 0.1, size=(60, 5)))
     study = Scenario("twice", problem, people, people.mean)
     run = simulate(study, make_policy("dpbe", alpha=2.0))
-    assert [phase.plan.people for phase in run.phases][:2] == [4, 16]
+    assert [wave.plan.people for wave in run.closed][:2] == [4, 16]
     assert len(set(asked[:60])) == 60
     once = list(asked)
     asked.clear()

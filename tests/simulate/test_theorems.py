@@ -28,10 +28,10 @@ from voxpop.simulate.runs import Run, Scenario, simulate
 def test_the_phases_are_those_of_the_algorithm(horizon: int, rule: BatchRule) -> None:
     phases = theory.phase_bounds(random_problem(0, horizon=horizon), 0.7, 1.6, rule)
     assert sum(phase.rounds for phase in phases) == horizon
-    assert [phase.phase for phase in phases] == list(range(1, len(phases) + 1))
+    assert [phase.wave for phase in phases] == list(range(1, len(phases) + 1))
     assert [phase.rounds for phase in phases[:-1]] == [2**i for i in range(len(phases) - 1)]
     assert phases[-1].rounds <= 2 ** (len(phases) - 1)
-    assert [phase.people for phase in phases] == [math.ceil(2 ** (0.7 * phase.phase)) for phase in phases]
+    assert [phase.people for phase in phases] == [math.ceil(2 ** (0.7 * phase.wave)) for phase in phases]
 
 
 def test_one_action_for_three_rounds_by_hand() -> None:
@@ -61,8 +61,8 @@ def follow(run: Run, alpha: float, ratio: float, rule: BatchRule) -> None:
     """Compare every phase of a run in which no bound failed with the phase's bound, and then the totals."""
     problem, f = run.scenario.problem, run.scenario.f
     bounds = theory.phase_bounds(problem, alpha, ratio, rule)
-    assert len(run.phases) <= len(bounds)
-    for step, bound in zip(run.phases, bounds, strict=False):
+    assert len(run.closed) <= len(bounds)
+    for step, bound in zip(run.closed, bounds, strict=False):
         assert not step.info.refuted
         assert step.plan.length == bound.rounds
         assert step.plan.people == bound.people
@@ -152,7 +152,7 @@ def test_a_ridge_below_the_model_s_is_refused_or_covered(name: str) -> None:
         bounds = theory.phase_bounds(problem, 0.7, 1.6, RULE_OF[name])
     except InputError:
         return
-    assert all(step.info.max_width <= bound.width for step, bound in zip(run.phases, bounds, strict=False))
+    assert all(step.info.max_width <= bound.width for step, bound in zip(run.closed, bounds, strict=False))
     within_the_totals(run, 0.7, 1.6, RULE_OF[name])
 
 

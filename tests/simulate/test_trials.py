@@ -167,10 +167,10 @@ def test_without_a_trust_model_there_is_none() -> None:
     assert trial_of("sphere").make_privacy() == NoPrivacy()
 
 
-def test_watching_sees_every_phase() -> None:
+def test_watching_sees_every_wave() -> None:
     seen: list[int] = []
-    run = trial_of("sphere").run(lambda step: seen.append(step.plan.phase))
-    assert seen == list(range(1, len(run.phases) + 1))
+    run = trial_of("sphere").run(lambda step: seen.append(step.plan.wave))
+    assert seen == list(range(1, len(run.closed) + 1))
 
 
 @pytest.mark.parametrize("seed", [0, 4])
@@ -178,7 +178,7 @@ def test_watching_sees_every_phase() -> None:
 def test_dpbe_fixed_asks_the_weighted_mean_of_the_people_that_dpbe_paper_asks(seed: int, alpha: float | None) -> None:
     chosen: dict[str, Any] = {"seed": seed, "alpha": alpha, "size": 30, "horizon": 2000}
     reference = trial_of("synthetic", policy="dpbe-paper", **chosen).run()
-    sent = [(step.plan.people, len(step.plan.arms)) for step in reference.phases]
+    sent = [(step.plan.people, len(step.plan.arms)) for step in reference.closed]
     expected = sum(people * arms for people, arms in sent) // sum(arms for _, arms in sent)
     run = trial_of("synthetic", policy="dpbe-fixed", **chosen).run()
     assert isinstance(run.policy, DPBE)
@@ -249,7 +249,7 @@ def test_the_synthetic_study_has_a_valid_norm_bound_as_it_is(seed: int) -> None:
 @pytest.mark.parametrize("study", ["sphere", "camel"])
 def test_with_the_true_norm_no_bound_is_refuted(study: str) -> None:
     run = trial_of(study, size=30, horizon=3000, true_norm=True).run()
-    assert not any(step.info.refuted for step in run.phases)
+    assert not any(step.info.refuted for step in run.closed)
     assert run.optimum_kept
 
 

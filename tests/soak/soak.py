@@ -172,7 +172,7 @@ class Soak:
         for sentence in audit(account, found, lambda batch: held_by_shuffler(self.shuffler, batch)):
             self.fault(sentence)
         print(  # noqa: T201
-            f"{self.clock():7.1f} s  {account.name} ({account.kind.model}): {account.phases} phases,"
+            f"{self.clock():7.1f} s  {account.name} ({account.kind.model}): {account.waves} waves,"
             f" {account.acknowledged} acknowledged",
             file=sys.stderr,
             flush=True,
@@ -181,7 +181,7 @@ class Soak:
     # -- the end
 
     def drain(self) -> None:
-        """Let open phases close: nothing breaks any more, and no rounds are played."""
+        """Let open waves close: nothing breaks any more, and no rounds are played."""
         end = time.monotonic() + self.scale.drain
         while time.monotonic() < end:
             found = patiently(lambda: calls(self.database))

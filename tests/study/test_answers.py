@@ -9,10 +9,10 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study_private import asked, problem
 from voxpop.errors import Array, InputError
+from voxpop.journal.question import Question
 from voxpop.model.waves import Plan
 from voxpop.privacy import Private
 from voxpop.study.answers import Answers, read
-from voxpop.study.question import Question
 from voxpop.study.study import Study
 
 PLAN = Plan(1, np.array([0, 2]), np.array([1, 1]), 3)
@@ -28,7 +28,7 @@ def matrix_of(told: object, private: bool = True) -> Array:
 def study_of(value: Any, form: str) -> tuple[Study, Question]:
     """A private study of two decisions that was told a value of its first person."""
     study = Study(problem(), "dpbe", privacy=Private("central", 5.0))
-    study.tell(asked(study).phase, np.full((asked(study).people, 1), 0.3))
+    study.tell(asked(study).wave, np.full((asked(study).people, 1), 0.3))
     question = asked(study)
     rows: list[list[Any]] = [[0.3] * len(question.decisions) for _ in range(question.people)]
     rows[0][0] = value
@@ -37,7 +37,7 @@ def study_of(value: Any, form: str) -> tuple[Study, Question]:
         for person, row in enumerate(rows)
         for decision, average in zip(question.decisions, row, strict=True)
     ]
-    study.tell(question.phase, rows if form == "matrix" else records)
+    study.tell(question.wave, rows if form == "matrix" else records)
     return study, question
 
 

@@ -9,10 +9,10 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study_private import asked
 from voxpop.errors import InputError
+from voxpop.journal import kept
 from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
-from voxpop.study import kept
 from voxpop.study.study import Study
 
 PRICES = Space(price=Float(1.0, 3.0)).grid(5)
@@ -131,7 +131,7 @@ def test_what_is_no_earlier_answer_is_refused(case: str) -> None:
 
 def answered(study: Study) -> None:
     question = asked(study)
-    study.tell(question.phase, np.full((question.people, len(question.decisions)), 0.4))
+    study.tell(question.wave, np.full((question.people, len(question.decisions)), 0.4))
 
 
 def test_a_study_calls_back_after_each_wave_with_what_is_saved(tmp_path: Path) -> None:

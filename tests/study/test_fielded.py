@@ -8,15 +8,15 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.journal.replay import disagreements
+from voxpop.journal.wave import Wave
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Tally
 from voxpop.policies import make_policy
 from voxpop.privacy import Secure, make_privacy
 from voxpop.study.fielded import Fielded
-from voxpop.study.replay import disagreements
 from voxpop.study.study import Study
-from voxpop.study.wave import Phase
 
 MODELS = ("none", "central", "local", "aggregate")
 
@@ -31,23 +31,23 @@ def opened(model: str, path: Path | None = None, noise_std: float = 0.2) -> Fiel
     return Fielded.open(problem(noise_std), make_policy("waves", population=200), privacy, path)
 
 
-def answer(phase: Phase) -> tuple[list[list[float]], Tally]:
-    """Return what the people of a phase report, and its tally."""
-    rng = np.random.default_rng(phase.plan.phase)
-    answers = 1.0 - (phase.plan.arms / 8 - 0.5) ** 2 + rng.normal(0.0, 0.3, (phase.plan.people, len(phase.plan.arms)))
-    reports = phase.release.randomize(answers, Secure())
-    return reports.tolist(), phase.release.tally(reports)
+def answer(wave: Wave) -> tuple[list[list[float]], Tally]:
+    """Return what the people of a wave report, and its tally."""
+    rng = np.random.default_rng(wave.plan.wave)
+    answers = 1.0 - (wave.plan.arms / 8 - 0.5) ** 2 + rng.normal(0.0, 0.3, (wave.plan.people, len(wave.plan.arms)))
+    reports = wave.release.randomize(answers, Secure())
+    return reports.tolist(), wave.release.tally(reports)
 
 
-def play(study: Fielded, phases: int) -> dict[int, list[list[float]]]:
+def play(study: Fielded, waves: int) -> dict[int, list[list[float]]]:
     reports = {}
-    for _ in range(phases):
-        phase = study.open_phase()
-        if phase is None:
+    for _ in range(waves):
+        wave = study.open_wave()
+        if wave is None:
             break
-        number = phase.plan.phase
-        reports[number], tally = answer(phase)
-        study.close_phase(tally, tuple(f"{number}-{person}" for person in range(tally.count)))
+        number = wave.plan.wave
+        reports[number], tally = answer(wave)
+        study.close_wave(tally, tuple(f"{number}-{person}" for person in range(tally.count)))
     return reports
 
 
@@ -55,15 +55,15 @@ def play(study: Fielded, phases: int) -> dict[int, list[list[float]]]:
 def test_it_is_the_simulator_s_and_goes_on_from_its_file(tmp_path: Path, model: str) -> None:
     path = tmp_path / "study.json"
     reports = play(opened(model, path), 1)
-    asked = opened(model, path).open_phase()
-    again = opened(model, path).open_phase()
+    asked = opened(model, path).open_wave()
+    again = opened(model, path).open_wave()
     assert asked is not None
     assert again is not None
     assert (asked.plan.arms.tolist(), asked.plan.people) == (again.plan.arms.tolist(), again.plan.people)
     reports |= play(opened(model, path), 100)
     done = opened(model, path)
     assert done.ended
-    assert done.open_phase() is None
+    assert done.open_wave() is None
     assert len(done.closed) == len(reports) > 1
     assert disagreements(done.course, reports, own_noise=True) == []
     if model != "central":  # where the agent draws no noise of its own
@@ -74,27 +74,27 @@ def test_it_is_the_simulator_s_and_goes_on_from_its_file(tmp_path: Path, model: 
 
 def test_nobody_takes_part_twice(tmp_path: Path) -> None:
     study = opened("local", tmp_path / "study.json")
-    phase = study.open_phase()
-    assert phase is not None
-    _, tally = answer(phase)
+    wave = study.open_wave()
+    assert wave is not None
+    _, tally = answer(wave)
     names = tuple(map(str, range(tally.count)))
-    study.close_phase(tally, names)
-    phase = study.open_phase()
-    assert phase is not None
-    _, tally = answer(phase)
+    study.close_wave(tally, names)
+    wave = study.open_wave()
+    assert wave is not None
+    _, tally = answer(wave)
     others = tuple(f"new-{person}" for person in range(tally.count - 1))
     with pytest.raises(InputError, match="'0' has taken part 1 times, of 1; ask someone else"):
-        study.close_phase(tally, ("0", *others))
+        study.close_wave(tally, ("0", *others))
     assert len(opened("local", tmp_path / "study.json").closed) == 1
 
 
 def test_a_batch_that_is_not_whole_is_not_released() -> None:
     study = opened("aggregate")
-    phase = study.open_phase()
-    assert phase is not None
-    reports, _ = answer(phase)
+    wave = study.open_wave()
+    assert wave is not None
+    reports, _ = answer(wave)
     with pytest.raises(InputError):
-        study.close_phase(phase.release.tally(np.array(reports[:-1])))
+        study.close_wave(wave.release.tally(np.array(reports[:-1])))
     assert study.closed == ()
 
 
@@ -104,10 +104,10 @@ def test_what_a_study_reads_where_the_server_sees_answers(tmp_path: Path) -> Non
     assert Study.load(tmp_path / "study.json").best == study.best
 
 
-def test_a_tally_needs_an_open_phase() -> None:
+def test_a_tally_needs_an_open_wave() -> None:
     study = opened("none")
-    with pytest.raises(InputError, match="no phase is open that a tally could close") as refused:
-        study.close_phase(Tally(1, (1,), 1.0))
+    with pytest.raises(InputError, match="no wave is open that a tally could close") as refused:
+        study.close_wave(Tally(1, (1,), 1.0))
     refusal(refused)
 
 

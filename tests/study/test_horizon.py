@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from voxpop.errors import InputError
+from voxpop.journal.kept import Kept
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import Privacy, make_privacy
-from voxpop.study.kept import Kept
 from voxpop.study.study import Study
 
 PROBLEM = Problem(np.linspace(0, 1, 9)[:, None], SquaredExponential(0.3), 0.3, 0.4, norm_bound=2.0, horizon=2000)
@@ -27,7 +27,7 @@ def begun(path: Path, policy: str = "waves", privacy: Privacy | None = None) -> 
         for person, row in enumerate(truth + people)
         for decision, value in zip(question.decisions, row, strict=True)
     ]
-    study.tell(question.phase, records)
+    study.tell(question.wave, records)
     return study
 
 

@@ -13,8 +13,8 @@ from tests.helpers_cli import python, refusal
 from tests.study.test_study_private import asked, private, problem, records
 from voxpop.errors import InputError
 from voxpop.io.files import locked
-from voxpop.io.record import Record
-from voxpop.study import kept
+from voxpop.journal import kept
+from voxpop.journal.record import Record
 from voxpop.study.study import Study
 
 
@@ -33,7 +33,7 @@ def study(path: Path) -> Study:
 
 def tell(study: Study, prefix: str) -> None:
     question = asked(study)
-    study.tell(question.phase, records(question, prefix))
+    study.tell(question.wave, records(question, prefix))
 
 
 def seen(study: Study) -> list[list[float]]:
@@ -113,10 +113,10 @@ def test_two_programs_without_privacy_do_not_overwrite_each_other(path: Path) ->
     assert not path.with_suffix(".releases").exists()
 
 
-@pytest.mark.parametrize("phases", [0, 1])
-def test_a_study_restored_from_an_older_copy_goes_on_from_its_record(study: Study, path: Path, phases: int) -> None:
+@pytest.mark.parametrize("waves", [0, 1])
+def test_a_study_restored_from_an_older_copy_goes_on_from_its_record(study: Study, path: Path, waves: int) -> None:
     copy = path.with_name("copy.json")
-    if phases:
+    if waves:
         asked(study)
         shutil.copy(path, copy)
     else:
@@ -126,11 +126,11 @@ def test_a_study_restored_from_an_older_copy_goes_on_from_its_record(study: Stud
     tell(study, "b")
     shutil.copy(copy, path)
     restored = Study.load(path)
-    assert restored.recovered == tuple(range(phases + 1, 3))
+    assert restored.recovered == tuple(range(waves + 1, 3))
     assert seen(restored) == seen(study)
     assert restored.ledger.entries == study.ledger.entries
-    assert asked(restored).phase == 3
-    with pytest.raises(InputError, match="phase 2 does not answer the open question of phase 3"):
+    assert asked(restored).wave == 3
+    with pytest.raises(InputError, match="wave 2 does not answer the open question of wave 3"):
         restored.tell(2, records(asked(restored), "c"))
     with pytest.raises(InputError, match="'a0' has taken part 1 times"):
         restored.tell(3, records(asked(restored), "a"))
@@ -207,8 +207,9 @@ import os, signal, sys
 from collections.abc import Callable
 from pathlib import Path
 from tests.study.test_study_private import asked, private, records
-from voxpop.study import kept
-from voxpop.io import files, record
+from voxpop.journal import kept
+from voxpop.io import files
+from voxpop.journal import record
 from voxpop.io.files import append_durably, write_atomically
 
 def die():
@@ -248,7 +249,7 @@ PLACES = (*UNSEEN, "after the record", "within the study", "after the study")
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of studies whose programs were killed while the first phase was told: one for each place."""
+    """A folder of studies whose programs were killed while the first wave was told: one for each place."""
     folder = tmp_path_factory.mktemp("killed")
     done = python(KILLED, folder, *PLACES)
     assert (done.returncode, done.stderr) == (0, "")

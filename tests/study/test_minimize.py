@@ -9,6 +9,7 @@ import pytest
 from tests.study.test_opening import TABLE
 from voxpop import Study, calibrate, make_privacy
 from voxpop.errors import Array, InputError
+from voxpop.journal.question import Question
 from voxpop.model.decisions import Float, Space
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import Matern
@@ -16,7 +17,6 @@ from voxpop.model.problem import Problem
 from voxpop.model.waves import Feedback
 from voxpop.report.page import render
 from voxpop.report.summary import summarise
-from voxpop.study.question import Question
 
 
 def problem(sign: float) -> Problem:
@@ -26,7 +26,7 @@ def problem(sign: float) -> Problem:
 
 def rewards(question: Question) -> Array:
     prices = np.array([decision["price"] for decision in question.decisions])
-    noise = np.random.default_rng(question.phase).normal(0, 0.1, size=(question.people, len(prices)))
+    noise = np.random.default_rng(question.wave).normal(0, 0.1, size=(question.people, len(prices)))
     return -5.0 - (prices - 2.2) ** 2 + noise
 
 
@@ -65,8 +65,8 @@ def test_costs_are_asked_about_and_learned_from_as_their_negatives_are(tmp_path:
         same = ask(less)
         assert (same.decisions, same.people, same.forecast) == (question.decisions, question.people, question.forecast)
         assert (question.measure, same.measure) == ("reward", "cost")
-        more.tell(question.phase, rewards(question))
-        less.tell(question.phase, -rewards(question))
+        more.tell(question.wave, rewards(question))
+        less.tell(question.wave, -rewards(question))
         assert_mirrored(more, less)
         less = Study.load(tmp_path / "study.json")
         assert less.direction is Direction.MINIMIZE
@@ -85,7 +85,7 @@ def test_every_form_of_answers_is_turned_once() -> None:
     found = []
     for form in forms:
         less = pair()[1]
-        less.tell(ask(less).phase, form)
+        less.tell(ask(less).wave, form)
         found.append(less.best)
     assert found == [found[0]] * len(forms)
     assert 4.5 < found[0].low < found[0].high < 6
@@ -111,7 +111,7 @@ def test_a_private_study_of_costs_clips_around_costs(tmp_path: Path) -> None:
     for column, label in enumerate(question.labels):
         table[label] = costs[:, column]
     table.iloc[0, 1:] = np.nan
-    less.tell(question.phase, table)
+    less.tell(question.wave, table)
     np.testing.assert_allclose(less.answers["average"], costs.mean(axis=0), atol=0.3)
     assert Study.load(path).best == less.best
 
@@ -151,7 +151,7 @@ def test_a_table_of_rewards_is_welcome_and_one_of_costs_is_refused_where_more_is
     more, less = pair()
     table = pd.DataFrame(ask(more).table())
     table["reward"] = 1.0
-    less.tell(ask(less).phase, table.assign(reward=5.0))
+    less.tell(ask(less).wave, table.assign(reward=5.0))
     with pytest.raises(InputError, match='begin it with direction="minimize"'):
         more.tell(1, table.rename(columns={"reward": "cost"}))
 
@@ -191,7 +191,7 @@ def test_strata_are_told_in_tables_as_in_records(form: str, direction: Direction
         "parts": {name: part.drop(columns="stratum") for name, part in table.groupby("stratum")},
         "by hand": matrices,
     }
-    study.tell(question.phase, forms[form])
+    study.tell(question.wave, forms[form])
     expected = 0.25 * 4.0 + 0.75 * 6.0 + np.array(question.labels, dtype=float)
     np.testing.assert_allclose(study.answers["average"], expected)
 

@@ -13,8 +13,8 @@ from voxpop import Calibration, Pilot, Protection, Study, calibrate
 from voxpop.errors import InputError
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import read_pilot
+from voxpop.journal.question import Question
 from voxpop.model.decisions import Choice, Float, Integer, Space
-from voxpop.study.question import Question
 
 PRICES = [2.0, 3.0, 4.0, 5.0, 6.0, 8.0]
 

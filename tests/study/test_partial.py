@@ -1,4 +1,4 @@
-"""Fewer answers than were asked for close a phase only on request, and what was told last can be taken back."""
+"""Fewer answers than were asked for close a wave only on request, and what was told last can be taken back."""
 
 import shutil
 from pathlib import Path
@@ -73,14 +73,14 @@ def test_what_was_told_last_is_taken_back_and_told_again(tmp_path: Path, loaded:
     study, expected = plain(tmp_path / "study.json"), plain()
     for value in (0.3, 0.5):
         assert study.ask() == expected.ask()
-        expected.tell(asked(expected).phase, told(expected, asked(expected).people, value))
-        study.tell(asked(study).phase, told(study, asked(study).people, 9.0))
+        expected.tell(asked(expected).wave, told(expected, asked(expected).people, value))
+        study.tell(asked(study).wave, told(study, asked(study).people, 9.0))
         study = again(study)
         question = study.log[-1].plan
         study.take_back()
         study = again(study)
-        assert asked(study).phase == question.phase
-        study.tell(question.phase, told(study, asked(study).people, value))
+        assert asked(study).wave == question.wave
+        study.tell(question.wave, told(study, asked(study).people, value))
         study = again(study)
     np.testing.assert_array_equal(study.state.upper, expected.state.upper)
     assert (study.best, study.ended, len(study.closed)) == (expected.best, expected.ended, 2)
@@ -117,7 +117,7 @@ def test_taking_back_does_not_refund_privacy(tmp_path: Path) -> None:
         assert opened.ask() == question
         with pytest.raises(InputError, match="'a0' has taken part 1 times"):
             opened.tell(1, records(question, "a"))
-        with pytest.raises(InputError, match="phase 1 was released before and taken back; tell records with names"):
+        with pytest.raises(InputError, match="wave 1 was released before and taken back; tell records with names"):
             opened.tell(1, np.full((question.people, 1), 0.3))
     shutil.copy(tmp_path / "copy.json", path)  # a copy from before it was taken back
     study = Study.load(path)

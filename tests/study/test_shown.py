@@ -9,9 +9,9 @@ from tests.helpers_cli import refusal
 from tests.study.test_minimize import ask, pair, rewards
 from voxpop import Study
 from voxpop.errors import InputError
+from voxpop.journal.tables import answer_rows, decision_rows, wave_rows
 from voxpop.report.figures import pictures
 from voxpop.report.view import View
-from voxpop.study.tables import answer_rows, decision_rows, wave_rows
 
 
 def told() -> Study:
@@ -30,7 +30,7 @@ def test_a_study_is_one_line_at_every_stage() -> None:
     said = f"price = 2, nothing is better by more than {study.best.regret:.3g}; {people:,} people asked in 1 wave"
     assert said in repr(study)
     while (question := study.ask()) is not None:
-        study.tell(question.phase, rewards(question))
+        study.tell(question.wave, rewards(question))
     assert repr(study).endswith(f"over: {study.ended}>")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.journal.wave import Wave
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
@@ -19,7 +20,6 @@ from voxpop.runtime.random_streams import ROLES, stream
 from voxpop.simulate.runs import Run, simulate
 from voxpop.simulate.scenarios import SCENARIOS, Options, make_scenario
 from voxpop.simulate.simulator import collect
-from voxpop.study.wave import Phase
 
 
 def run_of(study: str, seed: int = 0, policy: str = "dpbe", **options: Any) -> Run:
@@ -68,21 +68,21 @@ def test_another_seed_gives_another_study() -> None:
 def test_another_seed_gives_other_people() -> None:
     scenario, policy = make_scenario("light", Options(horizon=500)), make_policy("dpbe")
     first, second = (simulate(scenario, policy, seed) for seed in (0, 1))
-    assert not np.array_equal(first.phases[0].feedback.mean, second.phases[0].feedback.mean)
+    assert not np.array_equal(first.closed[0].feedback.mean, second.closed[0].feedback.mean)
 
 
-def test_streams_of_different_roles_and_phases_differ() -> None:
-    draws = {stream(0, role, phase).integers(2**60) for role in ROLES for phase in range(5)}
+def test_streams_of_different_roles_and_waves_differ() -> None:
+    draws = {stream(0, role, wave).integers(2**60) for role in ROLES for wave in range(5)}
     assert len(draws) == 5 * len(ROLES)
 
 
-def test_a_phase_s_people_do_not_depend_on_other_phases() -> None:
+def test_a_wave_s_people_do_not_depend_on_other_waves() -> None:
     scenario = make_scenario("sphere", Options(seed=1, size=10))
     plan = Plan(3, np.array([2, 5]), np.array([3, 1]), 4)
     release = NoPrivacy().calibrate(scenario.problem, State.prior(scenario.problem, 1.0), plan)
-    alone = collect(Phase(plan, release), scenario.population, 1)
-    collect(Phase(replace(plan, phase=2), release), scenario.population, 1)
-    assert collect(Phase(plan, release), scenario.population, 1) == alone
+    alone = collect(Wave(plan, release), scenario.population, 1)
+    collect(Wave(replace(plan, wave=2), release), scenario.population, 1)
+    assert collect(Wave(plan, release), scenario.population, 1) == alone
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
@@ -90,19 +90,19 @@ def test_the_feedback_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
     scenario = make_scenario("synthetic", Options(seed=0, size=20))
     plan = Plan(5, np.array([3, 1, 8]), np.array([4, 4, 8]), 100)
     release = NoPrivacy().calibrate(scenario.problem, State.prior(scenario.problem, 1.0), plan)
-    phase = Phase(plan, release)
-    whole = collect(phase, scenario.population, 0)
+    wave = Wave(plan, release)
+    whole = collect(wave, scenario.population, 0)
     monkeypatch.setattr(crowds, "CHUNK", chunk)
-    assert collect(phase, scenario.population, 0) == whole
+    assert collect(wave, scenario.population, 0) == whole
     assert whole.count == 100
 
 
 KEYS = {
     *("study", "policy", "seed", "horizon", "regret", "numbers", "people"),
-    *("best", "optimum_kept", "seconds", "phases"),
+    *("best", "optimum_kept", "seconds", "waves"),
 }
-PHASE_KEYS = {
-    *("phase", "length", "rest", "reference", "arms", "pulls", "people"),
+WAVE_KEYS = {
+    *("wave", "length", "rest", "reference", "arms", "pulls", "people"),
     *("active_before", "active_after", "max_width"),
 }
 
@@ -118,33 +118,33 @@ def test_a_run_as_json_has_all_its_keys(study: str) -> None:
         3,
         STUDIES[study]["horizon"],
     )
-    for number, phase in enumerate(data["phases"], start=1):
-        assert phase.keys() >= PHASE_KEYS
-        assert phase["phase"] == number
-        assert phase["length"] == sum(phase["pulls"]) + phase["rest"] <= 2 ** (number - 1)
-        assert len(phase["arms"]) == len(phase["pulls"]) == len(set(phase["arms"]))
-        assert phase["active_after"] >= 1
+    for number, wave in enumerate(data["waves"], start=1):
+        assert wave.keys() >= WAVE_KEYS
+        assert wave["wave"] == number
+        assert wave["length"] == sum(wave["pulls"]) + wave["rest"] <= 2 ** (number - 1)
+        assert len(wave["arms"]) == len(wave["pulls"]) == len(set(wave["arms"]))
+        assert wave["active_after"] >= 1
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_totals_are_sums_over_the_phases(study: str) -> None:
+def test_the_totals_are_sums_over_the_waves(study: str) -> None:
     run = usual(study)
     data, f = run.as_dict(), run.scenario.f
-    assert data["numbers"] == sum(p["people"] * len(p["arms"]) for p in data["phases"])
-    assert data["people"] == sum(p["people"] for p in data["phases"])
-    played = sum(p["length"] for p in data["phases"])
+    assert data["numbers"] == sum(p["people"] * len(p["arms"]) for p in data["waves"])
+    assert data["people"] == sum(p["people"] for p in data["waves"])
+    played = sum(p["length"] for p in data["waves"])
     assert played <= data["horizon"]
-    lost = sum((f.max() - f[a]) * n for p in data["phases"] for a, n in zip(p["arms"], p["pulls"], strict=True))
-    lost += sum((f.max() - f[p["reference"]]) * p["rest"] for p in data["phases"])
+    lost = sum((f.max() - f[a]) * n for p in data["waves"] for a, n in zip(p["arms"], p["pulls"], strict=True))
+    lost += sum((f.max() - f[p["reference"]]) * p["rest"] for p in data["waves"])
     lost += (f.max() - f[data["best"]["index"]]) * (data["horizon"] - played)
     assert data["regret"] == pytest.approx(lost, rel=1e-9, abs=1e-9)
 
 
-def test_watching_sees_every_phase() -> None:
+def test_watching_sees_every_wave() -> None:
     seen: list[int] = []
     scenario = make_scenario("sphere", Options(size=20, horizon=200))
-    run = simulate(scenario, make_policy("dpbe"), watch=lambda phase: seen.append(phase.plan.phase))
-    assert seen == list(range(1, len(run.phases) + 1))
+    run = simulate(scenario, make_policy("dpbe"), watch=lambda wave: seen.append(wave.plan.wave))
+    assert seen == list(range(1, len(run.closed) + 1))
 
 
 def test_one_action_needs_no_question() -> None:
@@ -224,9 +224,9 @@ def test_a_study_that_cannot_be_made_is_refused(case: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**32 - 1, 2**32, 2**70])
-@pytest.mark.parametrize("phase", [0, 1, 255, 256, 40_000, 2**32 - 1, 2**32])
-def test_a_stream_is_that_of_the_seed_and_its_spawn_key(seed: int, phase: int) -> None:
+@pytest.mark.parametrize("wave", [0, 1, 255, 256, 40_000, 2**32 - 1, 2**32])
+def test_a_stream_is_that_of_the_seed_and_its_spawn_key(seed: int, wave: int) -> None:
     for role, key in ROLES.items():
-        sequence = np.random.SeedSequence(seed, spawn_key=(key, phase))
+        sequence = np.random.SeedSequence(seed, spawn_key=(key, wave))
         expected = np.random.PCG64(sequence).state
-        assert stream(seed, role, phase).bit_generator.state == expected
+        assert stream(seed, role, wave).bit_generator.state == expected

@@ -1,4 +1,4 @@
-"""Ask/tell: the same phases for every driver, and nothing is lost when the program dies."""
+"""Ask/tell: the same waves for every driver, and nothing is lost when the program dies."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from tests.helpers_cli import ENVIRONMENT, ROOT, refusal
 from voxpop.errors import Array, InputError
+from voxpop.journal.question import Question
 from voxpop.model.decisions import Choice, Float, Space
 from voxpop.model.kernels import Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import make_policy
 from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_phases
-from voxpop.study.question import Question
+from voxpop.simulate.simulator import simulate_waves
 from voxpop.study.study import Study
 
 SPACE = Space(price=Float(1, 3), tea=Choice(("black", "green")))
@@ -34,7 +34,7 @@ def small_problem(horizon: int = 300) -> Problem:
 
 def answers(question: Question, people: int | None = None) -> Array:
     """Return people's answers; they depend on the question alone, so that every driver gets the same."""
-    rng = np.random.default_rng(question.phase)
+    rng = np.random.default_rng(question.wave)
     rewards = [1 - (d["price"] - 2.2) ** 2 + 0.2 * (d["tea"] == "green") for d in question.decisions]
     return np.array(rewards) + rng.normal(0, 0.15, size=(people or question.people, len(rewards)))
 
@@ -53,10 +53,10 @@ def ask(study: Study) -> Question:
     return question
 
 
-def advanced(phases: int, path: Path | None = None) -> Study:
+def advanced(waves: int, path: Path | None = None) -> Study:
     study = Study(small_problem(), "dpbe", path, alpha=0.6)
-    for _ in range(phases):
-        study.tell(ask(study).phase, answers(ask(study)))
+    for _ in range(waves):
+        study.tell(ask(study).wave, answers(ask(study)))
     return study
 
 
@@ -65,12 +65,12 @@ def conducted(study: Study) -> list[Question]:
     questions = []
     while (question := study.ask()) is not None:
         questions.append(question)
-        study.tell(question.phase, answers(question))
+        study.tell(question.wave, answers(question))
     return questions
 
 
 def assert_same(a: Study, b: Study) -> None:
-    assert (a.state.phase, a.state.rounds, a.state.norm_bound) == (b.state.phase, b.state.rounds, b.state.norm_bound)
+    assert (a.state.wave, a.state.rounds, a.state.norm_bound) == (b.state.wave, b.state.rounds, b.state.norm_bound)
     for name in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         np.testing.assert_array_equal(getattr(a.state, name), getattr(b.state, name))
     assert a.best == b.best
@@ -85,7 +85,7 @@ def test_asking_again_gives_the_same_question() -> None:
 
 def test_the_questions_are_in_the_caller_s_words() -> None:
     question = ask(advanced(4))
-    assert question.phase == 5
+    assert question.wave == 5
     assert question.people == 8  # 2^(0.6 * 5)
     assert sum(question.rounds) + question.rest == 16  # 2^4
     assert len(question.rounds) == len(question.decisions) == len({str(d) for d in question.decisions})
@@ -133,17 +133,17 @@ def test_a_decision_may_be_named_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("policy", ["dpbe", "dpbe-paper"])
-def test_ask_and_tell_play_the_same_phases_as_the_simulator(policy: str) -> None:
+def test_ask_and_tell_play_the_same_waves_as_the_simulator(policy: str) -> None:
     points = np.random.default_rng(0).uniform(size=(30, 2))
     problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=2.0, horizon=3000)
     people = GPPeople(problem, np.sin(4 * points[:, 0]) * points[:, 1])
-    steps = list(simulate_phases(problem, make_policy(policy), people, seed=4))
+    steps = list(simulate_waves(problem, make_policy(policy), people, seed=4))
     study = Study(problem, policy)
     for step, state in steps:
         question = ask(study)
         assert question.decisions == tuple(points[step.plan.arms].tolist())
         assert (question.rounds, question.people) == (tuple(step.plan.pulls), step.plan.people)
-        study.tell(question.phase, {"mean": step.feedback.mean, "count": step.feedback.count})
+        study.tell(question.wave, {"mean": step.feedback.mean, "count": step.feedback.count})
         np.testing.assert_array_equal(study.state.upper, state.upper)
     assert study.ask() is None
     assert study.best.index == steps[-1][1].best
@@ -163,7 +163,7 @@ def test_a_finished_study_has_an_answer_and_no_question() -> None:
     assert best.low <= best.high
     assert best.regret >= 0
     before = study.state
-    with pytest.raises(InputError, match="takes no feedback for phase 99; see what is best") as no:
+    with pytest.raises(InputError, match="takes no feedback for wave 99; see what is best") as no:
         study.tell(99, [[0.0]])
     assert study.ended is not None
     assert f"the study is over ({study.ended})" in refusal(no)
@@ -171,14 +171,14 @@ def test_a_finished_study_has_an_answer_and_no_question() -> None:
 
 
 def test_a_study_without_an_open_question_asks_to_be_asked() -> None:
-    with pytest.raises(InputError, match="no question is open that feedback for phase 1 could answer; ask first"):
+    with pytest.raises(InputError, match="no question is open that feedback for wave 1 could answer; ask first"):
         Study(small_problem()).tell(1, [[0.0]])
 
 
-@pytest.mark.parametrize("phases", [0, 1, 5])
+@pytest.mark.parametrize("waves", [0, 1, 5])
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_loaded_study_is_the_saved_one(tmp_path: Path, phases: int, asked: bool) -> None:
-    study = advanced(phases)
+def test_a_loaded_study_is_the_saved_one(tmp_path: Path, waves: int, asked: bool) -> None:
+    study = advanced(waves)
     if asked:
         study.ask()
     study.save(tmp_path / "study.json")
@@ -189,11 +189,11 @@ def test_a_loaded_study_is_the_saved_one(tmp_path: Path, phases: int, asked: boo
 def test_a_study_with_a_path_is_saved_after_every_change(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     study = Study(small_problem(), "dpbe", path, alpha=0.6)
-    for phase in range(1, 4):
-        assert len(Study.load(path).log) == phase - 1
+    for wave in range(1, 4):
+        assert len(Study.load(path).log) == wave - 1
         question = ask(study)
         assert Study.load(path).ask() == question
-        study.tell(phase, answers(question))
+        study.tell(wave, answers(question))
     study.ask()
     assert_same(Study.load(path), study)
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.json"]  # nothing half-written is left
@@ -203,7 +203,7 @@ def test_a_loaded_study_goes_on_saving_to_its_file(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     advanced(2, path)
     study = Study.load(path)
-    study.tell(ask(study).phase, answers(ask(study)))
+    study.tell(ask(study).wave, answers(ask(study)))
     assert len(Study.load(path).log) == 3
 
 
@@ -226,8 +226,8 @@ VICTIM = """
     study = Study.load(path) if path.exists() else Study(small_problem(), "dpbe", path, alpha=0.6)
     while (question := study.ask()) is not None:
         print(repr(question), flush=True)
-        sys.stdin.readline()  # killed here in some phases
-        study.tell(question.phase, answers(question))
+        sys.stdin.readline()  # killed here in some waves
+        study.tell(question.wave, answers(question))
     print("done", study.best.index, flush=True)
 """
 
@@ -236,7 +236,7 @@ def test_a_killed_program_resumes_with_the_same_plans(tmp_path: Path) -> None:
     whole = Study(small_problem(), "dpbe", alpha=0.6)
     expected = [repr(question) for question in conducted(whole)]
     seen: list[str] = []
-    for kill_after in (1, 3, len(expected)):  # phases that each life of the program completes, then SIGKILL
+    for kill_after in (1, 3, len(expected)):  # waves that each life of the program completes, then SIGKILL
         command = [sys.executable, "-c", textwrap.dedent(VICTIM), str(tmp_path / "study.json")]
         environment = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
         with subprocess.Popen(
@@ -263,9 +263,9 @@ def test_a_killed_program_resumes_with_the_same_plans(tmp_path: Path) -> None:
 
 GOOD = [[0.5], [0.25]]
 REFUSED: dict[str, tuple[int, Any, str]] = {
-    "an earlier phase": (2, GOOD, "feedback for phase 2 does not answer the open question of phase 3"),
-    "a later phase": (4, GOOD, "feedback for phase 4"),
-    "phase zero": (0, GOOD, "feedback for phase 0"),
+    "an earlier wave": (2, GOOD, "feedback for wave 2 does not answer the open question of wave 3"),
+    "a later wave": (4, GOOD, "feedback for wave 4"),
+    "wave zero": (0, GOOD, "feedback for wave 0"),
     "too many columns": (3, [[0.1] * 9], r"shape \(people, \d\), got \(1, 9\)"),
     "a vector": (3, [0.1, 0.2], "shape"),
     "nobody": (3, np.empty((0, 3)), "shape|empty"),
@@ -298,9 +298,9 @@ def third() -> tuple[Study, Plan]:
 @pytest.mark.parametrize("case", REFUSED)
 def test_feedback_that_does_not_fit_is_refused_and_changes_nothing(third: tuple[Study, Plan], case: str) -> None:
     study, _ = third
-    phase, feedback, said = REFUSED[case]
+    wave, feedback, said = REFUSED[case]
     with pytest.raises(InputError, match=said) as caught:
-        study.tell(phase, feedback)
+        study.tell(wave, feedback)
     refusal(caught)
     assert_same(study, advanced(2))
     study.tell(3, answers(ask(study)))

@@ -9,11 +9,11 @@ import pytest
 
 from tests.helpers_randomness import opendp
 from voxpop.errors import InputError
+from voxpop.journal.question import Question
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import Private
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.study.question import Question
 from voxpop.study.study import Study
 
 
@@ -47,7 +47,7 @@ def test_the_noise_is_from_the_operating_system_and_kept(tmp_path: Path) -> None
     studies = [private(path=tmp_path / f"{name}.json") for name in "ab"]
     for study in studies:
         question = asked(study)
-        study.tell(question.phase, np.full((question.people, 1), 0.3))
+        study.tell(question.wave, np.full((question.people, 1), 0.3))
     first, second = (study.log[0][1].mean for study in studies)
     assert not np.array_equal(first, second)
     again = Study.load(tmp_path / "a.json")
@@ -62,7 +62,7 @@ def test_the_noise_is_opendp_s_and_nothing_else() -> None:
     study = private()
     question = asked(study)
     with opendp(itertools.repeat(0)) as scales:
-        study.tell(question.phase, np.full((question.people, 1), 0.3))
+        study.tell(question.wave, np.full((question.people, 1), 0.3))
     assert len(scales) == 1
     np.testing.assert_allclose(study.log[0][1].mean, 0.3, rtol=1e-6)
 
@@ -70,22 +70,22 @@ def test_the_noise_is_opendp_s_and_nothing_else() -> None:
 def test_nobody_takes_part_twice_also_after_loading(tmp_path: Path) -> None:
     study = private(path=tmp_path / "study.json")
     question = asked(study)
-    study.tell(question.phase, records(question, "p"))
+    study.tell(question.wave, records(question, "p"))
     study = Study.load(tmp_path / "study.json")
     question = asked(study)
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(InputError, match="'p0' has taken part 1 times"):
-        study.tell(question.phase, records(question, "p"))
+        study.tell(question.wave, records(question, "p"))
     assert len(study.ledger.entries) == len(study.log) == 1
     assert (tmp_path / "study.json").read_bytes() == before
-    study.tell(question.phase, records(question, "q"))
+    study.tell(question.wave, records(question, "q"))
     assert len(study.ledger.entries) == 2
 
 
 def test_an_aggregate_cannot_be_made_private() -> None:
     study = private()
     with pytest.raises(InputError, match="one by one"):
-        study.tell(asked(study).phase, {"mean": [0.3], "count": 100})
+        study.tell(asked(study).wave, {"mean": [0.3], "count": 100})
     assert study.ledger.entries == []
 
 
@@ -102,7 +102,7 @@ def test_one_wild_answer_moves_the_release_no_more_than_the_ball_allows() -> Non
         question = asked(study)
         answers = np.full((question.people, 1), 0.3)
         answers[0] = wild
-        study.tell(question.phase, answers)
+        study.tell(question.wave, answers)
         feedback = study.log[0].feedback
         assert feedback.noise is not None
         means.append(float(feedback.mean[0]))

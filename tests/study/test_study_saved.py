@@ -24,7 +24,7 @@ def small_study(path: Path | None = None) -> Study:
     study = Study(problem, "dpbe", path)
     question = study.ask()
     assert question is not None
-    study.tell(question.phase, [[0.3], [0.5]])
+    study.tell(question.wave, [[0.3], [0.5]])
     study.ask()
     return study
 

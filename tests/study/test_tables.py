@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from tests.helpers import evidence
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES, answer_rows, best_rows, decision_rows, wave_rows
 from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import make_privacy
 from voxpop.simulate.runs import simulate
 from voxpop.simulate.trials import Trial
-from voxpop.study.course import Course
 from voxpop.study.study import Study
-from voxpop.study.tables import TABLES, answer_rows, best_rows, decision_rows, wave_rows
 
 PILOT = evidence([[0.0], [0.45]], [20, 20], 12, [0.1, 0.6])
 
@@ -32,22 +32,22 @@ def told(study: Study, waves: int) -> Course:
         assert question is not None
         rewards = [0.6 - (decision["price"] - 5) ** 2 / 40 for decision in question.decisions]
         people = np.random.default_rng(wave).normal(0, 0.2, (question.people, 1))
-        study.tell(question.phase, rewards + people)
+        study.tell(question.wave, rewards + people)
     return study.course
 
 
 def test_a_decision_has_the_bounds_of_the_state_and_counts_who_was_asked_about_it() -> None:
     course = told(Study(problem(), tolerance=0.01), 2)
-    assert len(course.phases) == 2
+    assert len(course.closed) == 2
     rows, state = decision_rows(course), course.state
     for column, values in {"estimate": state.centre, "low": state.lower, "high": state.upper}.items():
         assert [row[column] for row in rows] == values.tolist()
     assert [index for index, row in enumerate(rows) if row["open"]] == state.active.tolist()
     assert [index for index, row in enumerate(rows) if row["best"]] == [course.answer.index]
     for index, row in enumerate(rows):
-        asked = [phase for phase in course.phases if index in phase.plan.arms]
-        assert (row["waves"], row["people"]) == (len(asked), sum(phase.people for phase in asked))
-    assert sum(row["waves"] for row in rows) == sum(len(phase.plan.arms) for phase in course.phases) > 2
+        asked = [wave for wave in course.closed if index in wave.plan.arms]
+        assert (row["waves"], row["people"]) == (len(asked), sum(wave.people for wave in asked))
+    assert sum(row["waves"] for row in rows) == sum(len(wave.plan.arms) for wave in course.closed) > 2
 
 
 def test_the_best_decisions_are_open_ones_with_the_largest_estimate_first() -> None:
@@ -75,7 +75,7 @@ def test_waves_are_the_pilot_what_was_answered_and_what_is_open() -> None:
 
 def test_answers_are_averages_with_their_error() -> None:
     course = told(Study(problem(horizon=300)), 1)
-    closed = course.phases[0]
+    closed = course.closed[0]
     rows = answer_rows(course)
     assert [row["average"] for row in rows] == closed.feedback.mean.tolist()
     assert {(row["wave"], row["people"]) for row in rows} == {(1, closed.people)}
@@ -86,7 +86,7 @@ def test_answers_are_averages_with_their_error() -> None:
 
 def test_the_error_of_a_private_answer_includes_its_noise() -> None:
     course = told(Study(problem(), privacy=make_privacy("central", 3.0, 1e-6)), 1)
-    noise = course.phases[0].feedback.noise
+    noise = course.closed[0].feedback.noise
     assert noise is not None
     for row, added in zip(answer_rows(course), noise.diagonal(), strict=True):
         people = (0.2**2 + 0.1**2 / row["rounds"]) / row["people"]

@@ -11,12 +11,12 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study import SPACE
 from voxpop.errors import Array, InputError
+from voxpop.journal.question import Question
 from voxpop.model.decisions import Choice, Float, Space
 from voxpop.model.kernels import Matern
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.study.answers import Answers, read
-from voxpop.study.question import Question
 
 ONE = Problem(Space(price=Float(1, 3)).grid(5), Matern(0.4, nu=1.5), 0.2, 0.1, norm_bound=2.0, horizon=300)
 TWO = Problem(SPACE.grid(8), Matern(0.4, nu=1.5), 0.2, 0.1, norm_bound=2.0, horizon=300)
@@ -166,9 +166,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "somebody without a name": (LONG.assign(person=None), "has no person; fill in who"),
     "another decision": (
         WIDE.rename(columns={1.0: 1.25}),
-        "1.25 is not a decision of phase 1; .* are 2.5",
+        "1.25 is not a decision of wave 1; .* are 2.5",
     ),
-    "a decision that was not asked": (WIDE.rename(columns={1.0: 3.0}), "3.0 is not a decision of phase 1"),
+    "a decision that was not asked": (WIDE.rename(columns={1.0: 3.0}), "3.0 is not a decision of wave 1"),
     "one decision twice": (WIDE.assign(**{"1": 0.5}), "1.0, 1 are about the same decision"),
     "a cost": (LONG.rename(columns={"reward": "cost"}), "looks for the largest reward.*minimize"),
     "twice the same": (pd.concat([LONG, LONG]), "'ann' answered twice"),

@@ -9,10 +9,10 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study_private import asked
 from voxpop.errors import Array, InputError
+from voxpop.journal.question import Question
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Feedback
-from voxpop.study.question import Question
 from voxpop.study.study import Study
 
 HALVES = {"young": 0.5, "old": 0.5}
@@ -95,7 +95,7 @@ def test_every_form_gives_the_same_average() -> None:
     found = []
     for told in (parts, records(question, parts), shuffled, averages):
         again = study()
-        again.tell(asked(again).phase, told)
+        again.tell(asked(again).wave, told)
         found.append(again.log[0].feedback)
     for feedback in found:
         np.testing.assert_allclose(feedback.mean, sum(rows.mean(axis=0) / 2 for rows in parts.values()))
@@ -170,7 +170,7 @@ def test_what_does_not_say_who_is_of_which_stratum_is_refused() -> None:
     assert "is of stratum 'old' and of 'young'; give one of them" in refused([{**rows[0], "stratum": "old"}, *rows])
     assert "nobody of stratum 'old' answered" in refused({"young": parts["young"]})
     assert "nobody of stratum 'old' answered" in refused([row for row in rows if row["stratum"] == "young"])
-    assert "stratum 'old': phase 1 takes a matrix" in refused({**parts, "old": [[0.1]]})
+    assert "stratum 'old': wave 1 takes a matrix" in refused({**parts, "old": [[0.1]]})
     assert "tell all strata in the same form" in refused({**parts, "old": {"mean": parts["old"][0], "count": 3}})
     assert "unknown stratum 'men'" in refused({**parts, "men": parts["old"]})
 
@@ -189,4 +189,4 @@ def test_strata_that_are_the_same_as_text_are_refused() -> None:
     assert question is not None
     row = [0.1] * len(question.decisions)
     with pytest.raises(InputError, match="are not all different as text"):
-        made.tell(question.phase, {1: [row], "1": [row], 2: [row]}, partial=True)
+        made.tell(question.wave, {1: [row], "1": [row], 2: [row]}, partial=True)

@@ -6,8 +6,8 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from voxpop import (Promise)
-from voxpop.flower import (take_part)
+from voxpop import Promise
+from voxpop.flower import take_part
 
 app = ClientApp()
 

@@ -4,7 +4,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from commuting.study import study
-from voxpop.flower import (Rules, conduct, helper_at)
+from voxpop.flower import Rules, conduct, helper_at
 
 app = ServerApp()
 

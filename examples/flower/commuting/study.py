@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from voxpop import (Problem, SquaredExponential, make_policy)
-from voxpop.model.decisions import (Float, Space)
-from voxpop.study.fielded import (Fielded)
-from voxpop.privacy import (make_privacy)
+from voxpop import Problem, SquaredExponential, make_policy
+from voxpop.model.decisions import Float, Space
+from voxpop.privacy import make_privacy
+from voxpop.study.fielded import Fielded
 
 HOURS = Space({"start": Float(6.0, 10.0)}).grid(17)
 

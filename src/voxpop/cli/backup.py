@@ -23,7 +23,7 @@ def backup(
 ) -> None:
     """Write a service's database to one file, while the service runs.
 
-    The file also holds the reports of open phases: protect it as you protect them. It does not hold the secret.
+    The file also holds the reports of open waves: protect it as you protect them. It does not hold the secret.
     """
     need_service()
     from voxpop.service.stores.backup import write_backup

@@ -24,7 +24,7 @@ DeltaOption = Annotated[float, typer.Option(help="The probability with which the
 CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
 FloorOption = Annotated[
     int | None,
-    typer.Option(help="The least number of people per phase; 0 for the schedule alone; chosen unless given."),
+    typer.Option(help="The least number of people per wave; 0 for the schedule alone; chosen unless given."),
 ]
 HonestOption = Annotated[
     float | None,

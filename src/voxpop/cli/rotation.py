@@ -16,8 +16,8 @@ from voxpop.errors import InputError
 AGAIN = "start all services that have it again, one by one"
 NEXT = {
     "added": f"a new key is only accepted so far; copy the file to everyone who has it, {AGAIN}, then use --promote",
-    "promoted": f"the new key is the one in use; {AGAIN}, and when the phases open now are closed, use --retire",
-    "replaced": "a new key is the one in use; start the coordinator again, and when the phases open now are closed, "
+    "promoted": f"the new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
+    "replaced": "a new key is the one in use; start the coordinator again, and when the waves open now are closed, "
     "use --retire",
     "retired": f"only the key in use is left; {AGAIN}",
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.display import console, show_people, show_phases, show_summary, watched_run
+from voxpop.cli.display import console, show_people, show_summary, show_waves, watched_run
 from voxpop.cli.people import PeopleIn, ResampleOption, split_population, takes_people
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
@@ -64,7 +64,7 @@ def run(
         scenario = trial.scenario()
     result = watched_run(scenario, trial.make_policy(scenario), seed, trust)
     show_people(result)
-    show_phases(result.course)
+    show_waves(result.course)
     show_summary(result.course, scenario.f)
     if report:
         from voxpop.report.page import write_report

@@ -165,7 +165,7 @@ def restored(
     database: Database = None,
     accept: Annotated[bool, typer.Option(help="Go on with it, although people may be asked twice.")] = False,
 ) -> None:
-    """Show which released phases a coordinator's database lost, because it was restored from an older backup."""
+    """Show which released waves a coordinator's database lost, because it was restored from an older backup."""
     settings = _settings(locals(), 8000, DATABASES["coordinator"])
     from voxpop.service import serve
     from voxpop.service.stores.database import require_database
@@ -175,4 +175,4 @@ def restored(
     for lost in found.values():
         console.print(f"{'accepted' if accept else 'lost'}: {lost}", highlight=False, soft_wrap=True)
     if not found:
-        console.print("the database knows every phase that was released", highlight=False, soft_wrap=True)
+        console.print("the database knows every wave that was released", highlight=False, soft_wrap=True)

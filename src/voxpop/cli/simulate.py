@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
-from voxpop.cli.display import console, errors, show_people, show_phases, show_summary, watched
+from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, watched
 from voxpop.cli.people import PeopleIn, ResampleOption, built_in, split_population, takes_people
 from voxpop.cli.privacy import CalibrationOption, DeltaOption, EpsilonOption, FloorOption, HonestOption, PrivacyOption
 from voxpop.cli.stopping import Limits, takes_limits
@@ -33,7 +33,7 @@ def simulate(
     policy: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(POLICIES)}; the study file's or {DEFAULT} unless given.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Phase l of dpbe asks ceil(2^(alpha l)) people.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Wave l of dpbe asks ceil(2^(alpha l)) people.")] = None,
     ratio: Annotated[float | None, typer.Option(help="C of dpbe, how rarely the action is switched; above 1.")] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
     size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None,
@@ -107,7 +107,7 @@ def simulate(
         else:
             result = watched(first)
             show_people(result)
-            show_phases(result.course)
+            show_waves(result.course)
             show_summary(result.course, result.scenario.f)
         return
     trials = [replace(first, seed=number) for number in range(seed, seed + runs)]

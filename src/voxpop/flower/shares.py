@@ -21,11 +21,11 @@ import httpx
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, is_done
 from voxpop.errors import Array, InputError
+from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy import Release
 from voxpop.privacy.release import HELPER, Batch
 from voxpop.service.keys import hash_key, new_key
-from voxpop.study.wave import Phase
 
 if TYPE_CHECKING:
     from voxpop.service.study.context import BatchProgress, Sealed
@@ -63,13 +63,13 @@ class Shared:
         """Return what a node must know to send its share."""
         return {"batch": self.name, "token": self.tokens[node]}
 
-    def join(self, phase: Phase, reports: dict[int, Array], ours: Tally) -> Tally | None:
+    def join(self, wave: Wave, reports: dict[int, Array], ours: Tally) -> Tally | None:
         """Put the two totals together; if the helper lacks shares, remove those nodes from the reports instead."""
         hashes = {hash_key(self.tokens[node]): node for node in reports}
         sealed = self.helper.seal(self.name, sorted(hashes))  # their order tells nothing
         for missing in sealed.missing:
             del reports[hashes[missing]]
-        return None if sealed.missing else phase.release.join(ours, Tally(ours.count, sealed.total, ours.step))
+        return None if sealed.missing else wave.release.join(ours, Tally(ours.count, sealed.total, ours.step))
 
 
 def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
@@ -81,12 +81,10 @@ def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
     return HttpShuffler(address, keyring_of_file("helper's key", Path(key_file)), address)
 
 
-def shared_of(phase: Phase, helper: Helper | None) -> Shared | None:
-    """Return the server's side of a phase whose reports are shared; None if they are not."""
-    batch = phase.release.batch
-    return (
-        Shared(helper, batch) if phase.release.second == HELPER and helper is not None and batch is not None else None
-    )
+def shared_of(wave: Wave, helper: Helper | None) -> Shared | None:
+    """Return the server's side of a wave whose reports are shared; None if they are not."""
+    batch = wave.release.batch
+    return Shared(helper, batch) if wave.release.second == HELPER and helper is not None and batch is not None else None
 
 
 def check_helper(release: Release, told: Mapping[str, Any], promise: Promise) -> None:

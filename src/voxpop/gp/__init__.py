@@ -1,1 +1,1 @@
-"""Which arms a phase plays: greedy maximum-variance selection, for a hundred actions or a million."""
+"""Gaussian processes: which arms a wave plays, how far estimates can be off, and what is believed."""

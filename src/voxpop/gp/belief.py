@@ -42,8 +42,8 @@ class Rows:
 
 
 def all_rows(problem: Problem, history: Iterable[Answered]) -> Rows:
-    """Return the rows of the pilot and of every phase."""
-    return Rows.joined([pilot_rows(problem), *(rows_of(problem, *phase) for phase in history)], dimensions(problem))
+    """Return the rows of the pilot and of every wave."""
+    return Rows.joined([pilot_rows(problem), *(rows_of(problem, *wave) for wave in history)], dimensions(problem))
 
 
 def dimensions(problem: Problem) -> int:
@@ -52,13 +52,13 @@ def dimensions(problem: Problem) -> int:
 
 
 def rows_of(problem: Problem, plan: Plan, feedback: Feedback) -> Rows:
-    """Return the rows of one phase."""
+    """Return the rows of one wave."""
     noise = total_noise(problem, plan, feedback)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a phase's averages: people's deviations, their rounds, and privacy.
+    """Compute the covariance of a wave's averages: people's deviations, their rounds, and privacy.
 
     Where people were seen to differ more than the model says, their noise is raised to what was seen: for Gaussian
     people the scatter is independent of the averages.
@@ -185,7 +185,7 @@ class Belief:
 
 
 def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
-    """Pool the pilot and all phases."""
+    """Pool the pilot and all waves."""
     rows = all_rows(problem, history)
     usual = problem.norm_bound / 2
     if not len(rows):

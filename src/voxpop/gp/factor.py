@@ -231,7 +231,7 @@ class Factor:
     def _panel(self) -> Numbers:
         shape, kind = (self._tiles, PANEL, self._tile), np.float32 if self.single else np.float64
         needed = self.bytes + math.prod(shape) * np.dtype(kind).itemsize
-        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches per phase")
+        require_room(needed, self.size, f"{len(self._panels) * PANEL + PANEL} batches per wave")
         return np.empty(shape, kind)
 
 
@@ -239,6 +239,6 @@ def fastest_conditioning() -> Conditioning:
     """Return the compiled code if numba is installed. This imports numba, which pays off for large problems only."""
     if not numba_installed():
         return PLAIN_CONDITIONING
-    from voxpop.runtime import compiled as compiled_conditioning
+    from voxpop.gp import compiled as compiled_conditioning
 
     return Conditioning(compiled_conditioning.narrow, compiled_conditioning.condition)

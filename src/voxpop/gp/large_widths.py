@@ -6,7 +6,7 @@ more matrix products of that size. In the eigenbasis Z of (K, N), where weights 
     a'h = u'g,     a'K a = u'(diag theta + E_K) u,     a'N a = u'(I + E_N) u,
 
 so that sums over u are enough. E_K and E_N are what rounding left of Z K Z' - diag theta and Z N Z' - I: they are
-measured once per phase, with a bound on the rounding of the measurement itself, and their norms are added to the width.
+measured once per wave, with a bound on the rounding of the measurement itself, and their norms are added to the width.
 Like the direct width, this one is never too small.
 """
 
@@ -121,6 +121,6 @@ def fastest_search() -> Search:
     """Return the compiled search if numba is installed. This imports numba, which pays off for large problems only."""
     if not numba_installed():
         return PLAIN_SEARCH
-    from voxpop.runtime import compiled as compiled_search
+    from voxpop.gp import compiled as compiled_search
 
     return Search(compiled_search.minimise, compiled_search.evaluate)

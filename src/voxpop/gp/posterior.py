@@ -1,4 +1,4 @@
-"""The weighted posterior of a phase that was played (eq:sigma_update, eq:mu_update), and its information gain."""
+"""The weighted posterior of a wave that was played (eq:sigma_update, eq:mu_update), and its information gain."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def regress(problem: Problem, arms: Indices, pulls: Indices, at: Indices) -> tup
 
 
 def information_gain(problem: Problem, arms: Indices, pulls: Indices) -> float:
-    """Compute 1/2 log det(I + W^1/2 K W^1/2 / lambda): what the phase's rounds can tell about f, in nats."""
+    """Compute 1/2 log det(I + W^1/2 K W^1/2 / lambda): what the wave's rounds can tell about f, in nats."""
     roots = np.sqrt(pulls)
     matrix = problem.covariance(arms, arms) * np.outer(roots, roots) / problem.ridge
     matrix.flat[:: len(arms) + 1] += 1

@@ -191,14 +191,14 @@ class LazyPosterior(Batches):
 
 BatchRule = Literal["corrected", "printed", "single"]
 
-MOST_BATCHES = 1_000_000  # per phase, unless every batch is meant to be one round
+MOST_BATCHES = 1_000_000  # per wave, unless every batch is meant to be one round
 REMEDY = "use the corrected batch rule, a larger ratio, a smaller ridge or a shorter horizon"
 RESOLVED = 1e-14  # a posterior variance below this share of the prior's is rounding error
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The merged result of one phase's greedy selection."""
+    """The merged result of one wave's greedy selection."""
 
     arms: Indices
     pulls: Indices
@@ -207,12 +207,12 @@ class Selection:
 
 
 def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: BatchRule = "corrected") -> Selection:
-    """Fill a phase with batches of the action of largest posterior variance (eq:decision).
+    """Fill a wave with batches of the action of largest posterior variance (eq:decision).
 
     The printed batch length floor((C^2 - 1) / Sigma^2) lacks the factor lambda of the corrected rule; both are at
-    least one round, or the phase would never end. With the rule "single" every batch is one round.
+    least one round, or the wave would never end. With the rule "single" every batch is one round.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
     >>> chosen = select(p, np.arange(3), rounds=10, ratio=1.6)
     >>> chosen.arms.tolist(), chosen.pulls.tolist()
@@ -224,7 +224,7 @@ def select(problem: Problem, active: Indices, rounds: int, ratio: float, rule: B
 
 
 def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) -> float:
-    """Bound the number of batches of a phase from below, for any kernel.
+    """Bound the number of batches of a wave from below, for any kernel.
 
     After t rounds the action of largest prior variance k still has at least lambda k / (lambda + t k), since playing
     it alone tells most about it. So no batch at time t is longer than max(1, scale (lambda + t k) / (lambda k)).
@@ -237,11 +237,11 @@ def least_batches(problem: Problem, active: Indices, rounds: int, scale: float) 
 
 
 def require_end(problem: Problem, rounds: int, ratio: float, rule: BatchRule) -> None:
-    """Refuse batches so short that a phase of `rounds` rounds would not end in reasonable time."""
+    """Refuse batches so short that a wave of `rounds` rounds would not end in reasonable time."""
     scale = batch_scale(problem, ratio, rule)
     least = least_batches(problem, np.arange(problem.size), rounds, scale)
     if scale > 0 and least > MOST_BATCHES:
-        raise InputError(f"a phase of {rounds:,} rounds takes {least:,.0f} batches by the {rule} rule; {REMEDY}")
+        raise InputError(f"a wave of {rounds:,} rounds takes {least:,.0f} batches by the {rule} rule; {REMEDY}")
 
 
 def batch_scale(problem: Problem, ratio: float, rule: BatchRule) -> float:
@@ -260,7 +260,7 @@ def fill(posterior: DensePosterior | LazyPosterior, active: Indices, rounds: int
         posterior.observe(position, batch)
         rounds -= batch
         if posterior.batches >= MOST_BATCHES and scale > 0 and rounds > 0:
-            raise InputError(f"{MOST_BATCHES:,} batches left {rounds:,} rounds of a phase to play; {REMEDY}")
+            raise InputError(f"{MOST_BATCHES:,} batches left {rounds:,} rounds of a wave to play; {REMEDY}")
     positions = np.fromiter(posterior.pulls, dtype=np.intp)
     pulls = np.fromiter(posterior.pulls.values(), dtype=np.intp)
     return Selection(active[positions], pulls, posterior.batches, posterior.information_gain)

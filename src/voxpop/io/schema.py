@@ -27,7 +27,7 @@ Decoded = TypeVar("Decoded")
 def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
     """Write a kernel as plain data.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> kernel_to_dict(2 * SquaredExponential(0.2))
     {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
     """
@@ -114,7 +114,7 @@ def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledge
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     """Write a plan as plain data."""
     return {
-        "phase": plan.phase,
+        "wave": plan.wave,
         "arms": plan.arms.tolist(),
         "pulls": plan.pulls.tolist(),
         "people": plan.people,
@@ -130,7 +130,7 @@ def plan_from_dict(data: dict[str, Any]) -> Plan:
     arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
     forecast = None if data.get("forecast") is None else Forecast(**data["forecast"])
     return Plan(
-        data["phase"], arms, pulls, data["people"], data["reference"], data["reports"], data.get("rest", 0), forecast
+        data["wave"], arms, pulls, data["people"], data["reference"], data["reports"], data.get("rest", 0), forecast
     )
 
 
@@ -226,11 +226,11 @@ def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, "ball": {**data["ball"], "tail": [[], []]}}
 
 
-def phase_for_devices(problem: Problem, plan: Plan, release: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what devices are told of a phase, as plain data: what was played, and how to make a report of it."""
+def wave_for_devices(problem: Problem, plan: Plan, release: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what devices are told of a wave, as plain data: what was played, and how to make a report of it."""
     arms = plan.arms.tolist()
     return {
-        "phase": plan.phase,
+        "wave": plan.wave,
         "arms": arms,
         "decisions": [problem.decisions[arm] for arm in arms],
         "rounds": plan.pulls.tolist(),

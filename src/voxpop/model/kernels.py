@@ -61,7 +61,7 @@ class Kernel(ABC):
     """A positive semi-definite function of two points.
 
     A new kernel is a frozen dataclass with one method, `__call__`; the others have defaults, which a kernel that knows
-    a faster way may override. To save studies with it, add it to `voxpop.core.kernels.KERNELS`.
+    a faster way may override. To save studies with it, add it to `voxpop.model.kernels.KERNELS`.
 
     >>> @dataclass(frozen=True)
     ... class Periodic(Kernel):

@@ -102,7 +102,7 @@ class Problem:
     | ridge | lambda | sigma^2 / v^2 unless given |
     | pilot | | what people answered before the study, at points of the kernel's space |
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
     >>> p.size, round(p.ridge, 6), round(p.beta, 6)
     (3, 0.01, 0.003333)
@@ -137,7 +137,7 @@ class Problem:
 
         put("decisions", decisions if isinstance(decisions, Decisions) else Decisions(decisions))
         if not isinstance(kernel, Kernel):
-            raise InputError(f"kernel must be a voxpop kernel, got {kernel!r}; see voxpop.core.kernels")
+            raise InputError(f"kernel must be a voxpop kernel, got {kernel!r}; see voxpop.model.kernels")
         put("kernel", kernel)
         kernel.check(self.decisions.points)
         put("noise_std", require_number("noise_std", noise_std, above=0))

@@ -1,4 +1,4 @@
-"""What a policy carries from phase to phase: bounds on f for every action, and which can still be best."""
+"""What a policy carries from wave to wave: bounds on f for every action, and which can still be best."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ History = tuple[Answered, ...]
 class State:
     """Bounds, estimates and leads of all actions. It is frozen: every method returns a new state.
 
-    The lead of an action is its estimated advantage over something fixed (the incumbent of the phase, or nothing at
+    The lead of an action is its estimated advantage over something fixed (the incumbent of the wave, or nothing at
     all); actions are ranked by it. Bounds on f(x) - f(x') follow from two leads and their widths.
 
     A policy may settle on a decision with a certificate of its own; otherwise the leader is the decision.
     """
 
-    phase: int  # phases completed
+    wave: int  # waves completed
     rounds: int  # rounds played
     active: Indices
     lower: Array  # (n,)
@@ -43,7 +43,7 @@ class State:
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> State:
-        """Return the state before any phase: all actions are active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
+        """Return the state before any wave: all actions are active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
         reach, mean = norm_bound * np.sqrt(problem.prior_variance), problem.means
         everything = np.arange(problem.size)
         return cls(0, 0, everything, mean - reach, mean + reach, mean.copy(), mean.copy(), reach, norm_bound)
@@ -83,11 +83,11 @@ class State:
         return changed(self, active=self.active[~beaten & (upper >= lower.max())])
 
     def played(self, plan: Plan, memory: Any = None) -> State:
-        """Count the phase as played."""
-        return changed(self, phase=plan.phase, rounds=self.rounds + plan.length, memory=memory)
+        """Count the wave as played."""
+        return changed(self, wave=plan.wave, rounds=self.rounds + plan.length, memory=memory)
 
     def record(self, plan: Plan, feedback: Feedback) -> State:
-        """Count the phase as played, and keep it in the history."""
+        """Count the wave as played, and keep it in the history."""
         return changed(self.played(plan), history=(*self.history, Answered(plan, feedback)))
 
     def contradicts(self) -> bool:
@@ -124,7 +124,7 @@ class State:
         return max(0.0, min(by_bounds, by_lead))
 
     def settle(self) -> State:
-        """Settle on the leader, or stay with the decision of an earlier phase that certified it better."""
+        """Settle on the leader, or stay with the decision of an earlier wave that certified it better."""
         leader = self.leader
         certified = self.most_lost(leader)
         if self.certified is not None and self.certified < certified and self.decision in self.active:
@@ -142,7 +142,7 @@ class Channel(Protocol):
 
     @property
     def least(self) -> int:
-        """The least number of people in a phase, as chosen by whoever runs the study; 0 if nobody chose one."""
+        """The least number of people in a wave, as chosen by whoever runs the study; 0 if nobody chose one."""
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """Return the plan with enough people to hide in; for policies that do not predict the noise."""

@@ -37,7 +37,7 @@ HALF = 2**20  # where whole numbers are split in two, to be squared
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a phase is expected to bring and to cost, in units of reward, before it is played."""
+    """What a wave is expected to bring and to cost, in units of reward, before it is played."""
 
     gain: float  # by the better decision, over the rounds that are left
     answers: float  # the price of the answers
@@ -46,22 +46,22 @@ class Forecast:
 
     @property
     def cost(self) -> float:
-        """What the phase costs in all."""
+        """What the wave costs in all."""
         return self.answers + self.exploring
 
 
 @dataclass(frozen=True)
 class End:
-    """No further phase, and the reason in a few words."""
+    """No further wave, and the reason in a few words."""
 
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One phase: the distinct arms, the rounds each is played, and how many people are asked afterwards."""
+    """One wave: the distinct arms, the rounds each is played, and how many people are asked afterwards."""
 
-    phase: int  # l = 1, 2, ...
+    wave: int  # l = 1, 2, ...
     arms: Indices
     pulls: Indices  # W_l, one for each arm
     people: int
@@ -72,22 +72,22 @@ class Plan:
 
     @property
     def length(self) -> int:
-        """The rounds of the phase."""
+        """The rounds of the wave."""
         return self.asked + self.rest
 
     @property
     def asked(self) -> int:
         """The rounds that people are asked about; they are invited once these are played."""
-        return sum(self.pulls.tolist())  # quicker than NumPy for the few arms of a phase
+        return sum(self.pulls.tolist())  # quicker than NumPy for the few arms of a wave
 
     @property
     def aims_at_certificate(self) -> bool:
-        """True if the phase is played for its certificate, whether it pays or not."""
+        """True if the wave is played for its certificate, whether it pays or not."""
         return self.forecast is not None and self.forecast.certificate is not None
 
     @property
     def numbers(self) -> int:
-        """The numbers that are sent in the phase if everyone answers (eq:comm_cost)."""
+        """The numbers that are sent in the wave if everyone answers (eq:comm_cost)."""
         each = {"averages": len(self.arms), "rounds": self.asked, "one": 1}
         return self.people * each[self.reports]
 
@@ -133,13 +133,13 @@ class Feedback:
         """Refuse feedback that does not fit the plan."""
         if self.mean.shape != plan.arms.shape:
             raise InputError(
-                f"phase {plan.phase} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
+                f"wave {plan.wave} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
                 "give one number for each arm"
             )
 
 
 class Answered(NamedTuple):
-    """A plan with its feedback: what a log keeps of a phase."""
+    """A plan with its feedback: what a log keeps of a wave."""
 
     plan: Plan
     feedback: Feedback
@@ -228,7 +228,7 @@ def check_scale(answer: float, step: float) -> None:
 
 @dataclass(frozen=True)
 class Info:
-    """What happened in a phase; for display only."""
+    """What happened in a wave; for display only."""
 
     active_before: int
     active_after: int
@@ -236,7 +236,7 @@ class Info:
     information_gain: float
     norm_bound: float
     refuted: bool  # the norm bound was found too small and raised
-    forgotten: int = 0  # phases dropped because no norm bound reconciles them with the latest
+    forgotten: int = 0  # waves dropped because no norm bound reconciles them with the latest
     warning: str = ""  # what the model check found, and what to do about it
 
 

@@ -50,9 +50,9 @@ class BPE:
         left = state.rounds_left(problem)
         if left == 0:
             return OVER if len(state.active) > 1 else ALONE
-        length = min(batch_lengths(problem.horizon)[state.phase], left)
+        length = min(batch_lengths(problem.horizon)[state.wave], left)
         chosen = select(_noisy(problem), state.active, length, 2.0, "single")
-        return Plan(state.phase + 1, chosen.arms, chosen.pulls, length, state.best, "one")
+        return Plan(state.wave + 1, chosen.arms, chosen.pulls, length, state.best, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate f, and eliminate actions."""

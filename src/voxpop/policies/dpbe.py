@@ -97,8 +97,8 @@ class DPBE:
         left = state.rounds_left(problem)
         if left == 0:
             return OVER if len(state.active) > 1 else ALONE
-        phase = state.phase + 1
-        chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
+        phase = state.wave + 1
+        chosen = select(problem, state.active, min(2**state.wave, left), self.ratio, self.batches)
         people = people_of_phase(self.alpha, phase) if self.people is None else self.people
         reports: Literal["averages", "rounds"] = "rounds" if self.batches == "single" else "averages"
         plan = Plan(phase, chosen.arms, chosen.pulls, people, self.best(problem, state), reports)
@@ -207,7 +207,7 @@ class DPBE:
         history = tuple(phase for phase in state.history if phase.feedback.clipping is None)
         if not history:
             fresh = State.prior(problem, 2 * norm_bound)
-            return replace(fresh, phase=state.phase, rounds=state.rounds)
+            return replace(fresh, wave=state.wave, rounds=state.rounds)
         while True:
             alone = len(history) == 1
             for _ in range(DOUBLINGS):
@@ -217,7 +217,7 @@ class DPBE:
                     if len(after.active):
                         after, _ = self._learn(problem, after, plan, feedback, self.compare and not alone)
                 if not after.contradicts():
-                    return replace(after, phase=state.phase, rounds=state.rounds)
+                    return replace(after, wave=state.wave, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
 

@@ -78,8 +78,8 @@ class EqualSplit(Pooled):
     name = "equal-split"
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
-        """Plan the only phase."""
-        if state.phase > 0:
+        """Plan the only wave."""
+        if state.wave > 0:
             return End("every action was asked about once")
         arms = spread(problem, min(self.arms, problem.horizon))
         return channel.enlist(problem, state, short_plan(problem, state, arms, self.people))
@@ -110,7 +110,7 @@ class Halving(Pooled):
 
 
 def better_half(state: State) -> Indices:
-    """Return the better half of the last phase's arms by their averages, best first; of three arms, two."""
+    """Return the better half of the last wave's arms by their averages, best first; of three arms, two."""
     plan, feedback = state.history[-1]
     ranked = plan.arms[np.argsort(-feedback.mean, kind="stable")]
     return np.asarray(ranked[: (len(ranked) + 1) // 2])
@@ -128,13 +128,13 @@ def few_rounds(problem: Problem) -> int:
 
 
 def short_plan(problem: Problem, state: State, arms: Indices, people: int) -> Plan:
-    """Plan a phase of few rounds of each arm, and fewer if the horizon ends before that."""
+    """Plan a wave of few rounds of each arm, and fewer if the horizon ends before that."""
     rounds = min(few_rounds(problem), (problem.horizon - state.rounds) // len(arms))
-    return Plan(state.phase + 1, arms, np.full(len(arms), rounds), people, state.best)
+    return Plan(state.wave + 1, arms, np.full(len(arms), rounds), people, state.best)
 
 
 def unproven(problem: Problem, state: State, plan: Plan) -> Info:
-    """Describe a phase that leaves the bounds as they are."""
+    """Describe a wave that leaves the bounds as they are."""
     widest = float(state.lead_width.max())
     gain = information_gain(problem, plan.arms, plan.pulls)
     return Info(problem.size, problem.size, widest, gain, state.norm_bound, refuted=False)
@@ -194,19 +194,19 @@ class Thompson:
         left = problem.horizon - state.rounds
         if left == 0:
             return OVER
-        if state.phase >= self.steps:
+        if state.wave >= self.steps:
             return End("every step is played")
         arm = spread(problem, MOST_ACTIONS)[self._draw(problem, state)]
         rounds = min(few_rounds(problem), left)
-        plan = Plan(state.phase + 1, np.array([arm]), np.array([rounds]), self.people, state.best)
+        plan = Plan(state.wave + 1, np.array([arm]), np.array([rounds]), self.people, state.best)
         return channel.enlist(problem, state, plan)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Condition on the average of the people."""
         feedback.check(plan)
         after = state.record(plan, feedback)
-        over = after.phase >= self.steps or after.rounds >= problem.horizon
-        if over or after.phase.bit_count() == 1:
+        over = after.wave >= self.steps or after.rounds >= problem.horizon
+        if over or after.wave.bit_count() == 1:
             after = fitted(problem, after)
         else:
             after = one_more(problem, after, state.memory)
@@ -218,7 +218,7 @@ class Thompson:
 
     def _draw(self, problem: Problem, state: State) -> int:
         """Return which of the actions that are compared is the best of a drawn function."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(state.phase,)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(state.wave,)))
         at, belief = spread(problem, MOST_ACTIONS), state.memory
         covariance = self.widen**2 * belief.covariance
         covariance.flat[:: len(at) + 1] += JITTER * problem.norm_bound**2 * problem.prior_variance[at]
@@ -233,7 +233,7 @@ def fitted(problem: Problem, state: State) -> State:
 
 
 def one_more(problem: Problem, state: State, before: Belief) -> State:
-    """Return the state with the posterior conditioned on the last phase, which played one arm."""
+    """Return the state with the posterior conditioned on the last wave, which played one arm."""
     plan, feedback = state.history[-1]
     at = spread(problem, MOST_ACTIONS)
     place = int(np.searchsorted(at, plan.arms[0]))

@@ -34,7 +34,7 @@ class Entry:
     epsilon: float = math.inf
     delta: float = 0.0
     multiplier: float | None = None
-    phase: int = 0
+    wave: int = 0
     names: tuple[str, ...] = ()  # pseudonyms of the people, where they are known
     binomial: Binomial | None = None
     honest: float = 1.0  # the share of the people whose own devices are counted on to add noise
@@ -76,7 +76,7 @@ def compose(entries: Iterable[Entry], delta: float) -> float:
 
 def compose_any(entries: Iterable[Entry], count: int, delta: float) -> float:
     """Bound the eps of any `count` releases about one person, each of them like one of these, at this delta."""
-    kinds = {replace(entry, people=0, phase=0, names=()) for entry in entries}
+    kinds = {replace(entry, people=0, wave=0, names=()) for entry in entries}
     if count > 1 and len(kinds) > 1 and all(kind.binomial is not None for kind in kinds):
         return _epsilon(count * np.max([_loss(kind) for kind in kinds], axis=0), delta)
     return max((compose([kind] * count, delta) for kind in kinds), default=0.0)

@@ -1,4 +1,4 @@
-"""The trust models with their parameters: how many people they enlist, and how they release a phase."""
+"""The trust models with their parameters: how many people they enlist, and how they release a wave."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Calibrate = Callable[[Entry, Problem, Plan], PrivateRelease]
 
 
 def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> PrivateRelease:
-    """Make the release of one phase of DP-DPBE, LDP-DPBE or SDP-DPBE."""
+    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE."""
     cost = Entry(model, 0, epsilon, delta, guaranteed=False)
     return PRINTED[model](cost, problem, plan)
 
@@ -84,14 +84,14 @@ def caveats(model: str, epsilon: float, delta: float) -> list[str]:
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
 ANCHORS = 4  # noise is predicted from numbers of people that are powers of this
-MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
+MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a wave
 
 
 @dataclass(frozen=True)
 class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
-    `floor` is the least number of people per phase: a number, 0 for the policy's own schedule, or None for a
+    `floor` is the least number of people per wave: a number, 0 for the policy's own schedule, or None for a
     number computed from public constants so that privacy does not dominate the error. `honest` is the share of the
     people whose devices are counted on to add noise; it matters where everyone's noise protects everyone.
 
@@ -141,7 +141,7 @@ class Private:
         return replace(plan, people=max(plan.people, floor))
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
-        """Calibrate the release of a phase: of all candidate balls, take the one with the smallest predicted width."""
+        """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
             return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
@@ -149,7 +149,7 @@ class Private:
 
     @property
     def least(self) -> int:
-        """The least number of people in a phase, if one was chosen."""
+        """The least number of people in a wave, if one was chosen."""
         return self.floor or 0
 
     def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:

@@ -88,7 +88,7 @@ class PlainRelease:
         return cls(require_number("step", data["step"], above=0), require_count("arms", data["arms"]))
 
 
-# They are the same in every phase, and a policy may have a phase every round.
+# They are the same in every wave, and a policy may have a wave every round.
 _plain = lru_cache(maxsize=1024)(PlainRelease)
 
 

@@ -1,4 +1,4 @@
-"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each phase.
+"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each wave.
 
 A release defines everything that depends on the model: what a device checks and sends, who adds the reports up, what
 the agent makes of them, what that costs, and how the release is written down. Code outside `privacy/` need not ask
@@ -128,7 +128,7 @@ View = Callable[[Array, Source], Array]  # what somebody sees of answers, (peopl
 
 
 class Release(Protocol):
-    """How one phase is released, as public constants that may be sent to anyone."""
+    """How one wave is released, as public constants that may be sent to anyone."""
 
     model: ClassVar[str]
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
@@ -173,7 +173,7 @@ class Release(Protocol):
         """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """Compute, at the agent, the private average. Call it once per phase, because it draws noise."""
+        """Compute, at the agent, the private average. Call it once per wave, because it draws noise."""
 
     def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
         """Compute, at the agent, the private average of people who were sampled unevenly. This draws noise, too."""
@@ -246,7 +246,7 @@ class Privacy(Channel, Protocol):
         """What a release costs a person in it; None if nothing is promised."""
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        """Calibrate the release of a phase, from public constants only."""
+        """Calibrate the release of a wave, from public constants only."""
 
     def describe(self) -> dict[str, Any]:
         """Return the parameters and their caveats, for people to read."""

@@ -10,12 +10,12 @@ from typing import Any
 from voxpop import __version__
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
+from voxpop.journal.course import Course
 from voxpop.report.drawing import DARK, LIGHT, inline
 from voxpop.report.figures import DRAWINGS, draw, pictures
-from voxpop.report.phases import phase_table
 from voxpop.report.summary import number, summarise
 from voxpop.report.view import View
-from voxpop.study.course import Course
+from voxpop.report.waves import wave_table
 
 FIRST = ("decision", "stakes")  # on the first screen
 ASSUMED = (
@@ -67,7 +67,7 @@ def render(course: Course, truth: Array | None = None) -> str:
         lines=[line for line in lines if not line.first],
         first=_drawn(view, [name for name in names if name in FIRST]),
         others=_drawn(view, [name for name in names if name not in FIRST]),
-        table=phase_table(course),
+        table=wave_table(course),
         view=view,
         course=course,
         simulated=truth is not None,

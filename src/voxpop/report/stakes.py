@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave
 from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan
-from voxpop.study.course import Course
-from voxpop.study.wave import ClosedPhase
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Metrics:
 
 
 def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metrics:
-    """Compute the cost of the phases and of playing the final action for the rounds that are left."""
+    """Compute the cost of the waves and of playing the final action for the rounds that are left."""
     arms, pulls = played(plans, final, horizon)
     return Metrics(
         regret=float((f.max() - f[arms]) @ pulls),
@@ -104,7 +104,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     problem, state, best = course.problem, course.state, course.answer.index
     if truth is None:
         values, top = state.centre, float(state.centre[best]) + (state.expected_loss or 0.0)
-        if not (course.phases or problem.pilot) or np.ptp(values) == 0:
+        if not (course.closed or problem.pilot) or np.ptp(values) == 0:
             return None
     else:
         values, top = truth, float(truth.max())
@@ -113,7 +113,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     pilot = course.policy.best(problem, course.policy.init(problem)) if problem.pilot else None
     return Stakes(
         measured=truth is not None,
-        answers=sum(map(_price, course.phases)),
+        answers=sum(map(_price, course.closed)),
         trying=float(loss[arms] @ pulls) if len(arms) else 0.0,
         ahead=float(loss[best]) * (problem.horizon - course.rounds),
         pilot=None if pilot is None else float(loss[pilot]) * problem.horizon,
@@ -122,7 +122,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     )
 
 
-def _price(phase: ClosedPhase) -> float:
+def _price(wave: ClosedWave) -> float:
     """Return the price of the answers that came; 0 if the policy counts none."""
-    forecast = phase.plan.forecast
-    return 0.0 if forecast is None else forecast.answers * phase.people / phase.plan.people
+    forecast = wave.plan.forecast
+    return 0.0 if forecast is None else forecast.answers * wave.people / wave.plan.people

@@ -84,7 +84,7 @@ def statement(actions: int) -> str:
     """Say how much memory a selection among `actions` actions takes, before it is made."""
     each, limit = 8 * actions, memory_limit()
     return (
-        f"{actions:,} actions: at most {each / 1e6:.3g} MB of memory for each batch of a phase; "
+        f"{actions:,} actions: at most {each / 1e6:.3g} MB of memory for each batch of a wave; "
         f"the limit of {limit / 1e9:.3g} GB holds at least {limit // each:,} batches"
     )
 

@@ -2,7 +2,7 @@
 
 A participation token is the keyed hash of a random nonce under the coordinator's secret, which is not in the database.
 So a repeated check-in gets the same token if the first reply was lost, and a stolen database contains no tokens. The
-nonce is erased when the phase closes; after that, not even the secret can recover the token.
+nonce is erased when the wave closes; after that, not even the secret can recover the token.
 """
 
 from __future__ import annotations

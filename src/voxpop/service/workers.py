@@ -23,29 +23,11 @@ from types import FrameType
 
 from voxpop.errors import InputError, require_integer
 from voxpop.service import logs
+from voxpop.service.children import end_with_parent
 from voxpop.service.serve import coordinator_of, listen, run
 from voxpop.service.settings import Settings
 from voxpop.service.stores.database import file_of
 from voxpop.service.web.telemetry import SHARED
-
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """Return what a child runs first so that it gets this signal when this process ends in any way (on Linux)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # the parent has already ended
-            os._exit(1)
-
-    return ask
-
 
 MOST = 64  # workers
 READY = b"ready\n"

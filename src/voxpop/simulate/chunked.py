@@ -13,21 +13,21 @@ from functools import partial, reduce
 from operator import add
 
 from voxpop.errors import InputError
+from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy import Simulated
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 from voxpop.simulate.simulator import FinitePopulation, Population, ask
 from voxpop.simulate.sweep import Backend, dask_client, sweep
-from voxpop.study.wave import Phase
 
 FAN = 8  # tallies that are added up at a time
 
 Chunk = tuple[int, int]  # its number, and how many people are in it
 
 
-def collect_in_chunks(phase: Phase, population: Population, seed: int, backend: Backend | None = None) -> Tally:
-    """Ask the people of a phase, every one of them, and add their reports up wherever the backend computes.
+def collect_in_chunks(wave: Wave, population: Population, seed: int, backend: Backend | None = None) -> Tally:
+    """Ask the people of a wave, every one of them, and add their reports up wherever the backend computes.
 
     The people are others than those of `drivers.simulate.collect`, whose one stream cannot be drawn side by side.
     """
@@ -36,15 +36,15 @@ def collect_in_chunks(phase: Phase, population: Population, seed: int, backend: 
             f"a list of {len(population):,} people cannot be asked in chunks that do not know of each other; "
             "simulate them in one process"
         )
-    people = list(enumerate(chunks(phase.plan.people, len(phase.plan.arms))))
-    return added(partial(tally_of, phase, population, seed), people, backend or Backend())
+    people = list(enumerate(chunks(wave.plan.people, len(wave.plan.arms))))
+    return added(partial(tally_of, wave, population, seed), people, backend or Backend())
 
 
-def tally_of(phase: Phase, population: Population, seed: int, chunk: Chunk) -> Tally:
+def tally_of(wave: Wave, population: Population, seed: int, chunk: Chunk) -> Tally:
     """Ask the people of one chunk and add their reports up."""
     number, people = chunk
-    rng, noise = (partial(stream, seed, role, phase.plan.phase, number) for role in ("people", "devices"))
-    return ask(phase, population, people, rng(), Simulated(noise))
+    rng, noise = (partial(stream, seed, role, wave.plan.wave, number) for role in ("people", "devices"))
+    return ask(wave, population, people, rng(), Simulated(noise))
 
 
 def added(function: Callable[[Chunk], Tally], people: Sequence[Chunk], backend: Backend) -> Tally:

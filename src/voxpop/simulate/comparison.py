@@ -19,7 +19,7 @@ class Comparison:
     """What each policy lost and asked for; printed as a table.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.lab.scenarios import Options
+    >>> from voxpop.simulate.scenarios import Options
     >>> found = compare(make_scenario("sphere", Options(size=15, horizon=500)), ["waves", "equal-split"], seeds=[0])
     >>> print(found)  # doctest: +ELLIPSIS
     policy       regret at T  numbers sent  people asked  waves  optimum kept  certificate true
@@ -58,7 +58,7 @@ def compare(
     Give a function of the seed instead of a scenario to have a new pilot in every run.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.lab.scenarios import Options
+    >>> from voxpop.simulate.scenarios import Options
     >>> found = compare(make_scenario("sphere", Options(size=15, horizon=1000)), ["waves", "gp-ucb"], seeds=range(2))
     >>> found.cells["waves"].mean("people") < found.cells["gp-ucb"].mean("people")
     True

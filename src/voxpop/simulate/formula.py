@@ -78,7 +78,7 @@ class Formula:
     >>> Formula("price.real")
     Traceback (most recent call last):
     ...
-    voxpop.core.errors.InputError: the formula 'price.real': 'price.real' at character 1 is not allowed; use numbers,
+    voxpop.errors.InputError: the formula 'price.real': 'price.real' at character 1 is not allowed; use numbers,
     names, + - * / **, comparisons, and, or, not, and the functions abs, exp, log, max, min, sqrt, where
     """
 

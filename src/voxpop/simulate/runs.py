@@ -11,6 +11,8 @@ from typing import Any
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import GRAM_LIMIT, Problem
 from voxpop.model.state import State
@@ -20,10 +22,8 @@ from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
 from voxpop.simulate.people import Population
-from voxpop.simulate.simulator import FinitePopulation, simulate_phases
-from voxpop.study.course import Course
+from voxpop.simulate.simulator import FinitePopulation, simulate_waves
 from voxpop.study.shown import Shown
-from voxpop.study.wave import ClosedPhase
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Scenario:
 
     >>> import numpy as np
     >>> from voxpop import SquaredExponential, simulate
-    >>> from voxpop.lab.populations.table import TablePeople
+    >>> from voxpop.simulate.people import TablePeople
     >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.3), 0.1, 0.2, norm_bound=2.0, horizon=500)
     >>> people = TablePeople(np.random.default_rng(0).normal([0.0, 1.0, 0.2], 0.2, size=(300, 3)))
     >>> simulate(Scenario("three prices", problem, people, people.mean)).best
@@ -61,7 +61,7 @@ class Scenario:
         return make_policy(name, **{**{key: value for key, value in own.items() if key in known}, **chosen})
 
 
-Watch = Callable[[ClosedPhase], None]
+Watch = Callable[[ClosedWave], None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +81,7 @@ class Run(Shown):
     privacy: Privacy
     ledger: Ledger
     seed: int
-    phases: tuple[ClosedPhase, ...]
+    closed: tuple[ClosedWave, ...]
     state: State
     ended: str  # why
     seconds: float
@@ -96,7 +96,7 @@ class Run(Shown):
             self.policy,
             self.privacy,
             self.ledger,
-            self.phases,
+            self.closed,
             self.state,
             self.ended,
             reward=scenario.reward,
@@ -111,8 +111,8 @@ class Run(Shown):
 
     @property
     def plans(self) -> list[Plan]:
-        """The phases that were played."""
-        return [phase.plan for phase in self.phases]
+        """The waves that were played."""
+        return [wave.plan for wave in self.closed]
 
     @property
     def best(self) -> int:
@@ -137,7 +137,7 @@ class Run(Shown):
     @property
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(phase.info for phase in self.phases)
+        return latest_warning(wave.info for wave in self.closed)
 
     @property
     def people_asked_again(self) -> bool:
@@ -174,25 +174,25 @@ class Run(Shown):
             "ended": self.ended,
             "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
             "seconds": self.seconds,
-            "phases": [
+            "waves": [
                 {
-                    "phase": phase.plan.phase,
-                    "length": phase.plan.length,
-                    "rest": phase.plan.rest,
-                    "reference": phase.plan.reference,
-                    "arms": phase.plan.arms.tolist(),
-                    "pulls": phase.plan.pulls.tolist(),
-                    "people": phase.plan.people,
-                    "active_before": phase.info.active_before,
-                    "active_after": phase.info.active_after,
-                    "max_width": phase.info.max_width,
-                    "information_gain": phase.info.information_gain,
-                    "norm_bound_refuted": phase.info.refuted,
-                    "warning": phase.info.warning,
-                    "forecast": None if phase.plan.forecast is None else asdict(phase.plan.forecast),
-                    "release": phase.release.describe(),
+                    "wave": wave.plan.wave,
+                    "length": wave.plan.length,
+                    "rest": wave.plan.rest,
+                    "reference": wave.plan.reference,
+                    "arms": wave.plan.arms.tolist(),
+                    "pulls": wave.plan.pulls.tolist(),
+                    "people": wave.plan.people,
+                    "active_before": wave.info.active_before,
+                    "active_after": wave.info.active_after,
+                    "max_width": wave.info.max_width,
+                    "information_gain": wave.info.information_gain,
+                    "norm_bound_refuted": wave.info.refuted,
+                    "warning": wave.info.warning,
+                    "forecast": None if wave.plan.forecast is None else asdict(wave.plan.forecast),
+                    "release": wave.release.describe(),
                 }
-                for phase in self.phases
+                for wave in self.closed
             ],
         }
 
@@ -207,14 +207,14 @@ def simulate(
     """Run a scenario to its end; a policy given by its name has the scenario's settings.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.lab.scenarios import Options
+    >>> from voxpop.simulate.scenarios import Options
     >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), "dpbe")
     >>> run.as_dict()["optimum_kept"]
     True
     """
     start = perf_counter()
     policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
-    problem, privacy, phases = scenario.problem, privacy or NoPrivacy(), []
+    problem, privacy, waves = scenario.problem, privacy or NoPrivacy(), []
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
             f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
@@ -222,16 +222,16 @@ def simulate(
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
-        steps = simulate_phases(problem, policy, scenario.population, seed, privacy, ledger)
+        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger)
         reason = ""
 
-        def conduct() -> Iterator[tuple[ClosedPhase, State]]:
+        def conduct() -> Iterator[tuple[ClosedWave, State]]:
             nonlocal reason
             reason = (yield from steps).reason
 
-        for phase, after in conduct():
-            phases.append(phase)
+        for wave, after in conduct():
+            waves.append(wave)
             state = after
             if watch is not None:
-                watch(phase)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(phases), state, reason, perf_counter() - start)
+                watch(wave)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state, reason, perf_counter() - start)

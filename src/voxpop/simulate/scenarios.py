@@ -51,7 +51,7 @@ def piloted(
     are drawn from it and not asked again.
 
     >>> from voxpop import Float, simulate
-    >>> from voxpop.lab.populations.table import TablePeople
+    >>> from voxpop.simulate.people import TablePeople
     >>> prices = (space := Space(price=Float(1, 5))).grid(9)
     >>> budgets = np.random.default_rng(0).normal(3.5, 0.5, size=(500, 1))
     >>> shoppers = TablePeople(prices.points[:, 0] * (budgets > 1 + 4 * prices.points[:, 0]))

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.journal.wave import ClosedWave, Wave, run_waves
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import End, Plan, Tally
@@ -17,7 +18,6 @@ from voxpop.policies import Policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
-from voxpop.study.wave import ClosedPhase, Phase, run_phases
 
 CROWD = 2_000_000  # with more people than this, their sum is drawn at once if possible
 
@@ -37,10 +37,10 @@ class Population(Protocol):
     """
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Draw the averages that new, randomly drawn people send after a phase, of shape (people, arms)."""
+        """Draw the averages that new, randomly drawn people send after a wave, of shape (people, arms)."""
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the averages over a phase in which every round is answered by another person, of shape (arms,)."""
+        """Draw the averages over a wave in which every round is answered by another person, of shape (arms,)."""
 
 
 @runtime_checkable
@@ -65,43 +65,43 @@ class FinitePopulation(Population, Protocol):
         """Return these people in random order, to be asked one after the other in one run."""
 
 
-def simulate_phases(
+def simulate_waves(
     problem: Problem,
     policy: Policy,
     population: Population,
     seed: int,
     privacy: Privacy | None = None,
     ledger: Ledger | None = None,
-) -> Generator[tuple[ClosedPhase, State], None, End]:
-    """Ask simulated people, phase after phase; yield each phase with the state after it, and return why it ended."""
+) -> Generator[tuple[ClosedWave, State], None, End]:
+    """Ask simulated people, wave after wave; yield each wave with the state after it, and return why it ended."""
 
-    def noise(phase: Phase) -> Simulated:
-        return _noise(seed, "agent", phase.plan.phase)
+    def noise(wave: Wave) -> Simulated:
+        return _noise(seed, "agent", wave.plan.wave)
 
     people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
     collect_from = partial(collect, population=people, seed=seed)
-    return (yield from run_phases(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
+    return (yield from run_waves(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
 
 
-def collect(phase: Phase, population: Population, seed: int) -> Tally:
-    """Ask the people of a phase and add their reports up, a chunk at a time."""
-    plan, release = phase.plan, phase.release
-    rng = stream(seed, "people", plan.phase)
+def collect(wave: Wave, population: Population, seed: int) -> Tally:
+    """Ask the people of a wave and add their reports up, a chunk at a time."""
+    plan, release = wave.plan, wave.release
+    rng = stream(seed, "people", plan.wave)
     if plan.reports == "one":
         return release.tally(population.observe_each(plan, rng)[None, :])
     if plan.people > CROWD and isinstance(population, GaussianPopulation):
         crowd = release.crowd(*population.law(plan), plan.people, rng)
         if crowd is not None:
             return crowd
-    noise = _noise(seed, "devices", plan.phase)
-    return reduce(add, (ask(phase, population, people, rng, noise) for people in chunks(plan.people, len(plan.arms))))
+    noise = _noise(seed, "devices", plan.wave)
+    return reduce(add, (ask(wave, population, people, rng, noise) for people in chunks(plan.people, len(plan.arms))))
 
 
-def ask(phase: Phase, population: Population, people: int, rng: np.random.Generator, noise: Source) -> Tally:
-    """Ask some of the people of a phase, whose devices add this noise, and add their reports up."""
-    return phase.release.tally(phase.release.randomize(population.observe(phase.plan, people, rng), noise))
+def ask(wave: Wave, population: Population, people: int, rng: np.random.Generator, noise: Source) -> Tally:
+    """Ask some of the people of a wave, whose devices add this noise, and add their reports up."""
+    return wave.release.tally(wave.release.randomize(population.observe(wave.plan, people, rng), noise))
 
 
-def _noise(seed: int, role: str, phase: int) -> Simulated:
+def _noise(seed: int, role: str, wave: int) -> Simulated:
     """Return reproducible noise: simulated people need no protection, and simulations must be repeatable."""
-    return Simulated(partial(stream, seed, role, phase))
+    return Simulated(partial(stream, seed, role, wave))

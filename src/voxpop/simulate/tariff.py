@@ -25,7 +25,7 @@ from voxpop.model.decisions import Decisions, Float, Integer, Space
 from voxpop.simulate.people import TablePeople
 from voxpop.simulate.survey import Survey, column, figures
 
-SHIPPED = Path(__file__).with_name("tariff.csv")
+SHIPPED = Path(__file__).with_name("data") / "tariff.csv"
 SOURCE = """\
 Tastes of 361 electricity customers in the United States, fitted by voxpop (benchmarks/real_people.py) to up to twelve
 stated choices of each. Survey of the Electric Power Research Institute: Revelt and Train 2000, "Customer-specific taste

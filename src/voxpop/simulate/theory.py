@@ -35,7 +35,7 @@ def information_gain_bound(problem: Problem, rounds: int, ridge: float | None = 
     slopes (T / 2 lambda) Sigma^2(x). So for any w, gamma_T <= F(w) + (T / 2 lambda) (max Sigma^2 - sum w Sigma^2). The
     shares grow in proportion to the variance that is left (Titterington's algorithm), which never lowers F.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> alone = Problem([0.5], SquaredExponential(0.2), 0.1, 0.1, norm_bound=1.0, horizon=100)
     >>> round(information_gain_bound(alone, 99), 6), round(math.log(100) / 2, 6)
     (2.302585, 2.302585)
@@ -101,7 +101,7 @@ def printed_variance(problem: Problem, ratio: float, gain: float, rounds: int) -
 class PhaseBound:
     """What one phase can cost at most."""
 
-    phase: int
+    wave: int
     rounds: int
     people: int
     gain: float  # gamma of the phase's rounds
@@ -170,7 +170,7 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
 def printed_numbers_sent(problem: Problem, alpha: float, ratio: float) -> float:
     """Compute the sum in the proof of thm:communication: false like lem:bound_h, on which it rests."""
     phases = phase_bounds(problem, alpha, ratio)
-    return sum(printed_batches(problem, ratio, phase.gain) * (2 ** (alpha * phase.phase) + 1) for phase in phases)
+    return sum(printed_batches(problem, ratio, phase.gain) * (2 ** (alpha * phase.wave) + 1) for phase in phases)
 
 
 def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon: float, delta: float) -> float:

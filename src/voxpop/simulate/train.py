@@ -18,7 +18,7 @@ from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.simulate.people import TablePeople
 from voxpop.simulate.survey import Survey, column, figures
 
-SHIPPED = Path(__file__).with_name("train.csv")
+SHIPPED = Path(__file__).with_name("data") / "train.csv"
 SOURCE = """\
 Tastes of 1,191 Swiss travellers, fitted by voxpop (benchmarks/real_people.py) to nine stated choices of each.
 Survey of 1998: Bierlaire, Axhausen and Abay 2001, "The acceptance of modal innovation: the case of Swissmetro", Swiss

@@ -62,7 +62,7 @@ def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> O
     run = simulate(Scenario("rehearsal", problem, GPPeople(problem, truth), truth), policy, seed, privacy)
     start = policy.best(problem, policy.init(problem))
     before = float(truth.max() - truth[start]) * problem.horizon
-    return Outcome(run.metrics.people, len(run.phases), run.metrics.regret, before)
+    return Outcome(run.metrics.people, len(run.closed), run.metrics.regret, before)
 
 
 # Fields of a trial that are settings of the policy, by the name that the policy gives them.
@@ -145,7 +145,7 @@ class Trial:
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy with the study's settings, except for those chosen here.
 
-        `dpbe-fixed` asks as many people per phase as make it cost what `dpbe-paper` costs, which is run to find out.
+        `dpbe-fixed` asks as many people per wave as make it cost what `dpbe-paper` costs, which is run to find out.
         """
         chosen = policy_settings(self.as_dict())
         if self.policy == "dpbe-fixed":

@@ -19,7 +19,7 @@ from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.simulate.people import TablePeople
 from voxpop.simulate.survey import Survey, column, figures
 
-SHIPPED = Path(__file__).with_name("voters.csv")
+SHIPPED = Path(__file__).with_name("data") / "voters.csv"
 SOURCE = """\
 Kinds of voters among 944 people, fitted by voxpop (benchmarks/real_people.py) to how they said they would vote.
 American National Election Study of 1996, as the data set anes96 (public domain) of the package statsmodels 0.15.0.

@@ -60,7 +60,7 @@ def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str
         told, names = _rows(problem, plan, told, private)
     matrix = _numbers(told, private)
     if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
-        raise InputError(f"phase {plan.phase} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
+        raise InputError(f"wave {plan.wave} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
     if not private and not all_finite(matrix):
         person, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
         who = repr(names[person]) if names else f"row {person}"
@@ -121,7 +121,7 @@ def _rows(
             raise InputError(f"record {number} must have the keys person, decision and average, got {record!r}")
         arm = problem.decisions.find(record["decision"])
         if arm not in columns:
-            raise InputError(f"record {number} is about {record['decision']!r}, which phase {plan.phase} did not ask")
+            raise InputError(f"record {number} is about {record['decision']!r}, which wave {plan.wave} did not ask")
         answers = rows.setdefault(str(record["person"]), {})
         if columns[arm] in answers:
             raise InputError(
@@ -136,9 +136,9 @@ def _rows(
 
 
 def too_few(plan: Plan, count: int, ratio: float) -> str:
-    """Say what it costs to close a phase with fewer people than were asked."""
+    """Say what it costs to close a wave with fewer people than were asked."""
     return (
-        f"phase {plan.phase} asked {plan.people:,} people and {count:,} answered, so that the errors of its averages "
-        f"would be about {ratio:.1f} times as large as planned; wait for the others, or close the phase with these: "
+        f"wave {plan.wave} asked {plan.people:,} people and {count:,} answered, so that the errors of its averages "
+        f"would be about {ratio:.1f} times as large as planned; wait for the others, or close the wave with these: "
         "--partial (partial=True)"
     )

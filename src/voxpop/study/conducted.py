@@ -11,7 +11,12 @@ from pathlib import Path
 from voxpop.calibration.fit import Calibration
 from voxpop.io import schema as wire
 from voxpop.io.files import write_atomically
-from voxpop.io.record import Event
+from voxpop.journal.course import Course
+from voxpop.journal.kept import Kept
+from voxpop.journal.progress import Progress
+from voxpop.journal.question import Answer
+from voxpop.journal.record import Event
+from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
@@ -19,12 +24,7 @@ from voxpop.model.strata import Strata
 from voxpop.model.waves import Answered, End, latest_warning
 from voxpop.policies import Policy
 from voxpop.privacy import Ledger, Privacy
-from voxpop.study.course import Course
-from voxpop.study.kept import Kept
-from voxpop.study.progress import Progress
-from voxpop.study.question import Answer
 from voxpop.study.shown import Shown
-from voxpop.study.wave import ClosedPhase, Phase
 
 KIND = "voxpop study"
 
@@ -40,7 +40,7 @@ class Conducted(Shown):
         self.name = name
         self.reward = reward or direction.measure
         self.calibration: Calibration | None = None  # where the problem's constants come from, if that is known
-        self.recovered: tuple[int, ...] = ()  # phases that the record of releases knew and the file did not
+        self.recovered: tuple[int, ...] = ()  # waves that the record of releases knew and the file did not
         self.horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
         self._progress = progress
         self._kept: Kept | None = None
@@ -59,7 +59,7 @@ class Conducted(Shown):
     @property
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(phase.info for phase in self.closed)
+        return latest_warning(wave.info for wave in self.closed)
 
     @property
     def problem(self) -> Problem:
@@ -92,13 +92,13 @@ class Conducted(Shown):
         return self._progress.state
 
     @property
-    def closed(self) -> tuple[ClosedPhase, ...]:
-        """The phases that are over."""
+    def closed(self) -> tuple[ClosedWave, ...]:
+        """The waves that are over."""
         return self._progress.closed
 
     @property
     def log(self) -> list[Answered]:
-        """The plans and the feedback of all phases that are over, from which everything else follows."""
+        """The plans and the feedback of all waves that are over, from which everything else follows."""
         return self._progress.log
 
     @property
@@ -155,8 +155,8 @@ class Conducted(Shown):
         strata = {} if self.strata is None else {"strata": dict(self.strata.shares)}
         return wire.pack(KIND, {**progress.to_dict(), **about, **strata})
 
-    def _opened(self) -> Phase | None:
-        """Open the next phase, unless it is open already; return None when nothing is left to learn."""
+    def _opened(self) -> Wave | None:
+        """Open the next wave, unless it is open already; return None when nothing is left to learn."""
         following = self._progress.following
         if isinstance(following, End):
             return None
@@ -179,5 +179,5 @@ class Conducted(Shown):
             raise
 
     @property
-    def _pending(self) -> Phase | None:
+    def _pending(self) -> Wave | None:
         return self._progress.pending

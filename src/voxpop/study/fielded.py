@@ -1,4 +1,4 @@
-"""A study in the field: other software brings the reports of people's devices, already added up, phase by phase.
+"""A study in the field: other software brings the reports of people's devices, already added up, wave by wave.
 
 `Study` takes answers and `Fielded` takes tallies; what they keep, and how they save it, is the same. So a fielded study
 may have any trust model, also those in which devices randomise, and goes on after its program was killed.
@@ -13,33 +13,33 @@ from typing import Any, Self
 
 from voxpop.errors import InputError
 from voxpop.io import schema as wire
-from voxpop.io.record import Released
 from voxpop.io.studyfile import read_study_file
+from voxpop.journal.kept import Kept
+from voxpop.journal.progress import Progress
+from voxpop.journal.record import Released
+from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Tally
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy, Secure
 from voxpop.study.conducted import KIND, Conducted
-from voxpop.study.kept import Kept
-from voxpop.study.progress import Progress
-from voxpop.study.wave import Phase, release_phase
 
 BEGUN_WITH = ("problem", "policy", "privacy")
 
 
 class Fielded(Conducted):
-    """A study whose phases are closed with tallies, and whose noise, where the agent adds it, is the system's.
+    """A study whose waves are closed with tallies, and whose noise, where the agent adds it, is the system's.
 
     >>> import numpy as np
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> from voxpop.policies import make_policy
     >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
     >>> study = Fielded.open(problem, make_policy())
-    >>> phase = study.open_phase()
-    >>> reports = np.array([[0.3, 0.6, 0.2]] * phase.plan.people)
-    >>> study.close_phase(phase.release.tally(reports))
-    >>> study.best.decision, study.open_phase(), study.ended
+    >>> wave = study.open_wave()
+    >>> reports = np.array([[0.3, 0.6, 0.2]] * wave.plan.people)
+    >>> study.close_wave(wave.release.tally(reports))
+    >>> study.best.decision, study.open_wave(), study.ended
     ([0.5], None, 'asking more people no longer pays')
     """
 
@@ -58,7 +58,7 @@ class Fielded(Conducted):
         """Begin a study, or go on with the one that is saved at the path."""
         if not policy.aggregates:
             raise InputError(
-                f"policy {policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
+                f"policy {policy.name!r} asks one person per round, and a study asks many after a wave; use waves"
             )
         towards = Direction.of(direction)
         begun = Progress.begin(towards.problem(problem), policy, privacy or NoPrivacy())
@@ -86,21 +86,21 @@ class Fielded(Conducted):
         names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
         return cls.open(found.problem, found.policy, found.privacy, path.with_suffix(".json"), **names)
 
-    def open_phase(self) -> Phase | None:
-        """Return the phase to play and ask about now; None when nothing is left to learn."""
+    def open_wave(self) -> Wave | None:
+        """Return the wave to play and ask about now; None when nothing is left to learn."""
         return self._opened()
 
-    def close_phase(self, tally: Tally, names: tuple[str, ...] = ()) -> None:
-        """Release the reports of the open phase, if the ledger allows it, and learn from them.
+    def close_wave(self, tally: Tally, names: tuple[str, ...] = ()) -> None:
+        """Release the reports of the open wave, if the ledger allows it, and learn from them.
 
         This draws noise where the agent adds it. The names are the pseudonyms of all whose reports are in the tally.
         """
-        phase = self._pending
-        if phase is None:
-            raise InputError("no phase is open that a tally could close; open the next one first")
+        wave = self._pending
+        if wave is None:
+            raise InputError("no wave is open that a tally could close; open the next one first")
         with self._changing() as events:
-            feedback, entry = release_phase(phase, tally, self.ledger, Secure(), names)
-            event = Released(Answered(phase.plan, feedback), entry)
+            feedback, entry = release_wave(wave, tally, self.ledger, Secure(), names)
+            event = Released(Answered(wave.plan, feedback), entry)
             self._progress = self._progress.after(event)
             events.append(event)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from voxpop.errors import Array
 from voxpop.io.files import write_atomically
 from voxpop.io.frames import data_frame
-from voxpop.study.course import Course
-from voxpop.study.tables import answer_rows, decision_rows, wave_rows
+from voxpop.journal.course import Course
+from voxpop.journal.tables import answer_rows, decision_rows, wave_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Shown(ABC):
     """A study that is conducted, or a simulated run: whatever has a course, and perhaps a truth to compare it with.
 
-    Tables are pandas DataFrames and need `voxpop[tables]`; `voxpop.drivers.tables` has the same rows as dictionaries.
+    Tables are pandas DataFrames and need `voxpop[tables]`; `voxpop.journal.tables` has the same rows as dictionaries.
     Pictures and pages need `voxpop[report]`.
     """
 

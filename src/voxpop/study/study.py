@@ -1,4 +1,4 @@
-"""Ask/tell: the same phases, driven by your own program and your own people."""
+"""Ask/tell: the same waves, driven by your own program and your own people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from voxpop.errors import InputError, require_integer, said_of
 from voxpop.io import schema as wire
 from voxpop.io.frames import is_frame
-from voxpop.io.record import TakenBack
+from voxpop.journal.kept import Kept
+from voxpop.journal.progress import Progress
+from voxpop.journal.question import Question
+from voxpop.journal.record import TakenBack
+from voxpop.journal.wave import error_ratio
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
@@ -21,12 +25,8 @@ from voxpop.privacy.models import privacy_from_settings
 from voxpop.study import answers, weighting
 from voxpop.study.conducted import KIND, Conducted
 from voxpop.study.earlier import evidence_of
-from voxpop.study.kept import Kept
-from voxpop.study.progress import Progress
-from voxpop.study.question import Question
 from voxpop.study.releasing import released
 from voxpop.study.tabular import long_records
-from voxpop.study.wave import error_ratio
 
 if TYPE_CHECKING:
     from voxpop.calibration.fit import Calibration
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 class Study(Conducted):
     """A study that remembers its plans and feedback, and nothing else.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
     >>> study = Study(problem)
     >>> question = study.ask()
     >>> question.decisions, question.rounds, question.people
     (([0.0], [0.5], [1.0]), (1, 1, 1), 20)
-    >>> study.tell(question.phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(question.wave, [[0.3, 0.6, 0.2]] * 20)
     >>> study.best.decision, study.ask(), study.ended
     ([0.5], None, 'asking more people no longer pays')
 
@@ -81,7 +81,7 @@ class Study(Conducted):
         policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
         if not policy.aggregates:
             raise InputError(
-                f"policy {policy.name!r} asks one person per round, and a study asks many after a phase; use waves"
+                f"policy {policy.name!r} asks one person per round, and a study asks many after a wave; use waves"
             )
         towards = Direction.of(direction)
         begun = Progress.begin(towards.problem(problem), policy, privacy)
@@ -169,7 +169,7 @@ class Study(Conducted):
         >>> question = study.ask()
         >>> table = question.table()
         >>> table["reward"] = 3 - (table["price"] - 4) ** 2 / 4
-        >>> study.tell(question.phase, table)
+        >>> study.tell(question.wave, table)
         >>> study.best.decision
         {'price': 4.0}
         """
@@ -209,7 +209,7 @@ class Study(Conducted):
         """Read a saved study; later changes are saved to the same file.
 
         Releases that the record of a private study knows and the file does not are taken from the record, and
-        `recovered` lists their phases. A record that lacks releases is refused, unless `newest` says that the file is
+        `recovered` lists their waves. A record that lacks releases is refused, unless `newest` says that the file is
         surely the newest copy.
         """
         kept = Kept(Path(path))
@@ -233,12 +233,12 @@ class Study(Conducted):
         return study
 
     def ask(self) -> Question | None:
-        """Return the phase to play now; None when nothing is left to learn. Asking again gives the same phase."""
-        phase = self._opened()
-        return None if phase is None else Question.of(self.problem, phase.plan, self.strata, self.direction)
+        """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
+        wave = self._opened()
+        return None if wave is None else Question.of(self.problem, wave.plan, self.strata, self.direction)
 
-    def tell(self, phase: int, feedback: object, partial: bool = False) -> None:
-        """Take the feedback of the phase that was asked, in one of these forms.
+    def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
+        """Take the feedback of the wave that was asked, in one of these forms.
 
         * a matrix: one row per person and one column per decision, in the order of the question;
         * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
@@ -252,7 +252,7 @@ class Study(Conducted):
         In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
         one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
 
-        This closes the phase, so fewer people than were asked are refused unless `partial` is True. In a private
+        This closes the wave, so fewer people than were asked are refused unless `partial` is True. In a private
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
         that answers are clipped to.
         """
@@ -260,13 +260,11 @@ class Study(Conducted):
         if pending is None:
             if self.ended is not None:
                 raise InputError(
-                    f"the study is over ({self.ended}) and takes no feedback for phase {phase}; see what is best"
+                    f"the study is over ({self.ended}) and takes no feedback for wave {wave}; see what is best"
                 )
-            raise InputError(f"no question is open that feedback for phase {phase} could answer; ask first")
-        if phase != pending.plan.phase:
-            raise InputError(
-                f"feedback for phase {phase} does not answer the open question of phase {pending.plan.phase}"
-            )
+            raise InputError(f"no question is open that feedback for wave {wave} could answer; ask first")
+        if wave != pending.plan.wave:
+            raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
         measure = self.direction.measure
         told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
         if told.count < pending.plan.people and not partial:
@@ -290,7 +288,7 @@ class Study(Conducted):
         They count as the pilot's answers do. A private study does not protect the people behind them, unless noise
         was added to their averages before, which `Evidence` can say.
 
-        >>> from voxpop.core.kernels import SquaredExponential
+        >>> from voxpop.model.kernels import SquaredExponential
         >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
         >>> study = Study(problem)
         >>> study.attach({"decisions": [[0.0], [1.0]], "mean": [0.3, 0.2], "count": 40})
@@ -309,7 +307,7 @@ class Study(Conducted):
             self._progress = begun
 
     def take_back(self) -> None:
-        """Open the last phase again, as it was asked; only until the next `ask`.
+        """Open the last wave again, as it was asked; only until the next `ask`.
 
         In a private study its release stays charged: it has been seen, and its people have taken part.
         """
@@ -317,14 +315,14 @@ class Study(Conducted):
             raise InputError(
                 "nothing can be taken back; only what was told last can be, until the next question is asked"
             )
-        phase = self.closed[-1].plan.phase
+        wave = self.closed[-1].plan.wave
         if self.private and not self.ledger.entries[-1].names:
             raise InputError(
-                f"phase {phase} was released about people without names, so nobody could see whether the same people "
+                f"wave {wave} was released about people without names, so nobody could see whether the same people "
                 "are told again; only what was told with names can be taken back"
             )
         with self._changing() as events:
-            event = TakenBack(phase)
+            event = TakenBack(wave)
             self._progress = self._progress.after(event)
             events.append(event)
 

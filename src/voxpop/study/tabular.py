@@ -26,10 +26,10 @@ import numpy as np
 
 from voxpop.errors import InputError
 from voxpop.io.frames import Columns, columns_of, headings_of, is_frame, rows_of
+from voxpop.journal.question import label_of, parameters_of
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.model.words import describe
-from voxpop.study.question import label_of, parameters_of
 
 PEOPLE = ("person", "user")
 AVERAGES = ("reward", "average")
@@ -194,7 +194,7 @@ def _arm(problem: Problem, plan: Plan, label: Any) -> int:
         arm = problem.decisions.find(named if isinstance(first, Mapping) else list(named.values()))
     if arm not in decisions:
         asked = _listed(label_of(decision) for decision in decisions.values())
-        raise InputError(f"{label!r} is not a decision of phase {plan.phase}; the question's are {asked}")
+        raise InputError(f"{label!r} is not a decision of wave {plan.wave}; the question's are {asked}")
     return arm
 
 

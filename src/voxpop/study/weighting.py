@@ -14,6 +14,7 @@ import numpy as np
 
 from voxpop.errors import InputError, said_of
 from voxpop.io.frames import is_frame
+from voxpop.journal.wave import Wave, entry_of
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Feedback, Plan
@@ -21,7 +22,6 @@ from voxpop.privacy import Entry, Ledger, Source
 from voxpop.study import answers
 from voxpop.study.answers import Answers
 from voxpop.study.tabular import untabled
-from voxpop.study.wave import Phase, entry_of
 
 
 def read(
@@ -68,12 +68,12 @@ def split(records: Sequence[object], strata: Strata) -> tuple[list[dict[Any, Any
     return rest, belongs
 
 
-def release(phase: Phase, told: Answers, ledger: Ledger, source: Source) -> tuple[Feedback, Entry]:
-    """Release the answers of a sample, if the ledger allows it; like `release_phase`, this draws noise."""
+def release(wave: Wave, told: Answers, ledger: Ledger, source: Source) -> tuple[Feedback, Entry]:
+    """Release the answers of a sample, if the ledger allows it; like `release_wave`, this draws noise."""
     assert told.sample is not None
-    entry = entry_of(phase, told.count, told.names)
+    entry = entry_of(wave, told.count, told.names)
     ledger.check(entry)
-    return phase.release.weighted(told.matrix, told.sample, source), entry
+    return wave.release.weighted(told.matrix, told.sample, source), entry
 
 
 def _part(problem: Problem, plan: Plan, name: str, told: object, private: bool, measure: str) -> Answers | Feedback:

@@ -65,11 +65,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, phase: int, reference: int) -> Plan:
+    def plan(self, wave: int, reference: int) -> Plan:
         """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(phase, self.arms, pulls, self.people, reference, forecast=forecast)
+        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Planner:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
         single = self.problem.answer_noise(arms, pulls)
-        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.phase + 1, arms, pulls, self.fewest))
+        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
             return self.outlook.values_of_people(places, single, people, fresh)
         variance = hidden.variance(people)
@@ -249,12 +249,12 @@ class Certifier:
         certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
         forecast = Forecast(0.0, self.answer_cost * people * len(arms), exploring, certificate)
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        return Plan(self.state.phase + 1, np.sort(arms), pulls, people, best, forecast=forecast)
+        return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast)
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
         """Predict the bounds on f(x) - f(best) after a wave."""
         problem, best, at = self.problem, self.state.best, self._considered
-        plan = Plan(self.state.phase + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people)
+        plan = Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people)
         noise = problem.answer_noise(plan.arms, plan.pulls, people)
         hidden = self.channel.prospect(problem, self.state, plan)
         if hidden is not None:

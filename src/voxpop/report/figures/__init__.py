@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from voxpop.errors import Array, InputError, require_choice
+from voxpop.journal.course import Course
 from voxpop.report.drawing import BLUE, QUIET, sheet, styled
 from voxpop.report.figures import costs, decision, maps, waves
 from voxpop.report.figures import maps as slices
 from voxpop.report.figures.common import WIDTH, Canvas
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
-from voxpop.study.course import Course
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -58,7 +58,7 @@ DRAWINGS: dict[str, Drawing] = {
         fits=lambda view: len(view.trail) > 1,
     ),
     "cost": Drawing("Gain and cost of each wave", costs.draw_cost, costs.explain_cost, fits=costs.has_cost),
-    "left": Drawing("What is left", waves.draw_left, waves.explain_left, fits=lambda view: len(view.course.phases) > 0),
+    "left": Drawing("What is left", waves.draw_left, waves.explain_left, fits=lambda view: len(view.course.closed) > 0),
     "slices": Drawing(
         "Parameter by parameter",
         slices.draw_slices,

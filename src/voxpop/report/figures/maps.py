@@ -10,6 +10,7 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
+from voxpop.report.decisions import Column
 from voxpop.report.drawing import BLUE, INK, MUTED, PAPER, SKY
 from voxpop.report.figures.common import (
     CHOSEN,
@@ -27,7 +28,7 @@ from voxpop.report.figures.common import (
     set_title,
     window,
 )
-from voxpop.report.view import Column, View
+from voxpop.report.view import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

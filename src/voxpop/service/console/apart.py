@@ -17,8 +17,8 @@ from dataclasses import asdict
 from typing import Any
 
 from voxpop.errors import InputError
+from voxpop.service.children import end_with_parent
 from voxpop.service.refusals import Refusal
-from voxpop.service.workers import end_with_parent
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
 MOST_WAITING = 4  # computations that may wait for their turn
@@ -91,12 +91,12 @@ def _rehearsed(given: dict[str, Any]) -> Any:
 
 
 def _begun(given: dict[str, Any]) -> Any:
+    from voxpop.journal.wave import next_wave
     from voxpop.model.waves import End
     from voxpop.service.study.definition import Definition
-    from voxpop.study.wave import next_phase
 
     study = Definition.of(given["definition"])
-    first = next_phase(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
+    first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
     return first.reason if isinstance(first, End) else ""
 
 

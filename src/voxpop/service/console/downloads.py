@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES
 from voxpop.report.export import exported
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.study.course import Course
-from voxpop.study.tables import TABLES
 
 REPORT = "report.html"
 EVERYTHING = "study.json"

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from voxpop.model.words import certified
-from voxpop.report.phases import phase_table
-from voxpop.report.summary import number, phase_word
-from voxpop.report.view import Layout
+from voxpop.report.decisions import Layout
+from voxpop.report.summary import number
+from voxpop.report.waves import wave_table
 from voxpop.service.console.charts import Chart, Series
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.snapshot import Snapshot, Standing
@@ -61,12 +61,12 @@ class Ledger:
 def history_of(snapshot: Snapshot) -> History:
     """List the waves of a study."""
     course = snapshot.course
-    table, layout = phase_table(course), Layout(course.problem)
-    names = ["before", *(f"wave {phase.plan.phase}" for phase in snapshot.closed)]
+    table, layout = wave_table(course), Layout(course.problem)
+    names = ["before", *(f"wave {wave.plan.wave}" for wave in snapshot.closed)]
     told = list(zip(names, snapshot.standings, strict=True))
     waves = tuple(_wave(name, layout, standing) for name, standing in told)
     headings, notes = tuple(map(in_waves, table.headings)), tuple(map(in_waves, table.notes))
-    return History(phase_word(course) == "wave", headings, tuple(table.rows), notes, waves, _chart(snapshot))
+    return History(course.policy.name == "waves", headings, tuple(table.rows), notes, waves, _chart(snapshot))
 
 
 def _wave(name: str, layout: Layout, standing: Standing) -> WaveRow:
@@ -108,7 +108,7 @@ def ledger_of(snapshot: Snapshot) -> Ledger | None:
         exposed = f"The most exposed person is exposed to epsilon {spent:.3g} of {budget.epsilon:g}."
     charges = tuple(
         Charge(
-            entry.phase,
+            entry.wave,
             entry.people,
             f"{entry.epsilon:.3g}" if entry.private else "no limit",
             f"{entry.delta:.3g}",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from voxpop.journal import replay
 from voxpop.service.study.events import Event
 from voxpop.service.study.snapshot import fold
-from voxpop.study import replay
 
 
 def disagreements(events: list[Event], reports: replay.Reports, own_noise: bool = False) -> list[str]:

@@ -30,7 +30,7 @@ class Tastes(Protocol):
         """Where these tastes come from, for people to read."""
 
     def averages(self, person: int, plan: Plan) -> Array:
-        """Return a person's average reward from each arm of a phase."""
+        """Return a person's average reward from each arm of a wave."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class ModelTastes:
 
     def averages(self, person: int, plan: Plan) -> Array:
         """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.phase])
+        rng = np.random.default_rng([self.seed, person, plan.wave])
         return np.asarray(GPPeople(self.problem, self.mean).observe(plan, 1, rng)[0])
 
 
@@ -87,7 +87,7 @@ class ListedTastes:
 
     def averages(self, person: int, plan: Plan) -> Array:
         """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.phase])
+        rng = np.random.default_rng([self.seed, person, plan.wave])
         return np.asarray(
             self.rewards[person, plan.arms] + self.noise_std * rng.standard_normal(len(plan.arms)) / np.sqrt(plan.pulls)
         )

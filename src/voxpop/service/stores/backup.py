@@ -251,7 +251,7 @@ def _go_on_counting(connection: sa.Connection, table: sa.Table) -> None:
 
 
 def _require_later(connection: sa.Connection, tables: dict[str, sa.Table]) -> None:
-    """Let nobody who registers from now on pass for one who was there before the rounds of a phase began.
+    """Let nobody who registers from now on pass for one who was there before the rounds of a wave began.
 
     The numbers of people who were deleted before the backup was made are given again: nobody here has them.
     """

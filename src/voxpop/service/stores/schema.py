@@ -1,7 +1,7 @@
 """The tables. The migrations create them; a test checks that both agree.
 
 Coordinator: `events` is the append-only log of each study, from which its snapshot follows. `studies` holds the
-progress of the current phase, in the row that transactions lock. `inbox` holds raw reports until their phase closes.
+progress of the current wave, in the row that transactions lock. `inbox` holds raw reports until their wave closes.
 
 Shuffler: `reports` holds encoded reports until their batch is whole. A shuffler knows tokens, but no people or studies.
 """
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 coordinator = sa.MetaData()
 shuffler = sa.MetaData()
 
-EVERYBODY = 2**62  # `newest` of a phase that an older version began: everybody may be asked about it
+EVERYBODY = 2**62  # `newest` of a wave that an older version began: everybody may be asked about it
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
 
 studies = sa.Table(
@@ -19,16 +19,16 @@ studies = sa.Table(
     coordinator,
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("seq", sa.Integer, nullable=False),  # of the last event
-    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("stage", sa.String(16), nullable=False),  # a `Stage` of service/study/stages.py
-    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the phase that were played
+    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the wave that were played
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("short", sa.Integer, nullable=False),  # people who are wanted but could not be found
-    sa.Column("batch", sa.String(64)),  # the phase's name at the shuffler
+    sa.Column("batch", sa.String(64)),  # the wave's name at the shuffler
     sa.Column("enrolment_hash", sa.LargeBinary),
-    sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the phase: answered, or still with time
-    sa.Column("newest", BigId),  # the last person to register before the phase's rounds began; NULL: they have not
-    sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the phase, if there is one
+    sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the wave: answered, or still with time
+    sa.Column("newest", BigId),  # the last person to register before the wave's rounds began; NULL: they have not
+    sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the wave, if there is one
     sa.Column("life", sa.String(16), nullable=False, server_default="running"),  # a `Life` of service/study/stages.py
     sa.Column("life_since", sa.Double, nullable=False, server_default="0"),  # when that began
 )
@@ -46,7 +46,7 @@ plays = sa.Table(
     coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("rounds", sa.BigInteger, nullable=False),
 )
 people = sa.Table(
@@ -66,15 +66,15 @@ invitations = sa.Table(
     coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
-    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("person", BigId, sa.ForeignKey("people.id"), nullable=False),
-    sa.Column("nonce", sa.LargeBinary, nullable=False),  # the token is derived from it; empty once the phase is closed
+    sa.Column("nonce", sa.LargeBinary, nullable=False),  # the token is derived from it; empty once the wave is closed
     sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("deadline", sa.Float, nullable=False),
     sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, or need not know it
     sa.Column("expired", sa.Boolean, nullable=False),
-    sa.Index("invitations_phase", "study", "phase", "deadline"),
-    sa.Index("invitations_person", "person", "phase"),
+    sa.Index("invitations_wave", "study", "wave", "deadline"),
+    sa.Index("invitations_person", "person", "wave"),
 )
 # The next two tables have no foreign keys: each would cost a lookup and a row lock per report. They are not needed,
 # because the same transaction has read the invitation, and who deletes an invitation holds the study's lock alone.
@@ -90,15 +90,15 @@ inbox = sa.Table(
     coordinator,
     sa.Column("invitation", BigId, primary_key=True),
     sa.Column("study", sa.String(64), nullable=False),
-    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Index("inbox_phase", "study", "phase"),
+    sa.Index("inbox_wave", "study", "wave"),
 )
 totals = sa.Table(
     "totals",
     coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
-    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("wave", sa.Integer, primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
 )
 operators = sa.Table(
@@ -144,11 +144,11 @@ summaries = sa.Table(  # what a list of studies shows of each, so that it need n
     sa.Column("seq", sa.Integer, nullable=False),  # of the log when it was written
     sa.Column("body", sa.Text, nullable=False),
 )
-tallies = sa.Table(  # counters of a phase; each process that stores reports has its own row, so that none waits
+tallies = sa.Table(  # counters of a wave; each process that stores reports has its own row, so that none waits
     "tallies",
     coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
-    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("wave", sa.Integer, primary_key=True),
     sa.Column("writer", sa.String(32), primary_key=True),  # empty: those who hold the study's lock
     sa.Column("asked", sa.Integer, nullable=False, server_default="0"),
     sa.Column("answered", sa.Integer, nullable=False, server_default="0"),

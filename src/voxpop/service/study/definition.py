@@ -53,7 +53,7 @@ class Definition:
     def __post_init__(self) -> None:
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person per round, but a service asks many per phase; use waves"
+                f"policy {self.policy.name!r} asks one person per round, but a service asks many per wave; use waves"
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")

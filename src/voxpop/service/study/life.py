@@ -93,11 +93,11 @@ def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
     """Give the clock of the rounds, and those who are invited, the time that the pause took."""
     seconds = max(0.0, seconds)
     log.update_study(connection, row.id, opened_at=row.opened_at + seconds)
-    invitations.postpone(connection, row.id, row.phase, seconds)
+    invitations.postpone(connection, row.id, row.wave, seconds)
 
 
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
-    """Finish a study with what is known; reports of an open phase are deleted, unread.
+    """Finish a study with what is known; reports of an open wave are deleted, unread.
 
     Its batch stays in the study's row until the shuffler has been told to delete it, too: see `batching.py`.
     """
@@ -108,9 +108,9 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     for table in (inbox, forwarded):
         connection.execute(sa.delete(table).where(table.c.study == row.id))
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))
-    invitations.expire_all(connection, row.id, row.phase)
-    invitations.forget(connection, row.id, row.phase)
-    withdrawal.erase_rest(connection, row.id, row.phase)
+    invitations.expire_all(connection, row.id, row.wave)
+    invitations.forget(connection, row.id, row.wave)
+    withdrawal.erase_rest(connection, row.id, row.wave)
     scrub_after(connection)
     context.shuffled.pop(row.id, None)
     return Action.ENDED

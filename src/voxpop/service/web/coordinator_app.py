@@ -33,7 +33,7 @@ from voxpop.service.web.origins import Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
-from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_phase, require_text
+from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_text, require_wave
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
@@ -41,10 +41,10 @@ from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
 
 DESCRIPTION = (
-    "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
+    "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
-REPORT = "/v1/studies/{study}/phases/{phase}/report"
+REPORT = "/v1/studies/{study}/waves/{wave}/report"
 
 
 class CoordinatorApp:
@@ -85,7 +85,7 @@ class CoordinatorApp:
         if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
-            raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+            raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
         if not keys.signed(request.method, request.scope["path"], await request.body(), given):
             raise stranger
         return ""
@@ -102,7 +102,7 @@ class CoordinatorApp:
     async def play(self, request: Request, _: str) -> Response:
         study, key = path_text(request, "study"), path_text(request, "key")
         rounds = await read_body(request, Rounds)
-        done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
+        done = await run_in_threadpool(self.coordinator.play, study, rounds.wave, key, rounds.rounds)
         self.scheduler.nudge(study)
         return JSONResponse(done)
 
@@ -128,7 +128,7 @@ class CoordinatorApp:
 
     def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
         """Count a report; then say whether it is new."""
-        place = require_text("study", path["study"]), require_phase(path["phase"])
+        place = require_text("study", path["study"]), require_wave(path["wave"])
 
         def judged(verdict: Verdict | None, error: Exception | None) -> None:
             if verdict is True:
@@ -141,7 +141,7 @@ class CoordinatorApp:
         self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
-        """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
+        """Return how many numbers a report of the study has at most, in any wave; 0 if there is no such study."""
         known = self.known_numbers(path)
         if known and not again:
             return known

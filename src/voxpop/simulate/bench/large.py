@@ -28,7 +28,7 @@ def problem_of(size: int) -> Problem:
 
 
 def selection(problem: Problem, rounds: int) -> Selection:
-    """Select the arms of a phase with every action active."""
+    """Select the arms of a wave with every action active."""
     return select(problem, np.arange(problem.size), rounds, RATIO)
 
 

@@ -19,7 +19,7 @@ FALL = 1.5  # a ratio that is worse than the baseline by this factor is a regres
 
 def baseline(quick: bool, path: Path | None = None) -> dict[str, float]:
     """Read the ratios of an earlier run from this file, or those shipped with the software."""
-    shipped = files("voxpop.lab.bench").joinpath("baseline.json")
+    shipped = files("voxpop.simulate.bench").joinpath("baseline.json")
     if path is not None and not path.is_file():
         raise InputError(f"there is no baseline {str(path)!r}; write one with --keep {path}")
     try:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from voxpop.journal.wave import Wave
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
@@ -19,7 +20,6 @@ from voxpop.simulate.bench.results import Curve, Figure, Results
 from voxpop.simulate.runs import simulate
 from voxpop.simulate.scenarios import Options, make_scenario
 from voxpop.simulate.simulator import CROWD, collect
-from voxpop.study.wave import Phase
 
 SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--policy", "dpbe", "--runs", "20", "--json"]
 
@@ -45,11 +45,11 @@ def small_studies(seeds: int) -> Results:
 
 
 def every_round(horizon: int) -> Results:
-    """Time `gp-ucb` in the synthetic study, a phase every round, against a bare loop with the same answers."""
+    """Time `gp-ucb` in the synthetic study, a wave every round, against a bare loop with the same answers."""
     scenario, policy = make_scenario("synthetic", Options(horizon=horizon)), make_policy("gp-ucb")
     run = simulate(scenario, policy, 0)
-    answers = np.concatenate([phase.feedback.mean for phase in run.phases])
-    arms = np.concatenate([phase.plan.arms for phase in run.phases])
+    answers = np.concatenate([wave.feedback.mean for wave in run.closed])
+    arms = np.concatenate([wave.plan.arms for wave in run.closed])
     same = np.array_equal(plain_rounds(scenario.problem, answers), arms)
     works: list[Work] = [lambda: simulate(scenario, policy, 0), lambda: plain_rounds(scenario.problem, answers)]
     ours, plain = together(works, 3)
@@ -63,7 +63,7 @@ def _python(arguments: list[str]) -> None:
 
 
 def crowds() -> Results:
-    """Time one phase of more and more people, with central privacy; a billion against one."""
+    """Time one wave of more and more people, with central privacy; a billion against one."""
     absent = [name for name in ("dp_accounting", "opendp") if find_spec(name) is None]
     if absent:
         return Results(absent=absent)
@@ -71,17 +71,17 @@ def crowds() -> Results:
     problem, arms = scenario.problem, np.arange(20)
     state, people = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
 
-    def phase(count: int) -> Work:
+    def wave(count: int) -> Work:
         plan = Plan(1, arms, np.full(len(arms), 5), count)
         release = Private("central", 1.0, floor=0).calibrate(problem, state, plan)
-        return lambda: collect(Phase(plan, release), scenario.population, 0)
+        return lambda: collect(Wave(plan, release), scenario.population, 0)
 
-    times = together([phase(count) for count in people], 5)
-    one, billion = together([phase(people[0]), phase(people[-1])], 50)
+    times = together([wave(count) for count in people], 5)
+    one, billion = together([wave(people[0]), wave(people[-1])], 50)
     policy = make_policy("dpbe", people=10**9)
     private = seconds(lambda: simulate(scenario, policy, 0, Private("central", 1.0)), 1)
     plain = seconds(lambda: simulate(scenario, policy, 0, NoPrivacy()), 1)
-    note = f"20 arms; a study of 10^9 people per phase: {private:.2f} s private, {plain:.3f} s not"
-    figure = Figure("a billion people / one person, a phase", billion / one, at_most=10.0, note=note)
+    note = f"20 arms; a study of 10^9 people per wave: {private:.2f} s private, {plain:.3f} s not"
+    figure = Figure("a billion people / one person, a wave", billion / one, at_most=10.0, note=note)
     curve = Curve.of("people U (central)", people, times, note=f"drawn at once beyond {CROWD:,}")
     return Results([figure], [curve])

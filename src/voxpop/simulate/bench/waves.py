@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from voxpop.journal.wave import Wave
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
@@ -17,7 +18,6 @@ from voxpop.simulate.bench.clock import together
 from voxpop.simulate.bench.results import Curve, Figure, Results
 from voxpop.simulate.scenarios import Options, make_scenario
 from voxpop.simulate.simulator import collect
-from voxpop.study.wave import Phase
 
 WAVES = make_policy("waves")
 
@@ -49,7 +49,7 @@ def after_a_wave(size: int) -> tuple[Problem, State]:
     problem, state = scenario.problem, WAVES.init(scenario.problem)
     plan = WAVES.plan(problem, state)
     assert isinstance(plan, Plan)
-    feedback = collect(Phase(plan, NoPrivacy().calibrate(problem, state, plan)), scenario.population, 0).feedback()
+    feedback = collect(Wave(plan, NoPrivacy().calibrate(problem, state, plan)), scenario.population, 0).feedback()
     return problem, WAVES.advance(problem, state, plan, feedback)[0]
 
 

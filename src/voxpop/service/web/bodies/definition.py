@@ -119,7 +119,7 @@ class PrivacyModel(Body):
     epsilon: Positive
     delta: Positive = Private.delta
     calibration: Literal["exact", "paper"] = "exact"
-    floor: Count | None = Field(Private.floor, description="The least number of people per phase.")
+    floor: Count | None = Field(Private.floor, description="The least number of people per wave.")
     honest: Positive = Field(Private.honest, le=1, description="The share of the devices that must add their noise.")
 
 

@@ -59,7 +59,7 @@ class NewKey(Body):
 class Rounds(Body):
     """Rounds that an application played."""
 
-    phase: int = Field(ge=1, le=1000)
+    wave: int = Field(ge=1, le=1000)
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """One phase in terms of the problem's own decisions: play each for its rounds, then ask this many people.
+    """One wave in terms of the problem's own decisions: play each for its rounds, then ask this many people.
 
     >>> question = Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=300)
     >>> print(question)
@@ -32,13 +32,13 @@ class Question:
     1  w1-001    5.0     NaN
     """
 
-    phase: int
+    wave: int
     decisions: tuple[Any, ...]
     rounds: tuple[int, ...]
     people: int
     meanwhile: Any = None  # the decision to keep in force until the answers are in
     rest: int = 0  # the rounds that are expected to pass until then
-    forecast: Forecast | None = None  # what the phase is expected to bring and to cost, if the policy knows
+    forecast: Forecast | None = None  # what the wave is expected to bring and to cost, if the policy knows
     strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
     measure: str = "reward"  # what people are asked for: their average reward, or cost
 
@@ -49,7 +49,7 @@ class Question:
         """Put a plan as a question."""
         drawn = {} if strata is None else strata.allocate(plan.people)
         return cls(
-            plan.phase,
+            plan.wave,
             tuple(problem.decisions[arm] for arm in plan.arms.tolist()),
             tuple(plan.pulls.tolist()),
             sum(drawn.values()) or plan.people,
@@ -79,7 +79,7 @@ class Question:
         digits, empty = len(str(self.people)), float("nan")
         strata = [stratum for stratum, count in self.strata.items() for _ in range(count)]
         people = [
-            {"person": f"w{self.phase}-{place + 1:0{digits}}", **({"stratum": strata[place]} if strata else {})}
+            {"person": f"w{self.wave}-{place + 1:0{digits}}", **({"stratum": strata[place]} if strata else {})}
             for place in range(self.people)
         ]
         if wide:
@@ -98,12 +98,12 @@ class Question:
         ]
         *first, last = played
         listed = f"{', '.join(first)} and {last}" if first else last
-        return f"wave {self.phase}: play {listed}, then ask {self.people:,} people"
+        return f"wave {self.wave}: play {listed}, then ask {self.people:,} people"
 
     def _repr_html_(self) -> str:
         """Show a notebook what to play and whom to ask."""
         rows = [(describe(d), f"{rounds:,}") for d, rounds in zip(self.decisions, self.rounds, strict=True)]
-        asked = f"wave {self.phase}: then ask {self.people:,} people for their average {self.measure} of each"
+        asked = f"wave {self.wave}: then ask {self.people:,} people for their average {self.measure} of each"
         return html_table(rows, ("play", "rounds"), asked)
 
 

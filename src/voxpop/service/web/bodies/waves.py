@@ -1,4 +1,4 @@
-"""The phases of a study: what devices are told about one, and what the log keeps of it."""
+"""The waves of a study: what devices are told about one, and what the log keeps of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from voxpop.service.web.bodies.definition import StudyDefinition
 
 
 class Forecast(Body):
-    """What a phase was expected to bring and to cost, in units of reward, before it was played."""
+    """What a wave was expected to bring and to cost, in units of reward, before it was played."""
 
     gain: float = Field(description="By the better decision, over the rounds that are left.")
     answers: float = Field(description="The price of the answers.")
@@ -20,9 +20,9 @@ class Forecast(Body):
 
 
 class Plan(Body):
-    """What is played in a phase, and how many people are asked after it."""
+    """What is played in a wave, and how many people are asked after it."""
 
-    phase: int = Field(ge=1)
+    wave: int = Field(ge=1)
     arms: list[Count] = Field(description="The actions that are played, by index.")
     pulls: list[Count] = Field(description="The number of rounds for which each is played.")
     people: Count
@@ -48,7 +48,7 @@ class LedgerEntry(Body):
     epsilon: float | None = Field(description="null if nothing is promised.")
     delta: float
     multiplier: float | None
-    phase: Count
+    wave: Count
     names: list[str]
     binomial: Binomial | None = None
     honest: float = Field(1.0, description="The share of the people whose devices are counted on to add noise.")
@@ -106,10 +106,10 @@ class ShuffledRelease(Body):
 Release = Annotated[PlainRelease | AdditiveRelease | ShuffledRelease, Field(discriminator="model")]
 
 
-class DevicePhase(Body):
-    """What a device needs to know about a phase to make its report."""
+class DeviceWave(Body):
+    """What a device needs to know about a wave to make its report."""
 
-    phase: int = Field(ge=1)
+    wave: int = Field(ge=1)
     arms: list[Count]
     decisions: list[Decision]
     rounds: list[Count]
@@ -127,22 +127,22 @@ class Feedback(Body):
     scatter: Numbers | None = Field(None, description="The variances of single people's averages, where they are seen.")
 
 
-class OpenedPhase(Body):
-    """The plan of a phase and the public constants of its release."""
+class OpenedWave(Body):
+    """The plan of a wave and the public constants of its release."""
 
     plan: Plan
     release: Release
 
 
-class ClosedPhase(Body):
-    """The release of a phase and its entry in the ledger."""
+class ClosedWave(Body):
+    """The release of a wave and its entry in the ledger."""
 
     feedback: Feedback
     entry: LedgerEntry
 
 
 class Finish(Body):
-    """Why no further phase is planned."""
+    """Why no further wave is planned."""
 
     reason: str = ""
     early: bool = Field(False, description="An operator ended the study.")
@@ -163,17 +163,17 @@ class CreatedEvent(Event):
 
 
 class OpenedEvent(Event):
-    """A phase was planned."""
+    """A wave was planned."""
 
     kind: Literal["opened"]
-    body: OpenedPhase
+    body: OpenedWave
 
 
 class ClosedEvent(Event):
-    """A phase was released."""
+    """A wave was released."""
 
     kind: Literal["closed"]
-    body: ClosedPhase
+    body: ClosedWave
 
 
 class FinishedEvent(Event):

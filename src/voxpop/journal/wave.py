@@ -1,7 +1,7 @@
-"""One phase, as all drivers conduct it: plan, enlist, calibrate; collect; check the ledger, release, learn.
+"""One wave, as all drivers conduct it: plan, enlist, calibrate; collect; check the ledger, release, learn.
 
-Simulator, study and service call the same two functions, `next_phase` and `release_phase`. They differ only in how they
-collect answers and in what they save. `run_phases` is the whole loop, for a driver that can collect without a break.
+Simulator, study and service call the same two functions, `next_wave` and `release_wave`. They differ only in how they
+collect answers and in what they save. `run_waves` is the whole loop, for a driver that can collect without a break.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from voxpop.privacy import Entry, Ledger, Privacy, Release, Source
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
-    """A phase that awaits its feedback: what to play and ask, and how the answers will be released."""
+class Wave:
+    """A wave that awaits its feedback: what to play and ask, and how the answers will be released."""
 
     plan: Plan
     release: Release
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedPhase:
-    """A phase that is over. It holds everything but the state, which may be large."""
+class ClosedWave:
+    """A wave that is over. It holds everything but the state, which may be large."""
 
     plan: Plan
     release: Release
@@ -48,17 +48,17 @@ class ClosedPhase:
         return self.plan.numbers * self.people // self.plan.people
 
 
-Collect = Callable[[Phase], Tally]
+Collect = Callable[[Wave], Tally]
 
 
-def next_phase(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Phase | End:
-    """Plan the next phase, with enough people to hide in, or say why there is none."""
+def next_wave(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Wave | End:
+    """Plan the next wave, with enough people to hide in, or say why there is none."""
     plan = policy.plan(problem, state, privacy)
-    return plan if isinstance(plan, End) else Phase(plan, privacy.calibrate(problem, state, plan))
+    return plan if isinstance(plan, End) else Wave(plan, privacy.calibrate(problem, state, plan))
 
 
 def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: float) -> float:
-    """Predict how many times as large the errors of a phase's averages are if only `count` people answer."""
+    """Predict how many times as large the errors of a wave's averages are if only `count` people answer."""
     people = np.array([count, plan.people], dtype=float)
     variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people
     prospect = privacy.prospect(problem, state, plan)
@@ -67,39 +67,39 @@ def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, co
     return math.sqrt(variances[0] / variances[1])
 
 
-def entry_of(phase: Phase, count: int, names: tuple[str, ...] = ()) -> Entry:
+def entry_of(wave: Wave, count: int, names: tuple[str, ...] = ()) -> Entry:
     """Return the ledger's entry for the answers of `count` people; `names` are their pseudonyms, if known."""
-    return changed(phase.release.entry(count), phase=phase.plan.phase, names=names)
+    return changed(wave.release.entry(count), wave=wave.plan.wave, names=names)
 
 
-def release_phase(
-    phase: Phase, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
+def release_wave(
+    wave: Wave, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
 ) -> tuple[Feedback, Entry]:
-    """Release the answers of a phase, if the ledger allows it; the caller records the entry with the feedback.
+    """Release the answers of a wave, if the ledger allows it; the caller records the entry with the feedback.
 
-    This draws noise: call it once per phase.
+    This draws noise: call it once per wave.
     """
-    plan, release = phase.plan, phase.release
+    plan, release = wave.plan, wave.release
     # If every round is answered by another person, the tally is one average over all of them.
     answered = plan.people if plan.reports == "one" else tally.count
-    entry = entry_of(phase, answered, names)
+    entry = entry_of(wave, answered, names)
     ledger.check(entry)
     return release.analyze(release.require_whole(tally), source), entry
 
 
-def run_phases(
+def run_waves(
     problem: Problem,
     policy: Policy,
     privacy: Privacy,
     ledger: Ledger,
     collect: Collect,
-    source: Callable[[Phase], Source],
-) -> Generator[tuple[ClosedPhase, State], None, End]:
-    """Conduct phase after phase; yield each with the state after it, and return why there are no more."""
+    source: Callable[[Wave], Source],
+) -> Generator[tuple[ClosedWave, State], None, End]:
+    """Conduct wave after wave; yield each with the state after it, and return why there are no more."""
     state = policy.init(problem)
-    while not isinstance(phase := next_phase(problem, policy, privacy, state), End):
-        feedback, entry = release_phase(phase, collect(phase), ledger, source(phase))
+    while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
+        feedback, entry = release_wave(wave, collect(wave), ledger, source(wave))
         ledger.record(entry)
-        state, info = policy.advance(problem, state, phase.plan, feedback)
-        yield ClosedPhase(phase.plan, phase.release, feedback, info, state.active), state
-    return phase
+        state, info = policy.advance(problem, state, wave.plan, feedback)
+        yield ClosedWave(wave.plan, wave.release, feedback, info, state.active), state
+    return wave

@@ -108,7 +108,7 @@ def test_a_plan_counts_its_rounds_and_numbers() -> None:
     assert (plan.length, plan.numbers) == (8, 18)
 
 
-def test_the_latest_warning_stays_when_later_phases_find_nothing() -> None:
+def test_the_latest_warning_stays_when_later_waves_find_nothing() -> None:
     def info(warning: str) -> Info:
         return Info(5, 4, 0.1, 1.0, 1.0, refuted=False, warning=warning)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from voxpop.gp.belief import total_noise
+from voxpop.journal.course import Course
 from voxpop.model.waves import Forecast, Plan
-from voxpop.study.course import Course
 
 Row = dict[str, Any]
 
@@ -53,17 +53,17 @@ def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row
     >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
     >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
     >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
     >>> [(row["price"], row["best"], row["waves"], row["people"]) for row in decision_rows(study.course)]
     [(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
     """
     problem, state, best = course.problem, course.state, course.answer.index
     estimates, (low, high) = course.estimates, course.bounds
     waves, people = Counter[int](), Counter[int]()
-    for phase in course.phases:
-        for arm in phase.plan.arms.tolist():
+    for wave in course.closed:
+        for arm in wave.plan.arms.tolist():
             waves[arm] += 1
-            people[arm] += phase.people
+            people[arm] += wave.people
     still_open, pooled = set(state.active.tolist()), state.expected_loss is not None
     return [
         {
@@ -106,14 +106,14 @@ def wave_rows(course: Course) -> list[Row]:
     >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
     >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
     >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
     >>> [(row["wave"], row["status"], row["people"], row["numbers"]) for row in wave_rows(study.course)]
     [(1, 'answered', 20, 60)]
     """
     rows = [_pilot_row(course)] if course.problem.pilot else []
-    for phase in course.phases:
-        done = {"people": phase.people, "numbers": phase.numbers, "left": phase.info.active_after}
-        rows.append({**_wave_row(phase.plan, "answered"), **done, "warning": phase.info.warning})
+    for wave in course.closed:
+        done = {"people": wave.people, "numbers": wave.numbers, "left": wave.info.active_after}
+        rows.append({**_wave_row(wave.plan, "answered"), **done, "warning": wave.info.warning})
     return rows if course.pending is None else [*rows, _wave_row(course.pending, "open")]
 
 
@@ -132,22 +132,22 @@ def answer_rows(course: Course) -> list[Row]:
     >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
     >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
     >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
     >>> [(row["wave"], row["price"], round(row["average"], 6)) for row in answer_rows(study.course)]
     [(1, 1.0, 0.3), (1, 2.0, 0.6), (1, 3.0, 0.2)]
     """
     rows = []
-    for phase in course.phases:
-        plan, feedback = phase.plan, phase.feedback
+    for wave in course.closed:
+        plan, feedback = wave.plan, wave.feedback
         errors = np.sqrt(total_noise(course.problem, plan, feedback).diagonal())
         averages = course.direction.turn(feedback.mean)
         every = zip(plan.arms.tolist(), plan.pulls.tolist(), averages.tolist(), errors.tolist(), strict=True)
         rows += [
             {
-                "wave": plan.phase,
+                "wave": plan.wave,
                 **_parameters(course.problem.decisions[arm], ANSWER_COLUMNS),
                 "rounds": rounds,
-                "people": phase.people,
+                "people": wave.people,
                 "average": average,
                 "error": error,
             }
@@ -179,7 +179,7 @@ def headline(course: Course) -> Row:
     >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
     >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
     >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
     >>> said = headline(study.course)
     >>> said["decision"], said["people"], said["waves"], said["ended"]
     ({'price': 2.0}, 20, 1, 'asking more people no longer pays')
@@ -196,7 +196,7 @@ def headline(course: Course) -> Row:
         "certain": answer.certain,
         "left": len(course.state.active),
         "decisions": course.problem.size,
-        "waves": len(course.phases),
+        "waves": len(course.closed),
         "people": course.people,
         "numbers": course.numbers,
         "pilot_people": course.pilot_people,
@@ -221,7 +221,7 @@ def _wave_row(plan: Plan, status: str) -> Row:
     forecast = plan.forecast
     expected = {} if forecast is None else _expected(forecast)
     planned = {"decisions": len(plan.arms), "rounds": plan.length, "asked": plan.people, "people": 0, "numbers": 0}
-    return {**_BLANK, "wave": plan.phase, "status": status, **planned, **expected}
+    return {**_BLANK, "wave": plan.wave, "status": status, **planned, **expected}
 
 
 def _expected(forecast: Forecast) -> Row:
@@ -235,7 +235,7 @@ def _expected(forecast: Forecast) -> Row:
 def _pilot_row(course: Course) -> Row:
     """Write the pilot as wave 0."""
     tried = {tuple(point) for group in course.problem.pilot for point in group.points.tolist()}
-    left = course.phases[0].info.active_before if course.phases else len(course.state.active)
+    left = course.closed[0].info.active_before if course.closed else len(course.state.active)
     people, numbers = course.pilot_people, course.pilot_numbers
     asked = {"decisions": len(tried), "rounds": 0, "asked": people, "people": people, "numbers": numbers}
     return {**_BLANK, "wave": 0, "status": "pilot", **asked, "left": left}

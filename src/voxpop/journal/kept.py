@@ -9,8 +9,8 @@ from pathlib import Path
 
 from voxpop.errors import InputError
 from voxpop.io.files import locked, read_text, write_atomically
-from voxpop.io.record import Event, Record, Released
-from voxpop.study.progress import Progress
+from voxpop.journal.progress import Progress
+from voxpop.journal.record import Event, Record, Released
 
 
 class Kept:
@@ -70,7 +70,7 @@ class Kept:
     def recover(
         self, progress: Progress, events: Sequence[Event], newest: bool = False
     ) -> tuple[Progress, tuple[int, ...]]:
-        """Take in what the record knows and the file does not; return it with the phases that this is about.
+        """Take in what the record knows and the file does not; return it with the waves that this is about.
 
         Refuse files that contradict each other, and a record that lacks steps, unless the file is surely the newest.
         """
@@ -85,11 +85,11 @@ class Kept:
         fits = all(entry in ledger for entry in known)  # each after the one before
         recovered: list[int] = []
         for event in events[progress.events :]:
-            phase, done = (event.answered.plan.phase, 0) if isinstance(event, Released) else (event.phase, 1)
-            fits = fits and phase == len(progress.closed) + 1 - done
+            wave, done = (event.answered.plan.wave, 0) if isinstance(event, Released) else (event.wave, 1)
+            fits = fits and wave == len(progress.closed) + 1 - done
             if fits:
                 progress = progress.after(event)
-                recovered.append(phase)
+                recovered.append(wave)
         if not fits:
             raise InputError(
                 f"{file} and {record} are of different studies or copies; restore both from the newest copy"

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
+from voxpop.journal.question import Answer
+from voxpop.journal.wave import ClosedWave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan, latest_warning
 from voxpop.policies import Policy
 from voxpop.privacy import Ledger, Privacy
-from voxpop.study.question import Answer
-from voxpop.study.wave import ClosedPhase
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Course:
 
     >>> from voxpop import Problem, SquaredExponential, Study
     >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().phase, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
     >>> study.course.people, study.course.numbers, study.course.answer.decision
     (20, 60, [0.5])
     """
@@ -35,18 +35,18 @@ class Course:
     policy: Policy
     privacy: Privacy
     ledger: Ledger
-    phases: tuple[ClosedPhase, ...]
+    closed: tuple[ClosedWave, ...]
     state: State
     ended: str | None = None  # why nothing more is asked; None if something is
-    pending: Plan | None = None  # the phase that is open
+    pending: Plan | None = None  # the wave that is open
     reward: str = "reward"  # what the reward is called
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known
     direction: Direction = Direction.MAXIMIZE  # the problem, the state and the feedback maximise in any case
 
     @property
     def plans(self) -> list[Plan]:
-        """The phases that were played."""
-        return [phase.plan for phase in self.phases]
+        """The waves that were played."""
+        return [wave.plan for wave in self.closed]
 
     @property
     def answer(self) -> Answer:
@@ -66,12 +66,12 @@ class Course:
     @property
     def people(self) -> int:
         """The people who have answered, without those of the pilot."""
-        return sum(phase.people for phase in self.phases)
+        return sum(wave.people for wave in self.closed)
 
     @property
     def numbers(self) -> int:
         """The numbers that they have sent."""
-        return sum(phase.numbers for phase in self.phases)
+        return sum(wave.numbers for wave in self.closed)
 
     @property
     def pilot_people(self) -> int:
@@ -85,18 +85,18 @@ class Course:
 
     @property
     def rounds(self) -> int:
-        """The rounds that have passed, up to the end of the last closed phase."""
+        """The rounds that have passed, up to the end of the last closed wave."""
         return sum(plan.length for plan in self.plans)
 
     @property
     def warning(self) -> str:
         """What the model check found last, and what to do; empty if nothing is wrong."""
-        return latest_warning(phase.info for phase in self.phases)
+        return latest_warning(wave.info for wave in self.closed)
 
     @property
     def unanswered(self) -> str:
         """What the answer rests on while nobody has answered; empty as soon as somebody has."""
-        if self.phases:
+        if self.closed:
             return ""
         pilot = f"the pilot of {self.pilot_people:,} people" if self.pilot_people else "the study's assumptions alone"
         return f"nobody has answered yet, and this rests on {pilot}"

@@ -11,25 +11,25 @@ from functools import cached_property
 from typing import Any
 
 from voxpop.io import schema as wire
-from voxpop.io.record import Event, Released
+from voxpop.journal.record import Event, Released
+from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Answered, End, Feedback, Plan
 from voxpop.policies import Policy
 from voxpop.privacy import Entry, Ledger, NoPrivacy, Privacy
-from voxpop.study.wave import ClosedPhase, Phase, next_phase
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The closed phases of a study, the open one, the state after them, and what the ledger was charged for.
+    """The closed waves of a study, the open one, the state after them, and what the ledger was charged for.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> from voxpop.policies import make_policy
     >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
     >>> begun = Progress.begin(problem, make_policy(), NoPrivacy())
     >>> asked = begun.asked()
-    >>> begun.pending, asked.pending.plan.phase
+    >>> begun.pending, asked.pending.plan.wave
     (None, 1)
     """
 
@@ -37,9 +37,9 @@ class Progress:
     policy: Policy
     privacy: Privacy
     state: State
-    closed: tuple[ClosedPhase, ...] = ()
+    closed: tuple[ClosedWave, ...] = ()
     charged: tuple[Entry, ...] = ()  # also for releases that were taken back
-    pending: Phase | None = None
+    pending: Wave | None = None
     events: int = 0  # of the record of releases, which this takes into account
 
     @classmethod
@@ -49,8 +49,8 @@ class Progress:
 
     @property
     def log(self) -> list[Answered]:
-        """The plans and the feedback of the closed phases, from which everything else follows."""
-        return [Answered(phase.plan, phase.feedback) for phase in self.closed]
+        """The plans and the feedback of the closed waves, from which everything else follows."""
+        return [Answered(wave.plan, wave.feedback) for wave in self.closed]
 
     @property
     def private(self) -> bool:
@@ -63,12 +63,12 @@ class Progress:
         return Ledger(self.privacy.budget, list(self.charged))
 
     @cached_property
-    def following(self) -> Phase | End:
-        """The phase that is open, or else the one to ask next."""
-        return self.pending or next_phase(self.problem, self.policy, self.privacy, self.state)
+    def following(self) -> Wave | End:
+        """The wave that is open, or else the one to ask next."""
+        return self.pending or next_wave(self.problem, self.policy, self.privacy, self.state)
 
     def asked(self) -> Progress:
-        """Return where the study stands once the next phase is open."""
+        """Return where the study stands once the next wave is open."""
         following = self.following
         return self if isinstance(following, End) else replace(self, pending=following)
 
@@ -77,13 +77,13 @@ class Progress:
         events = self.events + self.private
         if isinstance(event, Released):
             (plan, feedback), pending = event.answered, self.pending
-            phase = pending if pending is not None and pending.plan is plan else self._opened(plan)
-            return replace(self._advanced(phase, feedback), charged=(*self.charged, event.entry), events=events)
+            wave = pending if pending is not None and pending.plan is plan else self._opened(plan)
+            return replace(self._advanced(wave, feedback), charged=(*self.charged, event.entry), events=events)
         *kept, last = self.closed
         progress = replace(self, state=self.policy.init(self.problem), closed=(), events=events)
         for done in kept:
-            progress = progress._advanced(Phase(done.plan, done.release), done.feedback)
-        return replace(progress, pending=Phase(last.plan, last.release))
+            progress = progress._advanced(Wave(done.plan, done.release), done.feedback)
+        return replace(progress, pending=Wave(last.plan, last.release))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the study as plain data: the log, and no second copy of what follows from it."""
@@ -102,16 +102,16 @@ class Progress:
         ledger = wire.ledger_from_list(self.privacy.budget, data["ledger"])
         progress = replace(self, charged=tuple(ledger.entries), events=data.get("events", 0))
         for plan, feedback in data["log"]:
-            phase = progress._opened(wire.plan_from_dict(plan))
-            progress = progress._advanced(phase, wire.feedback_from_dict(feedback))
+            wave = progress._opened(wire.plan_from_dict(plan))
+            progress = progress._advanced(wave, wire.feedback_from_dict(feedback))
         if data["pending"] is None:
             return progress
         return replace(progress, pending=progress._opened(wire.plan_from_dict(data["pending"])))
 
-    def _opened(self, plan: Plan) -> Phase:
-        return Phase(plan, self.privacy.calibrate(self.problem, self.state, plan))
+    def _opened(self, plan: Plan) -> Wave:
+        return Wave(plan, self.privacy.calibrate(self.problem, self.state, plan))
 
-    def _advanced(self, phase: Phase, feedback: Feedback) -> Progress:
-        state, info = self.policy.advance(self.problem, self.state, phase.plan, feedback)
-        closed = ClosedPhase(phase.plan, phase.release, feedback, info, state.active)
+    def _advanced(self, wave: Wave, feedback: Feedback) -> Progress:
+        state, info = self.policy.advance(self.problem, self.state, wave.plan, feedback)
+        closed = ClosedWave(wave.plan, wave.release, feedback, info, state.active)
         return replace(self, state=state, closed=(*self.closed, closed), pending=None)

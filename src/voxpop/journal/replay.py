@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from voxpop.io import schema as wire
+from voxpop.journal.course import Course
+from voxpop.journal.wave import Wave, next_wave, release_wave
 from voxpop.model.waves import End, Feedback
 from voxpop.privacy import Ledger, Simulated
 from voxpop.runtime.random_streams import stream
-from voxpop.study.course import Course
-from voxpop.study.wave import Phase, next_phase, release_phase
 
 Reports = Mapping[int, list[list[float]]]
 PARTS = ("active", "lower", "upper", "centre", "lead", "norm_bound", "decision", "certified", "expected_loss")
@@ -28,41 +28,41 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
     ledger = Ledger(course.ledger.budget)
     problem, policy, privacy = course.problem, course.policy, course.privacy
     state, found = policy.init(problem), list[str]()
-    for closed in course.phases:
-        phase = next_phase(problem, policy, privacy, state)
-        number = closed.plan.phase
-        if isinstance(phase, End):
-            return [f"the simulator ends before phase {number}, because {phase.reason}"]
-        if wire.plan_to_dict(phase.plan) != wire.plan_to_dict(closed.plan):
-            return [*found, f"the plans of phase {number} differ"]
-        feedback, drawn = _released(phase, ledger, reports[number])
+    for closed in course.closed:
+        wave = next_wave(problem, policy, privacy, state)
+        number = closed.plan.wave
+        if isinstance(wave, End):
+            return [f"the simulator ends before wave {number}, because {wave.reason}"]
+        if wire.plan_to_dict(wave.plan) != wire.plan_to_dict(closed.plan):
+            return [*found, f"the plans of wave {number} differ"]
+        feedback, drawn = _released(wave, ledger, reports[number])
         if own_noise and drawn:
             if not _as_close_as_noise(feedback, closed.feedback):
-                found.append(f"the releases of phase {number} differ by more than noise can explain")
+                found.append(f"the releases of wave {number} differ by more than noise can explain")
             feedback = closed.feedback
         elif not np.array_equal(feedback.mean, closed.feedback.mean):  # the state need not show it: bounds may be wide
-            found.append(f"the releases of phase {number} differ")
-        state, _ = policy.advance(problem, state, phase.plan, feedback)
+            found.append(f"the releases of wave {number} differ")
+        state, _ = policy.advance(problem, state, wave.plan, feedback)
     if course.ended is not None and not early:
-        end = next_phase(problem, policy, privacy, state)
+        end = next_wave(problem, policy, privacy, state)
         if not isinstance(end, End):
-            found.append(f"the simulator goes on after phase {len(course.phases)}")
+            found.append(f"the simulator goes on after wave {len(course.closed)}")
         elif end.reason != course.ended:
             found.append(f"the simulator ends because {end.reason}, and the study because {course.ended}")
     differing = [name for name in PARTS if not np.array_equal(getattr(state, name), getattr(course.state, name))]
     return found + [f"the final states differ in {name}" for name in differing]
 
 
-def _released(phase: Phase, ledger: Ledger, reports: list[list[float]]) -> tuple[Feedback, bool]:
-    """Release a phase as the simulator does; also return whether the agent drew noise for it."""
+def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[Feedback, bool]:
+    """Release a wave as the simulator does; also return whether the agent drew noise for it."""
     drawn = []
 
     def noise() -> np.random.Generator:
-        drawn.append(phase)
-        return stream(0, "agent", phase.plan.phase)
+        drawn.append(wave)
+        return stream(0, "agent", wave.plan.wave)
 
-    tally = phase.release.tally(np.array(reports, dtype=float))
-    feedback, entry = release_phase(phase, tally, ledger, Simulated(noise))
+    tally = wave.release.tally(np.array(reports, dtype=float))
+    feedback, entry = release_wave(wave, tally, ledger, Simulated(noise))
     ledger.record(entry)
     return feedback, bool(drawn)
 

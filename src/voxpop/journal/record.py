@@ -25,7 +25,7 @@ ENDING = ".releases"
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A phase was released, which the ledger was charged for."""
+    """A wave was released, which the ledger was charged for."""
 
     answered: Answered
     entry: Entry
@@ -33,9 +33,9 @@ class Released:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """The answers of a phase were taken back after their release, which stays charged."""
+    """The answers of a wave were taken back after their release, which stays charged."""
 
-    phase: int
+    wave: int
 
 
 Event = Released | TakenBack
@@ -85,7 +85,7 @@ class Record:
 
 def _content(event: Event) -> dict[str, Any]:
     if isinstance(event, TakenBack):
-        return {"taken back": event.phase}
+        return {"taken back": event.wave}
     plan, feedback = event.answered
     return {
         "plan": wire.plan_to_dict(plan),

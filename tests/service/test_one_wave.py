@@ -51,7 +51,7 @@ def test_another_report_would_be_noticed(tmp_path: Path, model: str) -> None:
     with world(str(tmp_path / "c.db"), made, people=80) as it:
         it.run()
         it.reports[5][0][0] += 1.0
-        assert "the releases of phase 5 differ" in disagreements(it.coordinator.log(STUDY), it.reports)
+        assert "the releases of wave 5 differ" in disagreements(it.coordinator.log(STUDY), it.reports)
 
 
 @pytest.mark.parametrize("model", ["shuffle", "aggregate"])
@@ -65,13 +65,13 @@ def test_the_models_with_two_servers_are_the_simulators(address: str, tmp_path: 
 
 @dataclass
 class AgentNoise:
-    """The noise of the simulator's agent; it agrees only if it is drawn once per phase."""
+    """The noise of the simulator's agent; it agrees only if it is drawn once per wave."""
 
-    phase: int = 0
+    wave: int = 0
 
     def gaussian(self, rows: int, columns: int, std: float) -> Integers:
-        self.phase += 1
-        return Simulated(stream(0, "agent", self.phase)).gaussian(rows, columns, std)
+        self.wave += 1
+        return Simulated(stream(0, "agent", self.wave)).gaussian(rows, columns, std)
 
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
         raise AssertionError("not in the central model")
@@ -89,7 +89,7 @@ def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
         it.run()
         events = it.coordinator.log(STUDY)
         assert disagreements(events, it.reports) == []
-        assert noise.phase == 5
+        assert noise.wave == 5
         ledger = fold(events).ledger
         assert [entry.people for entry in ledger.entries] == [12] * 5
         assert ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
@@ -98,8 +98,8 @@ def test_the_central_noise_is_drawn_once_and_charged(address: str) -> None:
 def test_everyone_is_asked_once_and_only_as_many_as_planned(address: str) -> None:
     with world(address, definition(private("central")), people=80) as it:
         it.run()
-        assert {len(phases) for phases in it.asked.values()} == {1}
-        assert {phase: len(rows) for phase, rows in it.reports.items()} == dict.fromkeys(range(1, 6), 12)
+        assert {len(waves) for waves in it.asked.values()} == {1}
+        assert {wave: len(rows) for wave, rows in it.reports.items()} == dict.fromkeys(range(1, 6), 12)
         assert it.status["never_asked"] == 80 - 60
 
 
@@ -109,9 +109,9 @@ def test_people_take_part_again_as_far_as_the_budget_allows(address: str) -> Non
         with pytest.raises(AssertionError, match="does not end"):
             it.run()
         # Two releases of eps = 5 add up to 7.4, three would add up to more than 8.
-        assert max(len(phases) for phases in it.asked.values()) == 2
+        assert max(len(waves) for waves in it.asked.values()) == 2
         assert it.status["stage"] == "open"
-        assert any(sentence.startswith("Waiting: phase") for sentence in it.status["says"])
+        assert any(sentence.startswith("Waiting: wave") for sentence in it.status["says"])
         ledger = it.coordinator.snapshots.current(STUDY).ledger
         assert 5.0 < ledger.totals(1e-6)["epsilon"] <= 8.0
         it.register(60)
@@ -124,7 +124,7 @@ def test_people_take_part_again_in_the_shuffle_model_too(tmp_path: Path) -> None
         with pytest.raises(AssertionError, match="does not end"):
             it.run()
         # Two releases of eps = 5 add up to 7.9 with binomial noise, three would add up to more than 10.
-        assert max(len(phases) for phases in it.asked.values()) == 2
+        assert max(len(waves) for waves in it.asked.values()) == 2
         ledger = it.coordinator.snapshots.current(STUDY).ledger
         assert 7.8 < ledger.totals(1e-6)["epsilon"] <= 8.2
         it.register(60)
@@ -154,7 +154,7 @@ def test_no_shows_are_replaced_by_others(address: str) -> None:
         assert late.status == 410
         it.answer_all()
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
 
 
 def test_people_who_missed_the_deadline_are_asked_again_when_nobody_else_is_left(address: str) -> None:
@@ -219,7 +219,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
         assert seen == np.repeat(plan.plan.arms, plan.plan.pulls).tolist()
         with pytest.raises(Refusal, match="other rounds were reported under"):
             it.coordinator.play(STUDY, 4, "r0", 2)
-        with pytest.raises(Refusal, match="phase 3 is not being played"):
+        with pytest.raises(Refusal, match="wave 3 is not being played"):
             it.coordinator.play(STUDY, 3, "late", 1)
 
 
