@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from voxpop.service.console.study_lines import line_of
+from voxpop.service.console.studies import line_of
 from voxpop.service.study import overview
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Life

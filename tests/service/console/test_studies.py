@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from voxpop.service.console.study_lines import line_of, state_of
+from voxpop.service.console.studies import line_of
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.tallies import Funnel
@@ -36,7 +36,7 @@ GLANCE = Glance(
     ],
 )
 def test_every_state_has_a_word(changes: dict[str, object], state: str) -> None:
-    assert state_of(replace(GLANCE, **changes)) == state  # type: ignore[arg-type]
+    assert line_of(replace(GLANCE, **changes), NOW).state == state  # type: ignore[arg-type]
 
 
 def test_a_line_says_how_far_the_wave_is_and_what_is_best() -> None:
