@@ -22,7 +22,7 @@ POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to 
 
 collect_ignore = ["flower"]  # its pins collide with ours: `make flower` runs these, in an environment of their own
 
-# What builds or starts the world: a wheel, a site, a container, npm, a browser, clusters, whole services that are killed.
+# What builds or starts the world: a wheel, the site, a container, npm, a browser, clusters, services that are killed.
 # `make test` leaves these out and `make test-slow` runs them; CI runs both.
 SLOW = (
     "tests/benchmarks/",
