@@ -19,7 +19,7 @@ from voxpop.service.console.waves import promise_of, waves_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.simulate.people import GPPeople
+from voxpop.simulation.people import GPPeople
 
 MARKUP = "</script><b>white"
 
