@@ -43,7 +43,7 @@ SLOW = (
     "tests/test_pages.py::test_a_page_runs_and_prints_what_it_shows[docs/gallery",
     "tests/test_site.py",
 )
-# Tests that run on both databases do so in `make test` where these differ: in locks, races, transactions and migrations.
+# Tests that run on both databases do so in `make test` where these differ: locks, races, transactions, migrations.
 DIFFERENT = tuple(
     f"tests/{name}"
     for name in ("stores/", "service/test_asking", "service/test_life", "service/test_race", "service/test_tallies")
