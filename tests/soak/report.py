@@ -30,49 +30,46 @@ report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {se
 
 {faults}
 
-{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all),
-on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A phase
-of a private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
-their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
+{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all) ran on
+one PostgreSQL with two coordinators and a shuffler (SQLite), in processes that talk over HTTP. A wave of a private study
+asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep their memory in a file
+and are closed after every check-in; {absent:.1%} register and never check in.
 
 ![Memory, descriptors, acknowledged reports and faults over time](soak.png)
 
 ## What broke
 
-- {kills} kills (SIGKILL) at random moments: {killed}. A killed service is started again at once; {failed} starts
-  failed, because the database or the disk was away, and were repeated.
-- {cut:.0%} of all replies lost after the server had sent them.
+- {kills} kills (SIGKILL) at random moments: {killed}. {failed} restarts failed, because the database or the disk was
+  away, and were repeated.
+- {cut:.0%} of all replies, lost after the server had sent them.
 - PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), and {revived} after it had ended by
   itself on a full disk.
-- Full disks (file systems in memory, filled to the last block): {disks}.
-- {jumps} jumps of the services' clocks, {sizes}: their time of day is the machine's plus a number that changes. The
-  clocks of the database and of durations are not shifted.
+- Full disks: {disks}.
+- {jumps} jumps of the services' time of day, {sizes}. The clocks of the database and of durations did not jump.
 
 ## What was checked
 
-| trust model | studies | finished | phases released | reports released | told counted | confirmed later |
+| trust model | studies | finished | waves released | reports released | told counted | confirmed later |
 |---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-- **Acknowledged is counted**: the reports of every released phase are those whose devices were told that they were
-  counted, and those whose last reply was lost and which the database shows as counted ("confirmed later"). Reports told
-  counted but not released yet, because their phase was open at the end, are all stored. {late:,} reports came too late;
-  their devices were told so, and none of them is in a release.
-- **Nothing is released twice**: every log has each phase once, opened and then closed, and never changed in its past.
-- **Nobody took part twice**: the database has at most one participation of each person, as many in all as reports
-  released, and every device made at most one report.
-- **The plans are the simulator's**: replaying the reports gives the same plans in all {phases:,} phases and the same
-  state to the last bit (none, local, shuffle, aggregate). In the central model the coordinator draws the noise: its
-  releases are as close to the replayed ones as noise allows, and the plans follow from them.
+- **Acknowledged is counted**: a released wave holds the reports whose devices were told that they were counted, and those
+  whose last reply was lost ("confirmed later"). Reports told counted in a wave that was open at the end are all stored.
+  {late:,} reports came too late; their devices were told so, and no release holds them.
+- **Nothing is released twice**: every log has each wave once, opened and then closed, and its past never changed.
+- **Nobody took part twice**: each person has at most one participation, and every device made at most one report.
+- **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same state
+  to the last bit (none, local, shuffle, aggregate); in the central model, whose noise the coordinator draws, releases are
+  as close as noise allows, and the plans follow from them.
 - **Every study made progress**: none stood still for {patience:g} s.
-- **No reply had status 500**, no log has a traceback, and no service ended by itself. Replies that devices received, by
-  status: {statuses}.
+- **No reply had status 500**, no log has a traceback, and no service ended by itself. Devices received the statuses
+  {statuses}.
 
 ## Memory and descriptors
 
 {memory}
 
-## What the services said
+## What the services logged
 
 {said}
 """
@@ -99,7 +96,7 @@ def page(soak: Soak) -> str:
         all_devices=sum(account.registered for account in accounts),
         rows="\n".join(map(row, (*MODELS, "all"), (*mine, accounts))),
         late=sum(account.late for account in accounts),
-        phases=sum(account.phases for account in accounts),
+        waves=sum(account.phases for account in accounts),
         statuses=listed(soak.statuses),
         memory="\n".join(grown(soak)),
         said="\n".join(f"- {name}: {listed(said)}." for name, said in soak.said.items()),
@@ -160,10 +157,9 @@ def listed(said: Counter[str]) -> str:
 
 
 SPELLS = """\
-Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}. Each began
-with new processes of the services, and readings count from {4:g} s after a start. Later medians may be {5:.0%} larger
-(descriptors: {6:.0%} and {7}). PostgreSQL is all its processes together, without the
-cache of pages that they share, whose size is a setting.
+Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}, from {4:g} s
+after the services were started anew. Later medians may be {5:.0%} larger (descriptors: {6:.0%} and {7}). PostgreSQL is
+all its processes together, without the cache of pages that they share.
 """
 
 
