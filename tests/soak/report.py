@@ -25,15 +25,15 @@ ROWS = {KILL: "kills", RESTART: "PostgreSQL restarts", FULL: "full disks", JUMP:
 PAGE = """\
 # A soak of the service
 
-`make soak` runs the service while things break, and checks that nothing is lost, released twice or leaked. This is the
-report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {seed}` on two cores. {verdict}
+`make soak` runs the service while things break, and checks that nothing is lost, released twice or leaked. This is
+the report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {seed}` on two cores. {verdict}
 
 {faults}
 
-{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all) ran on
-one PostgreSQL with two coordinators and a shuffler (SQLite), in processes that talk over HTTP. A wave of a private study
-asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep their memory in a file
-and are closed after every check-in; {absent:.1%} register and never check in.
+{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all)
+ran on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes that talk over HTTP. A wave of a
+private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
+their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
 
 ![Memory, descriptors, acknowledged reports and faults over time](soak.png)
 
@@ -53,14 +53,15 @@ and are closed after every check-in; {absent:.1%} register and never check in.
 |---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-- **Acknowledged is counted**: a released wave holds the reports whose devices were told that they were counted, and those
-  whose last reply was lost ("confirmed later"). Reports told counted in a wave that was open at the end are all stored.
-  {late:,} reports came too late; their devices were told so, and no release holds them.
+- **Acknowledged is counted**: a released wave holds the reports whose devices were told that they were counted, and
+  those
+  whose last reply was lost but which the database has ("confirmed later"). Reports told counted in a wave that was open at the end are all
+  stored. {late:,} reports came too late; their devices were told so, and no release holds them.
 - **Nothing is released twice**: every log has each wave once, opened and then closed, and its past never changed.
 - **Nobody took part twice**: each person has at most one participation, and every device made at most one report.
-- **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same state
-  to the last bit (none, local, shuffle, aggregate); in the central model, whose noise the coordinator draws, releases are
-  as close as noise allows, and the plans follow from them.
+- **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same
+  state to the last bit (none, local, shuffle, aggregate); in the central model, whose noise the coordinator draws,
+  releases are as close as noise allows, and the plans follow from them.
 - **Every study made progress**: none stood still for {patience:g} s.
 - **No reply had status 500**, no log has a traceback, and no service ended by itself. Devices received the statuses
   {statuses}.
@@ -96,10 +97,10 @@ def page(soak: Soak) -> str:
         all_devices=sum(account.registered for account in accounts),
         rows="\n".join(map(row, (*MODELS, "all"), (*mine, accounts))),
         late=sum(account.late for account in accounts),
-        waves=sum(account.phases for account in accounts),
+        waves=sum(account.waves for account in accounts),
         statuses=listed(soak.statuses),
         memory="\n".join(grown(soak)),
-        said="\n".join(f"- {name}: {listed(said)}." for name, said in soak.said.items()),
+        said=listed(sum(soak.said.values(), Counter())) + ".",
         **{name: value for name, value in asdict(scale).items() if name not in ("kills", "jumps")},
         **broken(soak),
     )
@@ -143,7 +144,7 @@ def row(name: str, accounts: list[Any]) -> str:
     figures = (
         len(accounts),
         sum(bool(account.log) and account.log[-1].kind == "finished" for account in accounts),
-        sum(account.phases for account in accounts),
+        sum(account.waves for account in accounts),
         released,
         sum(account.acknowledged for account in accounts),
         sum(account.confirmed for account in accounts),
