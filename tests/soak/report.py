@@ -32,18 +32,17 @@ the report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed
 
 {studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all)
 ran on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes that talk over HTTP. A wave of a
-private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
-their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
+private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices are
+closed after every check-in, with their memory in a file; {absent:.1%} never check in.
 
 ![Memory, descriptors, acknowledged reports and faults over time](soak.png)
 
 ## What broke
 
-- {kills} kills (SIGKILL) at random moments: {killed}. {failed} restarts failed, because the database or the disk was
-  away, and were repeated.
+- {kills} kills (SIGKILL) at random moments: {killed}. {failed} restarts failed and were repeated.
 - {cut:.0%} of all replies, lost after the server had sent them.
-- PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), and {revived} after it had ended by
-  itself on a full disk.
+- PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), {revived} after a full disk had ended
+  it.
 - Full disks: {disks}.
 - {jumps} jumps of the services' time of day, {sizes}. The clocks of the database and of durations did not jump.
 
@@ -54,17 +53,14 @@ their memory in a file and are closed after every check-in; {absent:.1%} registe
 {rows}
 
 - **Acknowledged is counted**: a released wave holds the reports whose devices were told that they were counted, and
-  those
-  whose last reply was lost but which the database has ("confirmed later"). Reports told counted in a wave that was open at the end are all
-  stored. {late:,} reports came too late; their devices were told so, and no release holds them.
-- **Nothing is released twice**: every log has each wave once, opened and then closed, and its past never changed.
-- **Nobody took part twice**: each person has at most one participation, and every device made at most one report.
+  those whose last reply was lost but which the database has ("confirmed later"); those of waves that were open at the
+  end are all stored. {late:,} reports came too late; their devices were told so, and no release holds them.
+- **Nothing is released twice**: every log has each wave once, opened and then closed, and its past never changed. Each
+  person took part at most once, and every device made at most one report.
 - **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same
-  state to the last bit (none, local, shuffle, aggregate); in the central model, whose noise the coordinator draws,
-  releases are as close as noise allows, and the plans follow from them.
-- **Every study made progress**: none stood still for {patience:g} s.
-- **No reply had status 500**, no log has a traceback, and no service ended by itself. Devices received the statuses
-  {statuses}.
+  state to the last bit (none, local, shuffle, aggregate), or to as much as noise allows (central).
+- **Nothing got stuck or crashed**: no study stood still for {patience:g} s, no log has a traceback, no service ended by
+  itself, and no reply had status 500. Devices received the statuses {statuses}.
 
 ## Memory and descriptors
 
@@ -132,7 +128,7 @@ def broken(soak: Soak) -> dict[str, Any]:
         "fast": ways["fast"],
         "immediate": ways["immediate"],
         "revived": soak.breaker.revived,
-        "disks": f"that of {listed(full)}, {each}" if full else nothing,
+        "disks": f"{listed(full)}, {each}" if full else nothing,
         "jumps": len(jumps),
         "sizes": f"from {jumps[0]:.0f} to {jumps[-1]:+.0f} s" if jumps else "none",
     }
