@@ -13,12 +13,12 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
-from voxpop.service.console.studies import State
 from voxpop.service.console.study import study_view
 from voxpop.service.console.waves import promise_of, waves_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import State
 from voxpop.simulation.people import GPPeople
 
 MARKUP = "</script><b>white"
@@ -186,11 +186,11 @@ def test_a_study_that_waits_for_people_says_so(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(), people=1) as it:
         it.settle()
         view = study_view(it.coordinator, STUDY)
-        assert (view.state, view.sentence) == (State.WAITING, "It goes on when more people have registered.")
+        assert (view.status["state"], view.sentence) == (State.WAITING, "It goes on when more people have registered.")
         assert view.wave is not None
         assert view.wave.waits_for == "More people must register first; then its rounds are played."
         it.coordinator.change(STUDY, Wanted.PAUSED, "ada")
-        assert study_view(it.coordinator, STUDY).state == State.PAUSED
+        assert study_view(it.coordinator, STUDY).status["state"] == State.PAUSED
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_the_buttons_are_what_can_be_done(
         for wish in wishes:
             it.coordinator.change(STUDY, wish, "ada")
         view = study_view(it.coordinator, STUDY)
-    assert (view.state, [button.label for button in view.buttons]) == (state, labels)
+    assert (view.status["state"], [button.label for button in view.buttons]) == (state, labels)
     assert [bool(button.warning) for button in view.buttons] == [label in ("End now", "Delete") for label in labels]
 
 

@@ -31,13 +31,13 @@ from voxpop.io.tables import Ranges, limits_of, read_pilot_table
 from voxpop.journal.wave import next_wave
 from voxpop.model.decisions import Choice, Space
 from voxpop.model.waves import End
+from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
 from voxpop.report.summary import constant_rows, pilot_sentences
 from voxpop.service.children import end_with_parent
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
-from voxpop.service.study.findings import counted
 from voxpop.simulation.trials import Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line

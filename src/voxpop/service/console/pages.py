@@ -15,10 +15,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from voxpop.model.words import number
+from voxpop.model.words import counted, number
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.findings import counted
+from voxpop.service.study.stages import State
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -90,7 +90,15 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+def badge(state: State) -> str:
+    """Return the style of a study's state: does something go on, or does it wait for people or an operator?"""
+    if state in (State.PLANNING, State.PLAYING, State.COLLECTING):
+        return "badge on"
+    return "badge wait" if state in (State.WAITING, State.PAUSED, State.DRAFT) else "badge"
+
+
 FILTERS = {
+    "badge": badge,
     "duration": duration,
     "moment": moment,
     "iso": iso,

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from voxpop.model.words import number
+from voxpop.model.words import counted, number
 from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import duration, moment
 from voxpop.service.console.screen import Console, page, session_of
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
-from voxpop.service.study.findings import counted
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
-from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.stages import UNRELEASED, Life, Stage, State
 from voxpop.service.study.steps import LEAST_JUMP
 from voxpop.service.web.routes import Route
 
@@ -29,82 +27,24 @@ MOST_SHOWN = 200  # studies on one page; a search finds the others
 OVERDUE_SECONDS = 60.0  # after the last deadline, until which a coordinator should have acted
 
 
-class State(StrEnum):
-    """Where a study is, in a word or three."""
-
-    DRAFT = "draft"
-    PLANNING = "planning"
-    WAITING = "waiting for people"
-    PLAYING = "playing"
-    COLLECTING = "collecting"
-    PAUSED = "paused"
-    FINISHED = "finished"
-    ARCHIVED = "archived"
-
-    @classmethod
-    def of(cls, life: str, stage: str, short: int, begun: bool) -> State:
-        """Say where a study is; `short` people are missing, and the rounds of its wave have `begun`."""
-        if life in (Life.DRAFT, Life.ARCHIVED):
-            return cls(life)
-        if stage == Stage.FINISHED:
-            return cls.FINISHED
-        if life == Life.PAUSED:
-            return cls.PAUSED
-        if short or (stage in IN_PLAY and not begun):
-            return cls.WAITING
-        if stage in IN_PLAY:
-            return cls.PLAYING
-        return cls.COLLECTING if stage == Stage.COLLECTING else cls.PLANNING
-
-    @property
-    def waits(self) -> bool:
-        """True if it waits for people or an operator."""
-        return self in (State.WAITING, State.PAUSED, State.DRAFT)
-
-    @property
-    def moves(self) -> bool:
-        """True if something goes on in it."""
-        return self in (State.PLANNING, State.PLAYING, State.COLLECTING)
-
-
 @dataclass(frozen=True)
 class StudyLine:
     """What the list says of one study."""
 
-    study: str
-    state: State
-    wave: int
-    registered: int
-    wanted: int  # people whom the wave needs; 0 if none is open
-    answered: int
+    glance: Glance
     closes: str  # when the wave closes, or goes on
     best: str
     certified: str
     rests: str  # on what the best decision rests as long as nobody has answered
     alerts: tuple[str, ...]
 
-    @property
-    def archived(self) -> bool:
-        """True if it is listed only for those who ask."""
-        return self.state == State.ARCHIVED
-
 
 def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> StudyLine:
     """Say in words what a glance shows; `last` is the last release that the record outside the database knows."""
-    state, summary = State.of(glance.life, glance.stage, glance.short, glance.begun), glance.summary
-    return StudyLine(
-        study=glance.study,
-        state=state,
-        wave=glance.wave,
-        registered=glance.registered,
-        wanted=summary.people if summary is not None and glance.stage != Stage.FINISHED else 0,
-        answered=glance.funnel.answered if glance.stage == Stage.COLLECTING else 0,
-        closes=_closes(glance, state, now),
-        best=summary.best if summary is not None and (summary.answered or summary.pilot) else "",
-        certified=_certified(summary),
-        rests=_rests(glance),
-        alerts=tuple(_alerts(glance, state, now, last)),
-    )
+    summary = glance.summary
+    best = summary.best if summary is not None and (summary.answered or summary.pilot) else ""
+    alerts = tuple(_alerts(glance, now, last))
+    return StudyLine(glance, _closes(glance, now), best, _certified(summary), _rests(glance), alerts)
 
 
 def _certified(summary: Summary | None) -> str:
@@ -120,24 +60,24 @@ def _rests(glance: Glance) -> str:
     return "from the pilot" if glance.summary.pilot else nobody
 
 
-def _closes(glance: Glance, state: State, now: float) -> str:
+def _closes(glance: Glance, now: float) -> str:
     """Say when the wave closes at the latest, or when its rounds end, if a clock knows."""
+    state, summary = glance.state, glance.summary
     if state == State.COLLECTING and glance.closes_at is not None:
         left = glance.closes_at - now
         return f"in {duration(left)}, by {moment(glance.closes_at)}" if left > 0 else f"since {duration(-left)}"
-    summary = glance.summary
     if state == State.PLAYING and summary is not None and summary.rate is not None:
         return f"people are asked in {duration(glance.opened_at + summary.rounds / summary.rate - now)}"
     return ""
 
 
-def _alerts(glance: Glance, state: State, now: float, last: LastRelease | None) -> Iterator[str]:
+def _alerts(glance: Glance, now: float, last: LastRelease | None) -> Iterator[str]:
     """Say what an operator should know."""
-    summary = glance.summary
+    state, summary = glance.state, glance.summary
     if state == State.WAITING and glance.short:
         yield f"{counted(glance.short, 'more person', 'more people')} must register before the wave can go on."
     elif state == State.WAITING:
-        needed = counted(summary.people if summary is not None else 0, "person", "people")
+        needed = counted(glance.wanted, "person", "people")
         yield f"The wave begins when {needed} who can be asked are registered."
     if state == State.COLLECTING and glance.closes_at is not None and now > glance.closes_at + OVERDUE_SECONDS:
         yield "Overdue: the last deadline is over, and nobody was asked instead; look at the service's log."
@@ -153,7 +93,7 @@ def _is_lost(glance: Glance, last: LastRelease | None) -> bool:
     """Return True if the record knows a release of this study that the database does not."""
     if last is None or glance.summary is None or glance.summary.created != last.created:
         return False
-    closed = glance.wave - (1 if glance.stage in (*IN_PLAY, Stage.COLLECTING) else 0)
+    closed = glance.wave - (1 if glance.stage in UNRELEASED else 0)
     return closed < last.wave and (glance.wave, glance.attempt) != (last.wave, last.attempt)
 
 
@@ -190,7 +130,11 @@ class StudyList:
     def narrowed(self, search: Search) -> StudyList:
         """Return what a search finds."""
         wanted = search.text.lower()
-        lines = [line for line in self.lines if wanted in line.study and (search.archived or not line.archived)]
+        lines = [
+            line
+            for line in self.lines
+            if wanted in line.glance.study and (search.archived or line.glance.state != State.ARCHIVED)
+        ]
         return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived, search)
 
 
@@ -202,39 +146,15 @@ def list_view(console: Console, principal: Principal) -> StudyList:
             asks = context.released is not None and glance.closes_at is not None
             last = context.released.of(glance.study) if asks and context.released else None
             lines.append(line_of(glance, console.now, last))
-    return StudyList(tuple(lines), len(lines), len(lines), sum(line.archived for line in lines))
+    return StudyList(tuple(lines), len(lines), len(lines), sum(line.glance.state == State.ARCHIVED for line in lines))
 
 
-@dataclass(frozen=True)
-class People:
-    """What the screen with the people of a study shows."""
-
-    line: StudyLine
-    known: Glance
-
-    @property
-    def collecting(self) -> bool:
-        """True if people are invited now, or were before a pause."""
-        return self.known.stage == Stage.COLLECTING
-
-    @property
-    def took_part(self) -> int:
-        """People whose answers are in a wave that was released."""
-        return max(0, self.known.registered - self.known.never_asked)
-
-    @property
-    def open(self) -> int:
-        """Invitations that can still be answered."""
-        funnel = self.known.funnel
-        return max(0, funnel.asked - funnel.answered - funnel.lapsed)
-
-
-def people_view(console: Console, study: str) -> People:
+def people_view(console: Console, study: str) -> StudyLine:
     """Count the people of a study."""
     found = overview.look(console.coordinator.context, study)
     if not found:
         raise no_study(study)
-    return People(line_of(found[0], console.now), found[0])
+    return line_of(found[0], console.now)
 
 
 def routes(console: Console) -> list[Route]:

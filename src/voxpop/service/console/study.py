@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from voxpop.errors import require_choice
 from voxpop.journal.course import Course
 from voxpop.journal.tables import TABLES
+from voxpop.model.words import counted
 from voxpop.report.export import exported
 from voxpop.report.summary import Line, expectation, summarise
 from voxpop.service import audit
@@ -25,16 +26,14 @@ from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
 from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.console.screen import Console, form, page, study_of
-from voxpop.service.console.studies import State
 from voxpop.service.console.waves import LogEntry, Promise, Waves, log_of, promise_of, waves_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.findings import counted
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Stage
+from voxpop.service.study.stages import Stage, State
 from voxpop.service.web.routes import Route
 
 PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
@@ -109,8 +108,7 @@ class StudyView:
 
     study: str
     status: Mapping[str, Any]  # as the API tells it
-    state: State
-    sentence: str  # the state in a sentence
+    sentence: str  # where it is
     alerts: tuple[str, ...]  # why it stands still, if it does
     buttons: tuple[Button, ...]
     findings: Findings
@@ -125,16 +123,14 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
         until = _last_deadline(connection, study, row.wave) if row.stage == Stage.COLLECTING else None
-    state = State.of(row.life, row.stage, row.short, row.newest is not None)
     return StudyView(
         study,
         status,
-        state,
-        sentence_of(state, status),
-        tuple(said for said in status["says"] if said.startswith(("Waiting", "Stopped"))),
-        BUTTONS.get(state, (PAUSE, END)),
+        sentence_of(status),
+        tuple(hold["sentence"] for hold in status["holds"]),
+        BUTTONS.get(status["state"], (PAUSE, END)),
         findings_of(coordinator, study, snapshot),
-        _open_wave(state, status, snapshot, until),
+        _open_wave(status, snapshot, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
 
@@ -164,7 +160,7 @@ def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Fin
     )
 
 
-def sentence_of(state: State, status: Mapping[str, Any]) -> str:
+def sentence_of(status: Mapping[str, Any]) -> str:
     """Say in a sentence where a study is."""
     wave, answered = status["wave"], status["answered"]
     over = f"It is finished: {status['reason'] or 'no further wave is planned'}."
@@ -180,17 +176,17 @@ def sentence_of(state: State, status: Mapping[str, Any]) -> str:
         ),
         State.FINISHED: over,
         State.ARCHIVED: f"{over} It is archived, and not listed any more.",
-    }[state]
+    }[State(status["state"])]
 
 
-def _open_wave(state: State, status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
+def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
     """Say who is missing in the open wave; None if no wave is open."""
     if snapshot.current is None:
         return None
     plan = snapshot.current.plan
     missing = max(0, plan.people - status["answered"])
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
-    if state == State.WAITING:
+    if status["state"] == State.WAITING:
         waits_for = "More people must register first; then its rounds are played."
     elif status["stage"] != Stage.COLLECTING:
         waits_for = "People are invited as soon as its rounds are played."

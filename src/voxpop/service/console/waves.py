@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 from voxpop.io.schema import plan_from_dict
 from voxpop.journal.wave import ClosedWave
-from voxpop.model.words import certified, number
+from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
 from voxpop.report.decisions import Layout
 from voxpop.report.waves import WaveTable, wave_table
 from voxpop.service.console.estimates import Chart, Series
 from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.findings import counted
 from voxpop.service.study.snapshot import Snapshot, Standing
 
 MOST_RAW = 2_000  # characters of an event that are part of the page
