@@ -13,8 +13,8 @@ from voxpop.service.console.shared import Console, page
 from voxpop.service.console.study_lines import StudyLine, line_of
 from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.stages import Stage
-from voxpop.service.study.tallies import Funnel
 from voxpop.service.web.routes import Route
 
 
