@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from voxpop.service.console.studies import line_of
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
-from voxpop.service.study.tallies import Funnel
 
 NOW = 1_000_000.0
 SUMMARY = Summary(5.0, "2.1 EUR", 0.25, True, 20, 600, None, "", "")
