@@ -37,7 +37,7 @@ from voxpop.service.study.scheduler import Scheduler
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 SECRET = "benchmark-" * 4
-RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second, of all devices
+RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second
 
 
 def definition(floor: int) -> Definition:
