@@ -20,14 +20,13 @@ import httpx
 
 from voxpop.errors import InputError
 from voxpop.service.children import end_with_parent
-from voxpop.service.demo.crowd import play_wave, promise_of
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements, play_wave, promise_of
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
-from voxpop.simulate.runs import Scenario
+from voxpop.simulation.runs import Scenario
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
