@@ -94,7 +94,7 @@ def options_of(settings: type) -> tuple[Option, ...]:
 
 def check(settings: Any, prefix: str = "") -> None:
     """Check every option of a dataclass of settings, which calls this in `__post_init__`."""
-    for one in options_of(type(settings)):
+    for one in options_of(settings.__class__):
         one.check(getattr(settings, one.name), prefix)
 
 
