@@ -1,6 +1,6 @@
 """Print what two rehearsals foretell of a study, and what the study then takes.
 
-python benchmarks/rehearsals.py [SEEDS]          # a minute for 20 seeds
+python -m benchmarks.rehearsals [SEEDS]          # a minute for 20 seeds
 
 Half of the customers would pay about 3.4 and half about 9, so that people are far from Gaussian. For each seed 40 of
 them take part in a pilot, whose study is rehearsed with Gaussian people and with the pilot's own people, drawn again,

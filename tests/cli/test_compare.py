@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from tests.helpers_experiments import summary
+from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.report import drawing
-from voxpop.simulate.experiments.compare import CONTENDERS, picture
-from voxpop.simulate.experiments.summaries import RunSummary
+from voxpop.simulate.comparison import CONTENDERS
+from voxpop.simulate.pictures import picture
+from voxpop.simulate.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"

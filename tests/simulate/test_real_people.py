@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reproduction.exhibits import FULL, QUICK
+from reproduction.people import exhibits
 from tests.helpers_cli import ROOT
 from voxpop.errors import Array, InputError
 from voxpop.simulate import tariff, train, voters
-from voxpop.simulate.experiments.exhibits import FULL, QUICK
-from voxpop.simulate.experiments.people import exhibits
 from voxpop.simulate.people import TablePeople
 from voxpop.simulate.scenarios import SURVEYS, Options, make_scenario
 from voxpop.simulate.survey import Survey

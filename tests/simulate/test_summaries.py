@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers_experiments import exact_regret
+from tests.reproduction.helpers import exact_regret
 from voxpop.policies import POLICIES
-from voxpop.simulate.experiments.summaries import grid, perform, summarise
 from voxpop.simulate.runs import Run
+from voxpop.simulate.summaries import grid, perform, summarise
 from voxpop.simulate.trials import Trial
 
 # The rounds at which curves are kept

@@ -18,13 +18,12 @@ from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
-from voxpop.simulate.comparison import because, suitable
-from voxpop.simulate.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
-from voxpop.simulate.experiments.exhibits import Cell, Cells
-from voxpop.simulate.experiments.summaries import RunSummary, summarise
+from voxpop.simulate.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
+from voxpop.simulate.pictures import picture
 from voxpop.simulate.runs import Scenario
 from voxpop.simulate.scenarios import SCENARIOS
 from voxpop.simulate.simulator import FinitePopulation
+from voxpop.simulate.summaries import Cell, Cells, perform
 from voxpop.simulate.sweep import Backend
 from voxpop.simulate.trials import Rehearsal, Trial
 
@@ -77,7 +76,7 @@ def compare(
     trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in chosen}
     slowest_first = [trial for name in reversed(chosen) for trial in trials[name]]
     found = run_all(perform, slowest_first, where)
-    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}, ()) for name in chosen}
+    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in chosen}
     path = out / f"{file_stem(scenario.name)}.png"
     write_atomically(path, png(picture(scenario.name, cells)))
     if as_json:
@@ -85,11 +84,6 @@ def compare(
         typer.echo(json.dumps({**about, **_plain(cells), "left_out": left_out, "picture": str(path)}))
     else:
         _show(scenario, cells, left_out, path)
-
-
-def perform(trial: Trial | Rehearsal) -> RunSummary:
-    """Run a trial or a rehearsal, and keep what matters."""
-    return summarise(trial.run())
 
 
 def _names(policies: str) -> list[str]:
@@ -130,14 +124,13 @@ def _plain(cells: Cells) -> dict[str, Any]:
 
 def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
     title = scenario.name
-    made = table(title, cells)
     seeds = list(next(iter(cells.values())).runs)
     above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
     shown = Table(title=above, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for heading in made.headings:
+    for heading in HEADINGS:
         first = heading == "policy"
         shown.add_column(heading, justify="left" if first else "right", no_wrap=first)
-    for line in made.rows:
+    for line in rows(cells):
         shown.add_row(*line)
     console.print(shown)
     if left_out:
