@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.measure import Curve, Figure, Results, seconds, together
 from voxpop.errors import Array
 from voxpop.policies import make_policy
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 Bounds = Callable[[Array, Array, Array], Array]  # upper confidence bounds at some points, from points and answers
 LENGTH, NOISE, WIDTH = 0.2, 0.0101, 3.0  # of the synthetic study, and of the bounds

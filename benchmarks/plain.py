@@ -25,8 +25,8 @@ from voxpop.gp.widths import Affine, AffineEstimator
 from voxpop.model.problem import Indices, Problem
 from voxpop.policies import make_policy
 from voxpop.policies.gp_ucb import GPUCB, confidence_bonus, noise_variance
-from voxpop.simulate.runs import Run, simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import Run, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 
 def plain_select(

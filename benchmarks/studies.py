@@ -19,9 +19,9 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.runtime.machine import one_thread
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
-from voxpop.simulate.simulator import CROWD, collect
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.simulator import CROWD, collect
 
 WAVES = make_policy("waves")
 SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--policy", "dpbe", "--runs", "20", "--json"]

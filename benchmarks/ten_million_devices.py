@@ -26,9 +26,9 @@ from voxpop.model.waves import Plan, Tally
 from voxpop.privacy import crowds, make_privacy
 from voxpop.privacy.models import RELEASES
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.scenarios import Options, make_scenario
-from voxpop.simulate.simulator import Population
-from voxpop.simulate.sweep import Backend
+from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.simulator import Population
+from voxpop.simulation.sweep import Backend
 from voxpop_dask import collect_in_chunks
 
 SEED, EPSILON, ARMS = 0, 5.0, 10

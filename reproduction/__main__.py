@@ -19,10 +19,10 @@ from voxpop.cli import main
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.cli.display import console, counted_progress, print_table
 from voxpop.errors import InputError, require_integer
-from voxpop.simulate.paper import load_light
-from voxpop.simulate.summaries import RunSummary, perform
-from voxpop.simulate.sweep import Backend, sweep
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.paper import load_light
+from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.sweep import Backend, sweep
+from voxpop.simulation.trials import Trial
 
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
 

@@ -13,9 +13,9 @@ from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import MUTED
 from voxpop.report.summary import number
-from voxpop.simulate.comparison import CONTENDERS, HEADINGS, rows
-from voxpop.simulate.pictures import picture
-from voxpop.simulate.summaries import Cells, quantity
+from voxpop.simulation.comparison import CONTENDERS, HEADINGS, rows
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.summaries import Cells, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

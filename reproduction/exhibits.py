@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.simulate.summaries import Cell, Cells, quantity
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import Cell, Cells, quantity
+from voxpop.simulation.trials import Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from reproduction.imports import dependencies, modules_of
 from voxpop.errors import InputError
-from voxpop.simulate.summaries import RunSummary, perform
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.trials import Trial
 from voxpop.study.shown import Shown
 
 SHOWING = (Shown.__module__,)

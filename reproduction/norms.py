@@ -10,9 +10,9 @@ import numpy as np
 
 from reproduction.drawing import COLOURS
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
-from voxpop.simulate.pictures import logarithmic, panels
-from voxpop.simulate.scenarios import least_norm
-from voxpop.simulate.summaries import Cells, quantity
+from voxpop.simulation.pictures import logarithmic, panels
+from voxpop.simulation.scenarios import least_norm
+from voxpop.simulation.summaries import Cells, quantity
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 NORMS = {"B of the paper": False, "true norm": True}

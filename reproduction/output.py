@@ -16,8 +16,8 @@ from reproduction.exhibits import Exhibit, Scale, Shown, Verdict
 from voxpop.io.files import write_atomically
 from voxpop.report.drawing import png, svg
 from voxpop.report.page import fill
-from voxpop.simulate.summaries import Cell, Cells, RunSummary, grid
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import Cell, Cells, RunSummary, grid
+from voxpop.simulation.trials import Trial
 
 COLOURS: dict[Verdict, str] = {
     "reproduced": "good",

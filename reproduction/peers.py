@@ -13,9 +13,9 @@ from typing import Any
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.paper import ALPHAS, SECONDS
-from voxpop.simulate.pictures import panels
-from voxpop.simulate.summaries import Cells, quantity
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.pictures import panels
+from voxpop.simulation.summaries import Cells, quantity
+from voxpop.simulation.trials import Trial
 
 FIGURES = {
     "synthetic": ("fig:vs_gpucb_syn", "tab:wallclock"),

@@ -12,8 +12,8 @@ from reproduction import theory
 from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import ORANGE, SKY
-from voxpop.simulate.pictures import logarithmic, panels
-from voxpop.simulate.summaries import Cells, quantity
+from voxpop.simulation.pictures import logarithmic, panels
+from voxpop.simulation.summaries import Cells, quantity
 
 EPSILON, DELTA, ALPHA = 15.0, 1e-6, 0.7
 MODELS = ("central", "shuffle", "local")

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING
-from voxpop.simulate.runs import Run
-from voxpop.simulate.sweep import Backend, SweepResult
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.sweep import Backend, SweepResult
+from voxpop.simulation.trials import Trial
 
 # Workers cannot import this file, so only functions of Python and voxpop can be swept: eval stands for any of them.
 DIE = "__import__('os')._exit(3)"
@@ -45,7 +45,7 @@ import sys
 from pathlib import Path
 import voxpop_dask
 from voxpop.errors import InputError
-from voxpop.simulate.sweep import Backend, sweep
+from voxpop.simulation.sweep import Backend, sweep
 
 voxpop_dask.PATIENCE = {HANGING}
 """

@@ -94,7 +94,7 @@ SERVING = ("privacy", "calibration", "client", "service", "io", "journal", "stud
 PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.client.retries", "random"),  # pauses between attempts
     ("voxpop.journal.replay", "Simulated"),  # a check, after the fact
-    ("voxpop.simulate.simulator", "Simulated"),  # simulated people
+    ("voxpop.simulation.simulator", "Simulated"),  # simulated people
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people

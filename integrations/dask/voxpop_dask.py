@@ -25,9 +25,9 @@ from voxpop.model.waves import Tally
 from voxpop.privacy import Simulated
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.simulator import FinitePopulation, Population, ask
-from voxpop.simulate.sweep import LOCAL, Backend, SweepResult, attempt
-from voxpop.simulate.sweep import sweep as sweep_anywhere
+from voxpop.simulation.simulator import FinitePopulation, Population, ask
+from voxpop.simulation.sweep import LOCAL, Backend, SweepResult, attempt
+from voxpop.simulation.sweep import sweep as sweep_anywhere
 
 PATIENCE = 10  # seconds to wait for a cluster
 FAN = 8  # tallies that are added up at a time

@@ -19,8 +19,8 @@ from voxpop.errors import InputError
 from voxpop.gp.selection import select
 from voxpop.model.kernels import SquaredExponential
 from voxpop.policies import make_policy
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 
 def test_a_target_is_reached_or_missed() -> None:
@@ -83,7 +83,7 @@ def fake(missed: bool) -> dict[str, Any]:
 
 
 def bench(*options: str) -> Result:
-    return CliRunner().invoke(app, ["bench", "--quick", *options])
+    return CliRunner().invoke(command.app, ["--quick", *options])
 
 
 @pytest.mark.parametrize("missed", [False, True])

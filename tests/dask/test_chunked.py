@@ -17,10 +17,10 @@ from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy import crowds, make_privacy
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.people import TablePeople
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.scenarios import Options, make_scenario
-from voxpop.simulate.sweep import Backend
+from voxpop.simulation.people import TablePeople
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.sweep import Backend
 from voxpop_dask import FAN, added, collect_in_chunks, tally_of
 
 PEOPLE = 1000

@@ -18,8 +18,8 @@ from tests.helpers_cli import ENVIRONMENT, refusal
 from tests.helpers_sweep import PID, REFUSE, TRIALS, TWO, alone, by_trial, facts
 from tests.reproduction.helpers_command import NAME, one_line, python
 from voxpop.errors import InputError
-from voxpop.simulate.sweep import Backend, sweep
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.sweep import Backend, sweep
+from voxpop.simulation.trials import Trial
 
 # Unusable backends
 

@@ -13,8 +13,8 @@ from voxpop.gp.widths import EPS, PLAIN_SEARCH, AffineEstimator, Path, Search
 from voxpop.model.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 FLAT = 1e-4  # a width with two scales is so flat between them that a search may end there
 SEARCHES = ["plain", "compiled"]

@@ -13,8 +13,8 @@ import numpy as np
 from reproduction import all_exhibits
 from reproduction.exhibits import FULL, Exhibit, Scale
 from voxpop.errors import Array
-from voxpop.simulate.summaries import Cell, RunSummary, grid
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import Cell, RunSummary, grid
+from voxpop.simulation.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
 SMALL = Scale(seeds=3, horizon=400, private_horizon=600)

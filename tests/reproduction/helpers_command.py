@@ -16,8 +16,8 @@ from reproduction import choose
 from reproduction.exhibits import Exhibit, Scale
 from tests import helpers_cli
 from tests.helpers_cli import Outcome
-from voxpop.simulate.summaries import RunSummary, perform
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.trials import Trial
 
 Main = Callable[..., Outcome]
 NAME = "ablation/sphere"

@@ -12,8 +12,8 @@ from reproduction.compare import contenders
 from reproduction.exhibits import Exhibit, Shown
 from reproduction.output import COLOURS
 from tests.reproduction.helpers import SMALL, STUDIES, summary
-from voxpop.simulate.summaries import Cell, RunSummary, grid
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import Cell, RunSummary, grid
+from voxpop.simulation.trials import Trial
 
 World = Callable[[str, Trial], dict[str, Any]]
 

@@ -8,12 +8,12 @@ import pytest
 from reproduction.compare import contenders, draw_least, exhibits, promises
 from reproduction.exhibits import FULL, QUICK
 from reproduction.wave_theory import least_regret
-from tests.simulate.test_compare import cell, crowd
+from tests.simulation.test_compare import cell, crowd
 from voxpop.model.problem import Problem
-from voxpop.simulate.comparison import COSTS
-from voxpop.simulate.pictures import picture
-from voxpop.simulate.summaries import quantity
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.comparison import COSTS
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.summaries import quantity
+from voxpop.simulation.trials import Trial
 
 
 def test_one_study_has_a_pilot_and_the_other_has_none() -> None:

@@ -13,7 +13,7 @@ from reproduction import journal
 from reproduction.imports import dependencies, modules_of
 from reproduction.journal import key_of
 from tests.helpers_cli import ENVIRONMENT, ROOT
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.trials import Trial
 
 
 def test_every_choice_of_a_trial_is_part_of_its_key() -> None:
@@ -34,7 +34,7 @@ def test_every_choice_of_a_trial_is_part_of_its_key() -> None:
 
 def test_a_key_is_the_same_in_another_process() -> None:
     code = (
-        "from reproduction.journal import key_of\nfrom voxpop.simulate.trials import Trial\n"
+        "from reproduction.journal import key_of\nfrom voxpop.simulation.trials import Trial\n"
         "import sys\nsys.stdout.write(key_of(Trial('sphere', 'bpe', 4, horizon=100, alpha=0.3)))"
     )
     environment = {**ENVIRONMENT, "PYTHONHASHSEED": "12345"}
@@ -73,14 +73,14 @@ def change(path: Path) -> None:
         "policies/dpbe.py",
         "privacy/ball.py",
         "calibration/fit.py",
-        "simulate/simulator.py",
-        "simulate/people.py",
-        "simulate/paper.py",
-        "simulate/data/light.csv",
-        "simulate/scenarios.py",
+        "simulation/simulator.py",
+        "simulation/people.py",
+        "simulation/paper.py",
+        "simulation/data/light.csv",
+        "simulation/scenarios.py",
         "report/stakes.py",
-        "simulate/trials.py",
-        "simulate/summaries.py",
+        "simulation/trials.py",
+        "simulation/summaries.py",
     ],
 )
 def test_code_that_makes_a_summary_is_part_of_the_fingerprint(package: Path, name: str) -> None:
@@ -104,9 +104,9 @@ def test_code_that_makes_a_summary_is_part_of_the_fingerprint(package: Path, nam
         "client/device.py",
         "service/stores/schema.py",
         "service/serve.py",
-        "simulate/sweep.py",
-        "simulate/comparison.py",
-        "simulate/pictures.py",
+        "simulation/sweep.py",
+        "simulation/comparison.py",
+        "simulation/pictures.py",
         "privacy/audit.py",
     ],
 )
@@ -119,7 +119,7 @@ def test_code_that_no_run_needs_is_not_part_of_the_fingerprint(package: Path, na
 
 def test_code_that_a_run_begins_to_need_becomes_part_of_it(package: Path) -> None:
     before = fingerprint()
-    with (package / "simulate/people.py").open("a") as file:
+    with (package / "simulation/people.py").open("a") as file:
         file.write("\n\ndef late() -> None:\n    import voxpop.report.page\n")
     needed = fingerprint()
     assert needed != before
@@ -129,7 +129,7 @@ def test_code_that_a_run_begins_to_need_becomes_part_of_it(package: Path) -> Non
 
 def test_moving_code_from_one_module_to_another_is_a_change(package: Path) -> None:
     before = fingerprint()
-    names = ["report/stakes.py", "simulate/people.py"]
+    names = ["report/stakes.py", "simulation/people.py"]
     sources = [(package / name).read_text() for name in names]
     for name, source in zip(names, reversed(sources), strict=True):
         (package / name).write_text(source)
@@ -147,7 +147,7 @@ def test_what_is_not_source_code_is_not_part_of_it(package: Path) -> None:
 def test_no_run_needs_a_module_that_is_imported_by_a_name_made_up_at_run_time() -> None:
     """It could not be found by reading import statements."""
     modules = modules_of("voxpop", ROOT / "src/voxpop")
-    for name in dependencies("voxpop.simulate.summaries", modules, journal.SHOWING):
+    for name in dependencies("voxpop.simulation.summaries", modules, journal.SHOWING):
         assert b"import_module" not in modules[name].source
         assert b"__import__" not in modules[name].source
 

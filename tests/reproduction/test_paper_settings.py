@@ -13,8 +13,8 @@ from reproduction import all_exhibits, choose
 from reproduction import paper as printed
 from reproduction.exhibits import FULL, QUICK
 from tests.reproduction.helpers import NAMES, PAPER, STUDIES, catalogue, of_group
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.trials import Trial
 
 # The paper's numbers
 

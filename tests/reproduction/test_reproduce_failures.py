@@ -22,8 +22,8 @@ from tests.reproduction.helpers_command import (
     reproduction,
     rows_of,
 )
-from voxpop.simulate.summaries import RunSummary, perform
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.trials import Trial
 
 # Failed runs
 

@@ -17,8 +17,8 @@ from voxpop.gp.selection import BatchRule
 from voxpop.model.kernels import Kernel, Linear, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.runs import Run, Scenario, simulate
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.runs import Run, Scenario, simulate
 
 # thm:regret_upper_bound and thm:communication, phase by phase
 

@@ -18,14 +18,14 @@ from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
-from voxpop.simulate.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
-from voxpop.simulate.pictures import picture
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.scenarios import SCENARIOS
-from voxpop.simulate.simulator import FinitePopulation
-from voxpop.simulate.summaries import Cell, Cells, perform
-from voxpop.simulate.sweep import Backend
-from voxpop.simulate.trials import Rehearsal, Trial
+from voxpop.simulation.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.scenarios import SCENARIOS
+from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.summaries import Cell, Cells, perform
+from voxpop.simulation.sweep import Backend
+from voxpop.simulation.trials import Rehearsal, Trial
 
 
 @takes_people

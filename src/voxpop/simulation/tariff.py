@@ -22,8 +22,8 @@ from scipy.special import expit, logsumexp
 
 from voxpop.errors import Array
 from voxpop.model.decisions import Decisions, Float, Integer, Space
-from voxpop.simulate.people import TablePeople
-from voxpop.simulate.survey import Survey, column, figures
+from voxpop.simulation.people import TablePeople
+from voxpop.simulation.survey import Survey, column, figures
 
 SHIPPED = Path(__file__).with_name("data") / "tariff.csv"
 SOURCE = """\

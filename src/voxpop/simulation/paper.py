@@ -74,7 +74,7 @@ SOURCE = """\
 Light readings of 41 sensors in the CMU Intelligent Workplace, November 2005, collected by Andreas Krause and used by
 Srinivas et al. 2010 and Chowdhury and Gopalan 2017; derived from the 601 training samples in the public repository
 sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs, commit 30196d5c. No licence is stated there, so that the
-readings themselves are not included. `voxpop.simulate.paper.derive` computes these figures.
+readings themselves are not included. `voxpop.simulation.paper.derive` computes these figures.
 A line for each sensor: x, y, mean reading, correlation with sensors 1 to 41. Numbers are exact to the last bit."""
 
 

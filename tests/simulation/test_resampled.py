@@ -16,8 +16,8 @@ from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Matern
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
-from voxpop.simulate.people import ResampledPeople
-from voxpop.simulate.trials import Rehearsal
+from voxpop.simulation.people import ResampledPeople
+from voxpop.simulation.trials import Rehearsal
 
 POINTS = np.linspace(0, 1, 9)
 TRIED = POINTS[::2]

@@ -8,10 +8,10 @@ from voxpop.errors import Array
 from voxpop.model.kernels import Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
-from voxpop.simulate.paper import FUNCTIONS, random_rkhs_function, rescale
-from voxpop.simulate.people import GPPeople, square_root
-from voxpop.simulate.pricing import SEGMENTS, Customers, Segment
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.paper import FUNCTIONS, random_rkhs_function, rescale
+from voxpop.simulation.people import GPPeople, square_root
+from voxpop.simulation.pricing import SEGMENTS, Customers, Segment
+from voxpop.simulation.scenarios import Options, make_scenario
 
 
 def plan_of(arms: list[int], pulls: list[int], people: int = 1) -> Plan:

@@ -14,7 +14,7 @@ import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.decisions import Decisions, Space
-from voxpop.simulate.people import TablePeople
+from voxpop.simulation.people import TablePeople
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.state import State
 from voxpop.report.stakes import regret_curve
-from voxpop.simulate.runs import Run
-from voxpop.simulate.trials import Rehearsal, Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.trials import Rehearsal, Trial
 
 
 @dataclass(frozen=True)

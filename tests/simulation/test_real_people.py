@@ -14,11 +14,11 @@ from reproduction.exhibits import FULL, QUICK
 from reproduction.people import exhibits
 from tests.helpers_cli import ROOT
 from voxpop.errors import Array, InputError
-from voxpop.simulate import tariff, train, voters
-from voxpop.simulate.people import TablePeople
-from voxpop.simulate.scenarios import SURVEYS, Options, make_scenario
-from voxpop.simulate.survey import Survey
-from voxpop.simulate.trials import Trial
+from voxpop.simulation import tariff, train, voters
+from voxpop.simulation.people import TablePeople
+from voxpop.simulation.scenarios import SURVEYS, Options, make_scenario
+from voxpop.simulation.survey import Survey
+from voxpop.simulation.trials import Trial
 
 PEOPLE = {"train": 1191, "tariff": 361, "voters": 944}
 

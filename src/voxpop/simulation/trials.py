@@ -20,10 +20,10 @@ from voxpop.policies import DEFAULT, Policy
 from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import NoPrivacy, Privacy, make_privacy
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.own_people import OwnPeople, in_space, roles_in
-from voxpop.simulate.people import GPPeople, ResampledPeople, square_root
-from voxpop.simulate.runs import Run, Scenario, Watch, simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.own_people import OwnPeople, in_space, roles_in
+from voxpop.simulation.people import GPPeople, ResampledPeople, square_root
+from voxpop.simulation.runs import Run, Scenario, Watch, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 MOST_DECISIONS = 2_500  # of which a truth can be drawn at once
 

@@ -8,9 +8,9 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.privacy import Private
-from voxpop.simulate.comparison import compare
-from voxpop.simulate.people import DrawnPeople
-from voxpop.simulate.runs import Scenario, simulate
+from voxpop.simulation.comparison import compare
+from voxpop.simulation.people import DrawnPeople
+from voxpop.simulation.runs import Scenario, simulate
 
 TRUTH = np.array([0.0, 1.0, 0.5])
 

@@ -13,9 +13,9 @@ from tests.helpers import gram
 from tests.helpers_cli import ENVIRONMENT, ROOT, light_readings, main_of, refusal
 from voxpop.errors import InputError
 from voxpop.model.problem import Problem
-from voxpop.simulate import paper as light
-from voxpop.simulate.paper import Sensors, derive, load_light, shipped, write
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation import paper as light
+from voxpop.simulation.paper import Sensors, derive, load_light, shipped, write
+from voxpop.simulation.scenarios import Options, make_scenario
 
 TRAIN, COORDINATES = "light_train_601x41.csv", "light_coords_41x2.csv"
 

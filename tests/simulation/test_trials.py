@@ -19,9 +19,9 @@ from voxpop.policies import make_policy, settings_of
 from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.waves import Waves
 from voxpop.privacy import NoPrivacy, Private
-from voxpop.simulate.runs import Run, Scenario, simulate
-from voxpop.simulate.scenarios import SCENARIOS, Options, least_norm, make_scenario
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run, Scenario, simulate
+from voxpop.simulation.scenarios import SCENARIOS, Options, least_norm, make_scenario
+from voxpop.simulation.trials import Trial
 
 SMALL: dict[str, Any] = {"size": 12, "horizon": 300}
 STUDIES: dict[str, dict[str, Any]] = {

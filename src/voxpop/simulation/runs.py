@@ -21,8 +21,8 @@ from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
-from voxpop.simulate.people import Population
-from voxpop.simulate.simulator import FinitePopulation, simulate_waves
+from voxpop.simulation.people import Population
+from voxpop.simulation.simulator import FinitePopulation, simulate_waves
 from voxpop.study.shown import Shown
 
 
@@ -32,7 +32,7 @@ class Scenario:
 
     >>> import numpy as np
     >>> from voxpop import SquaredExponential, simulate
-    >>> from voxpop.simulate.people import TablePeople
+    >>> from voxpop.simulation.people import TablePeople
     >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.3), 0.1, 0.2, norm_bound=2.0, horizon=500)
     >>> people = TablePeople(np.random.default_rng(0).normal([0.0, 1.0, 0.2], 0.2, size=(300, 3)))
     >>> simulate(Scenario("three prices", problem, people, people.mean)).best
@@ -207,7 +207,7 @@ def simulate(
     """Run a scenario to its end; a policy given by its name has the scenario's settings.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.simulate.scenarios import Options
+    >>> from voxpop.simulation.scenarios import Options
     >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), "dpbe")
     >>> run.as_dict()["optimum_kept"]
     True

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from voxpop.errors import InputError, one_of
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
-from voxpop.simulate.runs import Scenario, simulate
-from voxpop.simulate.summaries import Cell, Cells, quantity, summarise
+from voxpop.simulation.runs import Scenario, simulate
+from voxpop.simulation.summaries import Cell, Cells, quantity, summarise
 
 # The default first, then what a practitioner would use instead.
 CONTENDERS = ("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "gp-ucb")
@@ -22,7 +22,7 @@ class Comparison:
     """What each policy lost and asked for; printed as a table.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.simulate.scenarios import Options
+    >>> from voxpop.simulation.scenarios import Options
     >>> found = compare(make_scenario("sphere", Options(size=15, horizon=500)), ["waves", "equal-split"], seeds=[0])
     >>> print(found)  # doctest: +ELLIPSIS
     policy       regret at T  numbers sent  people asked  waves  optimum kept  certificate true
@@ -60,7 +60,7 @@ def compare(
     Give a function of the seed instead of a scenario to have a new pilot in every run.
 
     >>> from voxpop import make_scenario
-    >>> from voxpop.simulate.scenarios import Options
+    >>> from voxpop.simulation.scenarios import Options
     >>> found = compare(make_scenario("sphere", Options(size=15, horizon=1000)), ["waves", "gp-ucb"], seeds=range(2))
     >>> found.cells["waves"].mean("people") < found.cells["gp-ucb"].mean("people")
     True

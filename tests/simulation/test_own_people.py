@@ -10,10 +10,10 @@ from tests.helpers_cli import STUDY, study_file
 from voxpop.errors import InputError
 from voxpop.io.columns import Roles
 from voxpop.model.decisions import Choice, Float
-from voxpop.simulate import own_people
-from voxpop.simulate.own_people import OwnPeople, _of_grid
-from voxpop.simulate.people import TablePeople
-from voxpop.simulate.trials import Rehearsal
+from voxpop.simulation import own_people
+from voxpop.simulation.own_people import OwnPeople, _of_grid
+from voxpop.simulation.people import TablePeople
+from voxpop.simulation.trials import Rehearsal
 
 PROFIT = "(price - 1.5) * (wtp >= price)"
 

@@ -5,7 +5,7 @@ from voxpop import InputError, Problem, SquaredExponential, make_policy
 from voxpop.gp.belief import believe
 from voxpop.model.problem import Evidence
 from voxpop.privacy import NoPrivacy, Private
-from voxpop.simulate.trials import MOST_DECISIONS, rehearse, truth_of
+from voxpop.simulation.trials import MOST_DECISIONS, rehearse, truth_of
 
 
 def problem(people: int = 0, size: int = 5) -> Problem:

@@ -7,9 +7,9 @@ import pytest
 
 from tests.reproduction.helpers import exact_regret
 from voxpop.policies import POLICIES
-from voxpop.simulate.runs import Run
-from voxpop.simulate.summaries import grid, perform, summarise
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.summaries import grid, perform, summarise
+from voxpop.simulation.trials import Trial
 
 # The rounds at which curves are kept
 

@@ -18,15 +18,15 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
-from voxpop.simulate.people import GPPeople, Population
-from voxpop.simulate.pricing import Customers
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.simulator import FinitePopulation
-from voxpop.simulate.survey import Survey
-from voxpop.simulate.tariff import TARIFF
-from voxpop.simulate.train import TRAIN
-from voxpop.simulate.voters import VOTERS
+from voxpop.simulation.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
+from voxpop.simulation.people import GPPeople, Population
+from voxpop.simulation.pricing import Customers
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.survey import Survey
+from voxpop.simulation.tariff import TARIFF
+from voxpop.simulation.train import TRAIN
+from voxpop.simulation.voters import VOTERS
 
 PEOPLE, TRIED, ROUNDS = 40, 12, 20
 
@@ -51,7 +51,7 @@ def piloted(
     are drawn from it and not asked again.
 
     >>> from voxpop import Float, simulate
-    >>> from voxpop.simulate.people import TablePeople
+    >>> from voxpop.simulation.people import TablePeople
     >>> prices = (space := Space(price=Float(1, 5))).grid(9)
     >>> budgets = np.random.default_rng(0).normal(3.5, 0.5, size=(500, 1))
     >>> shoppers = TablePeople(prices.points[:, 0] * (budgets > 1 + 4 * prices.points[:, 0]))

@@ -21,10 +21,10 @@ from voxpop.io.columns import Roles
 from voxpop.io.pilots import ReleasedPilot
 from voxpop.io.tables import read_people, read_pilot_table
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
-from voxpop.simulate.formula import Formula
-from voxpop.simulate.people import TablePeople
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.scenarios import PEOPLE, piloted
+from voxpop.simulation.formula import Formula
+from voxpop.simulation.people import TablePeople
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.scenarios import PEOPLE, piloted
 
 HORIZON = 20_000  # rounds, unless said otherwise
 MOST_REWARDS = 20_000_000  # people times decisions: 160 megabytes

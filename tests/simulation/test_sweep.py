@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_sweep import DIE, PID, REFUSE, TRIALS, TWO, after, alone, by_trial, facts
-from voxpop.simulate.sweep import Backend, sweep
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.sweep import Backend, sweep
+from voxpop.simulation.trials import Trial
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
