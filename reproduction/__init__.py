@@ -13,8 +13,8 @@ from voxpop.errors import require_choice
 def all_exhibits(scale: Scale) -> list[Exhibit]:
     """List every exhibit that can be made."""
     found = []
-    for module in iter_modules(__path__):
-        make = getattr(import_module(f"{__name__}.{module.name}"), "exhibits", None)
+    for name in sorted({module.name for module in iter_modules(__path__)} - {"__main__"}):
+        make = getattr(import_module(f"{__name__}.{name}"), "exhibits", None)
         if callable(make):
             found.extend(make(scale))
     return found

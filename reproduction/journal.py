@@ -117,7 +117,7 @@ def fingerprint() -> str:
     package = files("voxpop")
     modules = modules_of("voxpop", package)
     parts = {name: modules[name].source for name in dependencies(perform.__module__, modules, SHOWING)}
-    parts |= {table.name: table.read_bytes() for table in package.joinpath("simulate", "data").iterdir()}
+    parts |= {table.name: table.read_bytes() for table in package.joinpath("simulation", "data").iterdir()}
     digest = hashlib.sha256()
     for name, content in sorted(parts.items()):
         digest.update(f"{name} {len(content)}\n".encode() + content)

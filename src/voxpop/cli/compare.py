@@ -20,12 +20,13 @@ from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
 from voxpop.simulation.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
 from voxpop.simulation.pictures import picture
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Scenario
 from voxpop.simulation.scenarios import SCENARIOS
 from voxpop.simulation.simulator import FinitePopulation
 from voxpop.simulation.summaries import Cell, Cells, perform
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Rehearsal, Trial
+from voxpop.simulation.trials import Trial
 
 
 @takes_people

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from voxpop.errors import Array
 from voxpop.model.state import State
 from voxpop.report.stakes import regret_curve
 from voxpop.simulation.runs import Run
-from voxpop.simulation.trials import Rehearsal, Trial
+from voxpop.simulation.trials import Trial
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,14 @@ def grid(horizon: int) -> Array:
     return np.unique(np.round(np.concatenate([even, logarithmic])))
 
 
-def perform(trial: Trial | Rehearsal) -> RunSummary:
-    """Run a trial or a rehearsal, and keep what matters."""
+class Runnable(Protocol):
+    """A trial or a rehearsal."""
+
+    def run(self) -> Run: ...
+
+
+def perform(trial: Runnable) -> RunSummary:
+    """Run it and keep what matters."""
     return summarise(trial.run())
 
 
