@@ -1,7 +1,7 @@
 """voxpop on Flower: a ServerApp that conducts a study, and a ClientApp with which nodes take part in it.
 
-It needs `pip install 'voxpop[flower]'`, in an environment of its own: Flower pins other
-versions than voxpop's service is tested with.
+Install it with `pip install voxpop-flower`, in an environment of its own: Flower pins other versions than voxpop's
+service is tested with.
 """
 
 from voxpop_flower.client import client_app, take_part
