@@ -391,7 +391,7 @@ def test_reloading_the_address_of_a_form_leads_to_the_beginning(operator: Browse
 def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
     page = sent(operator, "/new/rehearsal", policy_tolerance="0.75")
     assert page.status_code == 200
-    assert re.search(r'name="policy_tolerance"[^>]* value="0.75"', page.text)  # without scripts the whole form comes back
+    assert re.search(r'name="policy_tolerance"[^>]* value="0.75"', page.text)  # without scripts the form comes back
     assert page.headers["cache-control"] == "no-store"  # it holds averages of the pilot
     assert "nothing promised" in page.text
     assert "What to expect" in page.text

@@ -8,7 +8,7 @@ from the table of options (`model/options.py`).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
+from voxpop.privacy.release import Release
 from voxpop.service.console.computations import READING, Computations, Pilot, Price
 from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
 from voxpop.service.console.pages import html, render
@@ -104,16 +105,8 @@ REWARD = Option(
 )
 ASKING = (Field(HORIZON), Field(REWARD), *(Field(one, "service") for one in options_of(Rules)))
 STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
+TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
-
-
-@dataclass(frozen=True)
-class Trust:
-    """A trust model that can be chosen."""
-
-    model: str
-    seen: str
-    lacks: str | None  # the second server that it needs and that is not there
 
 
 @dataclass(frozen=True)
@@ -126,14 +119,9 @@ class PlanView:
     typed: Typed
     decisions: int
     people: int  # of the pilot
-    trust: tuple[Trust, ...]
+    trust: Sequence[type[Release]]
+    second: bool  # a shuffler or helper is there
     stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
-
-
-def trust_models(second: bool) -> tuple[Trust, ...]:
-    """List the trust models, and say which need a second server that is not there."""
-    kinds = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]
-    return tuple(Trust(kind.model, kind.seen, None if second else kind.second) for kind in kinds)
 
 
 def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -202,6 +190,11 @@ class NewStudyScreen:
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
 
+    @property
+    def _second(self) -> bool:
+        """Whether a shuffler or helper is there."""
+        return self.coordinator.context.shuffler is not None
+
     async def ask(self, request: Request, _: str) -> Response:
         """Ask for a file; an address can say how to read it."""
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
@@ -255,7 +248,8 @@ class NewStudyScreen:
             {**usual, **(typed or {})},
             problem.size,
             sum(group.people for group in problem.pilot),
-            trust_models(self.coordinator.context.shuffler is not None),
+            TRUST,
+            self._second,
             stopping_of(tables),
         )
 
@@ -282,10 +276,12 @@ class NewStudyScreen:
     def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
         """Return the study file with what was typed, and its promise, or every promise that can be made here."""
         tables = parse_study(Path(file), text)
-        known = trust_models(self.coordinator.context.shuffler is not None)
-        models = [trust.model for trust in known if trust.lacks is None] if compare else [typed.get("privacy_model", "")]
-        made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
-        return entered(tables, typed), [(_label(promise), promise) for promise in made]
+        chosen = entered(tables, typed)
+        made = [chosen.get("privacy")]
+        if compare:
+            models = [kind.model for kind in TRUST if self._second or kind.second is None]
+            made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
+        return chosen, [(_label(promise), promise) for promise in made]
 
     async def create(self, request: Request, actor: str) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
