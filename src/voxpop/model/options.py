@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import lru_cache
-from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from voxpop.errors import InputError, require_choice, require_integer, require_number
@@ -94,14 +93,14 @@ def options_of(settings: type) -> tuple[Option, ...]:
 
 def check(settings: Any, prefix: str = "") -> None:
     """Check every option of a dataclass of settings, which calls this in `__post_init__`."""
-    for one in options_of(type(settings)):
+    for one in options_of(settings.__class__):
         one.check(getattr(settings, one.name), prefix)
 
 
 def _typed(one: Option, hint: Any) -> Option:
     """Return the option with what its annotation says: `int | None`, `float`, `Literal["exact", "paper"]`."""
-    optional = NoneType in get_args(hint)
-    kind = next(kind for kind in get_args(hint) if kind is not NoneType) if optional else hint
+    optional = type(None) in get_args(hint)
+    kind = next(kind for kind in get_args(hint) if kind is not type(None)) if optional else hint
     choices = get_args(kind) if get_origin(kind) is Literal else one.choices
     kind = str if choices else kind if isinstance(kind, type) else object
     label = one.label or one.name.replace("_", " ").capitalize()
