@@ -198,8 +198,15 @@ def reminders(town: Town) -> None:
 
 def rent_survey(town: Town) -> None:
     """A private study, whose ledger was charged."""
-    promise = {"privacy_model": "central", "privacy_epsilon": "3"}
-    town.create("rent-survey", of_price, FEW, people=1500, **promise, policy_tolerance="0.2")
+    town.create(
+        "rent-survey",
+        of_price,
+        FEW,
+        people=1500,
+        privacy_model="central",
+        privacy_epsilon="3",
+        policy_tolerance="0.2",
+    )
     town.waves("rent-survey", 2)
 
 
