@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from voxpop import Problem, SquaredExponential, Study
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.decisions import Decisions
 from voxpop.model.problem import Evidence
 

@@ -10,7 +10,7 @@ import pytest
 from tests.report.studies import conducted
 from tests.report.test_summary import warned
 from voxpop import Float, Space
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.drawing import DARK, LIGHT
 from voxpop.report.page import fill, render
 from voxpop.simulate.runs import Run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import evidence
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, answer_rows, best_rows, decision_rows, wave_rows
 from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential

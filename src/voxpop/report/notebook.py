@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.words import certified, describe, html_table, number
 from voxpop.report.summary import summarise
 from voxpop.report.waves import wave_table

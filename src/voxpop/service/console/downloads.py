@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES
 from voxpop.report.export import exported
 from voxpop.service.console.pages import PAGE_HEADERS
@@ -53,7 +53,7 @@ def links(study: str) -> tuple[Link, ...]:
 async def download(study: str, snapshot: Snapshot, file: str, drawing: asyncio.Lock) -> Response:
     """Make a file, with the same content as the command line's; reports are drawn one at a time."""
     stem, _, ending = file.rpartition(".")
-    course = replace(snapshot.course, name=study)
+    course = snapshot.course.named(study)
     if file == REPORT:
         async with drawing:
             content = await run_in_threadpool(_report, course)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.problem import Indices
 from voxpop.report.decisions import Column
 from voxpop.report.summary import number

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from voxpop.io.schema import plan_from_dict
+from voxpop.io.schema import decode
 from voxpop.journal.wave import ClosedWave
+from voxpop.model.waves import Plan
 from voxpop.service import audit
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.events import Event, Kind
@@ -57,7 +58,7 @@ def _words(event: Event, closed: Mapping[int, ClosedWave]) -> str:
         reason = in_waves(str(event.body.get("reason") or "no further wave is planned"))
         return "An operator ended the study." if reason == ENDED else f"The study finished: {reason}."
     if event.kind == Kind.OPENED:
-        plan = plan_from_dict(event.body["plan"])
+        plan = decode(Plan, event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
         return f"Wave {wave} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
     done = closed[wave]

@@ -121,7 +121,7 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = replace(snapshot.course, name=study)
+    course = snapshot.course.named(study)
     lines = [_in_waves(line) for line in summarise(course)]
     return Findings(
         tuple(line for line in lines if line.first),

@@ -13,9 +13,9 @@ from voxpop.simulate.experiments.exhibits import (
     Cells,
     Exhibit,
     Finding,
+    HasCourse,
     Scale,
     Sheet,
-    Shown,
     compare,
     quantity,
 )
@@ -52,12 +52,12 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     ]
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, note: str, cells: Cells) -> HasCourse:
     """Make the figure, the table and the findings for one study."""
     with panels(2, note) as (figure, (left, right)):
         draw_curves(left, cells, COLOURS, f"Regret: {study}")
         draw_costs(right, cells, COLOURS)
-    return Shown(figure, [_table(study, cells)], _findings(study, cells))
+    return HasCourse(figure, [_table(study, cells)], _findings(study, cells))
 
 
 def _table(study: str, cells: Cells) -> Sheet:

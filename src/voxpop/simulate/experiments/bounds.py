@@ -17,7 +17,7 @@ from voxpop.model.problem import Problem
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
 from voxpop.simulate import theory
 from voxpop.simulate.experiments.drawing import logarithmic, panels
-from voxpop.simulate.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, Verdict, quantity
+from voxpop.simulate.experiments.exhibits import Cells, Exhibit, Finding, HasCourse, Scale, Sheet, Verdict, quantity
 from voxpop.simulate.trials import Trial
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def measure(problem: Problem, rule: BatchRule) -> Phases:
     return Phases(np.array(rounds, dtype=float), np.array([float(each.batches) for each in chosen]), np.array(left))
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(note: str, cells: Cells) -> HasCourse:
     """Draw batches, deviations and the information gain, and judge the lemmas."""
     problem = Trial("synthetic", horizon=cells["DPBE"].trials[0].horizon).scenario().problem
     measured = {rule: measure(problem, rule) for rule in RULES}
@@ -93,7 +93,7 @@ def present(note: str, cells: Cells) -> Shown:
             ax.set(title=title, xlabel="rounds")
             ax.legend(fontsize=8)
     tables = [_complexity(problem, cells), _bounds()]
-    return Shown(figure, tables, _findings(problem, measured, gains))
+    return HasCourse(figure, tables, _findings(problem, measured, gains))
 
 
 def _draw_gains(ax: Axes) -> None:

@@ -13,7 +13,17 @@ from voxpop.model.problem import Problem
 from voxpop.report.drawing import MUTED
 from voxpop.report.summary import number
 from voxpop.simulate.experiments.drawing import panels
-from voxpop.simulate.experiments.exhibits import Cell, Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
+from voxpop.simulate.experiments.exhibits import (
+    Cell,
+    Cells,
+    Exhibit,
+    Finding,
+    HasCourse,
+    Scale,
+    Sheet,
+    compare,
+    quantity,
+)
 from voxpop.simulate.experiments.marks import colours_of, draw_marks, name_marks
 from voxpop.simulate.theory import largest_loss
 from voxpop.simulate.wave_theory import least_regret, wave_bounds
@@ -53,11 +63,11 @@ def contenders(study: str) -> list[str]:
     return [name for name in CONTENDERS if name != "pilot-only" or study == "pricing"]
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, note: str, cells: Cells) -> HasCourse:
     """Draw the three panels, and make the tables and the findings."""
     problem = next(iter(cells.values())).trials[0].scenario().problem
     tables = [table(study, cells), promises(study, problem, cells)]
-    return Shown(picture(study, cells, note, problem), tables, _findings(study, cells))
+    return HasCourse(picture(study, cells, note, problem), tables, _findings(study, cells))
 
 
 def picture(study: str, cells: Cells, note: str = "", problem: Problem | None = None) -> Figure:

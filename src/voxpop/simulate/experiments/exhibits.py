@@ -113,7 +113,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Shown:
+class HasCourse:
     """An exhibit made from its runs."""
 
     figure: Figure | None
@@ -129,7 +129,7 @@ class Exhibit:
     title: str
     labels: tuple[str, ...]  # of the paper; () if it is ours
     series: Mapping[str, tuple[Trial, ...]]
-    present: Callable[[Cells], Shown]
+    present: Callable[[Cells], HasCourse]
     text: str = ""  # what there is to see
 
     @property

@@ -16,9 +16,9 @@ from voxpop.errors import InputError
 from voxpop.simulate.experiments.dependencies import dependencies, modules_of
 from voxpop.simulate.experiments.summaries import RunSummary, perform
 from voxpop.simulate.trials import Trial
-from voxpop.study.shown import Shown
+from voxpop.study.base import HasCourse
 
-SHOWING = (Shown.__module__,)
+SHOWING = (HasCourse.__module__,)
 
 
 class Journal:

@@ -14,9 +14,9 @@ from voxpop.simulate.experiments.exhibits import (
     Cells,
     Exhibit,
     Finding,
+    HasCourse,
     Scale,
     Sheet,
-    Shown,
     compare,
     quantity,
 )
@@ -52,7 +52,7 @@ def _key(study: str, name: str, norm: str) -> str:
     return f"{study}, {name}, {norm}"
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(note: str, cells: Cells) -> HasCourse:
     """Draw bars of regret and numbers sent."""
     with panels(2, note) as (figure, axes):
         for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
@@ -66,7 +66,7 @@ def present(note: str, cells: Cells) -> Shown:
             ax.set_xticks(range(len(STUDIES)), STUDIES)
             ax.set(title=title)
         axes[0].legend(fontsize=8)
-    return Shown(figure, [_table(cells)], _findings(cells))
+    return HasCourse(figure, [_table(cells)], _findings(cells))
 
 
 def _table(cells: Cells) -> Sheet:

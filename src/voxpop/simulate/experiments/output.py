@@ -15,7 +15,7 @@ import numpy as np
 from voxpop.io.files import write_atomically
 from voxpop.report.drawing import png, svg
 from voxpop.report.page import fill
-from voxpop.simulate.experiments.exhibits import Cell, Cells, Exhibit, Scale, Shown, Verdict
+from voxpop.simulate.experiments.exhibits import Cell, Cells, Exhibit, HasCourse, Scale, Verdict
 from voxpop.simulate.experiments.summaries import RunSummary, grid
 from voxpop.simulate.trials import Trial
 
@@ -34,7 +34,7 @@ class Part:
     """An exhibit with what was made of it."""
 
     exhibit: Exhibit
-    shown: Shown
+    shown: HasCourse
     picture: str
 
 

@@ -16,9 +16,9 @@ from voxpop.simulate.experiments.exhibits import (
     Cells,
     Exhibit,
     Finding,
+    HasCourse,
     Scale,
     Sheet,
-    Shown,
     compare,
     quantity,
 )
@@ -78,7 +78,7 @@ def _key(name: str, alpha: float) -> str:
     return f"{name}, alpha = {alpha}"
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, note: str, cells: Cells) -> HasCourse:
     """Draw regret curves and costs, and make the tables and findings."""
     colours = {name: COLOURS[name] for name in PEERS}
     for name in OURS:
@@ -92,7 +92,7 @@ def present(study: str, note: str, cells: Cells) -> Shown:
             ax.set_ylim(0, top)
         best = {_key(name, 0.9): cells[_key(name, 0.9)] for name in OURS}
         draw_costs(axes[2], best | {name: cells[name] for name in PEERS}, colours)
-    return Shown(figure, [_times(study, cells), _costs(study, cells)], _findings(study, cells))
+    return HasCourse(figure, [_times(study, cells), _costs(study, cells)], _findings(study, cells))
 
 
 def _times(study: str, cells: Cells) -> Sheet:

@@ -26,9 +26,9 @@ from voxpop.simulate.experiments.exhibits import (
     Cells,
     Exhibit,
     Finding,
+    HasCourse,
     Scale,
     Sheet,
-    Shown,
     compare,
     quantity,
     sign,
@@ -94,7 +94,7 @@ def _key(name: str, epsilon: float) -> str:
     return f"{name}, eps = {epsilon:g}"
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, note: str, cells: Cells) -> HasCourse:
     """Draw final regret against eps, and regret per round against rounds."""
     by_epsilon: dict[str, Mapping[float, Cell]] = {
         name: {epsilon: cells[_key(name, epsilon)] for epsilon in EPSILONS} for name in MODES
@@ -114,7 +114,7 @@ def present(study: str, note: str, cells: Cells) -> Shown:
         left.set(title=f"Regret at T: {study}", xlabel="eps", ylabel="regret")
         draw_curves(right, examples, PALETTE, f"Regret per round, eps = {EXAMPLE:g}", per_round=True)
     findings = _claims(study, by_epsilon, examples) + _targets(study, cells)
-    return Shown(figure, [_table(study, by_epsilon, cells)], findings)
+    return HasCourse(figure, [_table(study, by_epsilon, cells)], findings)
 
 
 def _table(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], cells: Cells) -> Sheet:

@@ -8,7 +8,7 @@ from functools import partial
 from voxpop.gp.selection import BatchRule
 from voxpop.simulate import theory
 from voxpop.simulate.experiments.drawing import COLOURS, draw_trend, logarithmic, panels
-from voxpop.simulate.experiments.exhibits import Cell, Cells, Exhibit, Finding, Scale, Sheet, Shown, quantity, trend
+from voxpop.simulate.experiments.exhibits import Cell, Cells, Exhibit, Finding, HasCourse, Scale, Sheet, quantity, trend
 from voxpop.simulate.experiments.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
@@ -37,7 +37,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     ]
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(note: str, cells: Cells) -> HasCourse:
     """Draw regret and numbers sent against alpha."""
     by_alpha: dict[str, Mapping[float, Cell]] = {
         name: {alpha: cells[f"{name}, alpha = {alpha}"] for alpha in TRADEOFF_ALPHAS} for name in POLICIES
@@ -66,7 +66,7 @@ def present(note: str, cells: Cells) -> Shown:
     ]
     headings = ("alpha", "regret, DPBE", "regret, voxpop", "numbers, paper", "numbers, DPBE", "numbers, voxpop")
     table = Sheet("Regret and numbers sent by alpha", "fig:tradeoff", headings, rows)
-    return Shown(figure, [table], _claims(by_alpha))
+    return HasCourse(figure, [table], _claims(by_alpha))
 
 
 def _claims(by_alpha: Mapping[str, Mapping[float, Cell]]) -> list[Finding]:

@@ -12,7 +12,7 @@ from voxpop.model.problem import Problem
 from voxpop.report.drawing import ORANGE, SKY
 from voxpop.simulate import theory
 from voxpop.simulate.experiments.drawing import logarithmic, panels
-from voxpop.simulate.experiments.exhibits import Cells, Exhibit, Finding, Scale, Sheet, Shown, compare, quantity
+from voxpop.simulate.experiments.exhibits import Cells, Exhibit, Finding, HasCourse, Scale, Sheet, compare, quantity
 
 EPSILON, DELTA, ALPHA = 15.0, 1e-6, 0.7
 MODELS = ("central", "shuffle", "local")
@@ -48,7 +48,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     ]
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(note: str, cells: Cells) -> HasCourse:
     """Draw bars of regret and numbers sent."""
     names = ("none", *MODELS)
     with panels(2, note) as (figure, axes):
@@ -60,7 +60,7 @@ def present(note: str, cells: Cells) -> Shown:
             ax.set_xticks(range(len(names)), names)
             ax.set(title=title)
         axes[0].legend(fontsize=8, loc="upper left")
-    return Shown(figure, [_table(cells)], _findings(cells))
+    return HasCourse(figure, [_table(cells)], _findings(cells))
 
 
 def _table(cells: Cells) -> Sheet:
