@@ -16,16 +16,43 @@ from tests.helpers_cli import main_of, refusal
 from voxpop.errors import InputError
 from voxpop.service.stores import schema
 from voxpop.service.stores.database import open_database
-from voxpop.service.stores.migrate import Kind, _config, migrate, open_store
+from voxpop.service.stores.migrate import Kind, _config, migrate, open_store, upgrade_to
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
 def test_migrations_make_the_schema(address: str, kind: Kind) -> None:
-    database = open_store(address, kind)
+    """A new database is made of the schema at once, and an old one by all migrations: both must be the same."""
+    database = open_database(address)
+    with database.write() as connection:
+        upgrade_to(connection, kind)
     with database.read() as connection:
-        found = compare_metadata(MigrationContext.configure(connection), getattr(schema, kind))
-    assert found == []
+        assert compare_metadata(MigrationContext.configure(connection), getattr(schema, kind)) == []
+        migrated = described(connection)
+    with database.write() as connection:
+        getattr(schema, kind).drop_all(connection)
+        connection.execute(sa.text("DROP TABLE alembic_version"))
     database.close()
+    made = open_store(address, kind)
+    with made.read() as connection:
+        assert described(connection) == migrated
+    made.close()
+
+
+def described(connection: sa.Connection) -> dict[str, object]:
+    """All that the database itself says of its tables, and the rows with which they begin."""
+    inspector = sa.inspect(connection)
+    return {
+        table: (
+            sorted(
+                (column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)
+            ),
+            sorted(index["name"] or "" for index in inspector.get_indexes(table)),
+            inspector.get_pk_constraint(table)["constrained_columns"],
+            sorted(key["constrained_columns"] for key in inspector.get_foreign_keys(table)),
+            [[str(part or "") for part in row] for row in connection.execute(sa.text(f"SELECT * FROM {table}"))],
+        )
+        for table in sorted(inspector.get_table_names())
+    }
 
 
 def stale(path: Path) -> str:
@@ -55,7 +82,7 @@ def test_a_stale_version_is_refused_with_the_command_that_upgrades_it(
         open_store(path, "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_3")
+    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_4")
     open_store(path, "coordinator").close()
 
 
@@ -167,11 +194,11 @@ def test_a_connection_that_died_while_idle_is_replaced(
 
 
 OLD = """
-    INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES
+    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
         ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
     INSERT INTO people (id, study, key_hash, participations) VALUES
         (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
-    INSERT INTO invitations (study, wave, person, nonce, token_hash, deadline, ready, expired) VALUES
+    INSERT INTO invitations (study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
         ('tea', 1, 1, '', 'x', 0, true, false), ('tea', 1, 2, '', 'y', 0, true, true),
         ('tea', 1, 3, '', 'z', 0, true, false), ('tea', 2, 3, '', 'w', 0, true, false)
 """
@@ -187,7 +214,7 @@ def test_a_coordinator_of_the_first_version_is_upgraded_with_what_it_holds(addre
             connection.exec_driver_sql(statement)
     with pytest.raises(InputError, match="run: voxpop migrate"):
         open_store(address, "coordinator")
-    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_3")
+    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_4")
     with database.read() as connection:
         counts = connection.execute(sa.select(schema.counts).order_by("study")).all()
         rows = connection.execute(sa.select(schema.studies).order_by("id")).all()

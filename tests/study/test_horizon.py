@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from voxpop.journal.kept import Kept
 
 from voxpop.errors import InputError
-from voxpop.journal.kept import Kept
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import Privacy, make_privacy

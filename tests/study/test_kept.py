@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from voxpop.journal.record import Record
 
 from tests.helpers_cli import python, refusal
 from tests.study.test_study_private import asked, private, problem, records
 from voxpop.errors import InputError
 from voxpop.io.files import locked
 from voxpop.journal import kept
-from voxpop.journal.record import Record
 from voxpop.study.study import Study
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from voxpop.study.conducted import KIND
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
@@ -15,7 +16,6 @@ from voxpop.io import schema as wire
 from voxpop.io.files import write_atomically
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
-from voxpop.study.conducted import KIND
 from voxpop.study.study import Study
 
 

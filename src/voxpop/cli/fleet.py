@@ -100,7 +100,7 @@ def _tastes(
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
     from voxpop.service.demo.tastes import ListedTastes, ModelTastes
-    from voxpop.simulate.own_people import rewards_of_formula
+    from voxpop.simulation.own_people import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)
@@ -146,7 +146,7 @@ class _Application:
 
     def waiting(self) -> str:
         """Say what the study waits for, if it does."""
-        return " ".join(said for said in self._send("GET", "")["says"] if said.startswith(("Waiting", "Stopped")))
+        return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         return send(self.url, self.key, method, f"/v1/studies/{self.study}{path}", body)
