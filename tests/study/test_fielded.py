@@ -139,7 +139,7 @@ def test_a_study_file_is_read_and_its_study_saved_beside_it(tmp_path: Path) -> N
     assert (study.name, study.privacy.model, str(study.direction)) == ("tea", "local", "minimize")
     play(study, 1)
     assert len(DeviceStudy.from_file(file).closed) == 1
-    assert json.loads((tmp_path / "tea.json").read_text(encoding="utf-8"))["format"] == "voxpop study"
+    assert json.loads((tmp_path / "tea.json").read_text(encoding="utf-8").splitlines()[0])["format"] == "voxpop study"
     file.write_text(FILE + "strata = {young = 0.5, old = 0.5}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"has strata, and devices that randomise cannot be weighed") as refused:
         DeviceStudy.from_file(file)

@@ -89,8 +89,6 @@ def decode(kind: type[Decoded], data: Any) -> Decoded:
     try:
         if kind is Problem:
             made = msgspec.convert(data, ProblemData, dec_hook=_part).made()
-        elif kind is Kernel:
-            made = kernel_from_dict(data)
         elif kind is Entry:
             made = msgspec.convert({**data, "epsilon": math.inf if data["epsilon"] is None else data["epsilon"]}, Entry)
         else:

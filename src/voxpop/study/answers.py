@@ -61,7 +61,7 @@ class Answers:
 
 
 def read(
-    problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None, measure: str = "reward"
+    problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None = None, measure: str = "reward"
 ) -> Answers | Feedback:
     """Return what was told as answers, or as an average that was computed elsewhere.
 

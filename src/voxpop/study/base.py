@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from voxpop.calibration.fit import Calibration
-from voxpop.errors import InputError
+from voxpop.errors import InputError, said_of
 from voxpop.journal.file import JournalFile, write_copy
 from voxpop.journal.journal import Course, Definition, Event, Opened, fold
 from voxpop.journal.question import Answer
@@ -26,13 +26,43 @@ from voxpop.report.notebook import HasCourse
 class BaseStudy(HasCourse):
     """State and persistence of a study, whoever collects its answers."""
 
-    def __init__(self, definition: Definition, journal: JournalFile | None = None) -> None:
+    sees_answers: ClassVar[bool] = False  # people's own answers, so that devices need not randomise them
+    horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
+    _journal: JournalFile | None
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], newest: bool = False) -> Self:
+        """Read a saved study; later changes are saved to the same file.
+
+        An older copy of a private study is refused, unless `newest` says that it is surely the newest one.
+        """
+        study, journal = cls.__new__(cls), JournalFile.open(Path(path), newest)
+        with said_of(path):
+            try:
+                study._conduct(journal.definition, journal)
+            except (ArithmeticError, LookupError, TypeError) as error:
+                said = f"its events do not follow from one another ({type(error).__name__}: {error})"
+                raise InputError(f"{said}; restore it from a copy") from None
+        return study
+
+    def _begin(self, definition: Definition, path: Path | None) -> None:
+        """Begin a study, which is saved if there is a path."""
+        self._conduct(definition)  # refuses what cannot be a study, before there is a file
+        if path is not None:
+            self._journal = JournalFile.create(path, definition)
+
+    def _conduct(self, definition: Definition, journal: JournalFile | None = None) -> None:
+        """Conduct the study of a definition, from the end of its journal on."""
         if not definition.policy.aggregates:
             raise InputError(
                 f"policy {definition.policy.name!r} asks one person per round, and a study asks many after a wave; use "
                 "waves"
             )
-        self.horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
+        if self.sees_answers and definition.privacy.release_type.noise_on_device:
+            raise InputError(
+                f"in the {definition.privacy.model} model people's devices randomise, and a study only sees their sum; "
+                "use the central model here"
+            )
         self._journal = journal
         self._begun = definition
         self._events = [] if journal is None else journal.read()

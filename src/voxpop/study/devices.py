@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from voxpop.errors import InputError
 from voxpop.io.studyfile import read_study_file
-from voxpop.journal.file import JournalFile
 from voxpop.journal.journal import Definition, Released
 from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.direction import Direction
@@ -54,13 +53,11 @@ class DeviceStudy(BaseStudy):
         towards = Direction.of(direction)
         named = reward or towards.measure
         begun = Definition(towards.problem(problem), policy, privacy or NoPrivacy(), name, named, towards)
-        if path is None:
-            return cls(begun)
-        if not Path(path).exists():
-            cls(begun)  # refuses what cannot be a study, before there is a file
-            return cls(begun, JournalFile.create(Path(path), begun))
-        journal = JournalFile.open(Path(path))
-        study = cls(journal.definition, journal)
+        if path is None or not Path(path).exists():
+            study = cls()
+            study._begin(begun, None if path is None else Path(path))
+            return study
+        study = cls.load(path)
         if (part := study.differs_from(begun)) is not None:
             raise InputError(
                 f"{path} was begun with another {part}; undo the change, or move the file away to begin a new study"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import InputError, require_integer, said_of
 from voxpop.io.frames import is_frame
@@ -51,6 +51,9 @@ class Study(BaseStudy):
     `name` and `reward` are what the study and its reward are called in reports.
     """
 
+    on_wave: Callable[[Study], object] | None = None  # called with the study after a wave was closed and saved
+    sees_answers = True
+
     def __init__(
         self,
         problem: Problem,
@@ -80,18 +83,8 @@ class Study(BaseStudy):
             strata if strata is None or isinstance(strata, Strata) else Strata(strata),
             calibration=calibration,
         )
-        self._conduct(begun)  # refuses what cannot be a study, before there is a file
-        self.on_wave = on_wave  # called with the study after a wave was closed and saved
-        if path is not None:
-            self._journal = JournalFile.create(Path(path), begun)
-
-    def _conduct(self, begun: Definition, journal: JournalFile | None = None) -> None:
-        if begun.privacy.release_type.noise_on_device:
-            raise InputError(
-                f"in the {begun.privacy.model} model people's devices randomise, and a study only sees their sum; "
-                "use the central model here"
-            )
-        super().__init__(begun, journal)
+        self._begin(begun, None if path is None else Path(path))
+        self.on_wave = on_wave
 
     @classmethod
     def from_file(
@@ -201,19 +194,6 @@ class Study(BaseStudy):
         """
         problem = calibration.problem(calibration.require_space().grid(points), horizon)
         return cls(problem, path=path, direction=calibration.direction, calibration=calibration, **named)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], newest: bool = False) -> Self:
-        """Read a saved study; later changes are saved to the same file.
-
-        An older copy of a private study is refused, unless `newest` says that it is surely the newest one.
-        """
-        journal = JournalFile.open(Path(path), newest)
-        study = cls.__new__(cls)
-        study.on_wave = None
-        with said_of(path):
-            study._conduct(journal.definition, journal)
-        return study
 
     def ask(self) -> Question | None:
         """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
