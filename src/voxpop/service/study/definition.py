@@ -35,6 +35,7 @@ class Rules:
         above=0,
         most=1e9,
         unit="seconds",
+        label="Seconds to answer",
         help="Seconds to answer an invitation before someone else is invited.",
     )
     rounds_per_second: float | None = option(
@@ -44,9 +45,15 @@ class Rules:
         unit="rounds",
         help="Rounds per second of a clock that plays them; unless given, the application reports them.",
     )
-    participations: int = option(1, least=1, most=1000, help="How often a person may take part.")
+    participations: int = option(
+        1, least=1, most=1000, label="Times a person may be asked", help="How often a person may take part."
+    )
     budget: float | None = option(
-        None, above=0, most=1e6, help="The total epsilon of a person; unless given, the epsilon of one release."
+        None,
+        above=0,
+        most=1e6,
+        label="Budget of epsilon",
+        help="The total epsilon of a person; unless given, the epsilon of one release.",
     )
 
     def __post_init__(self) -> None:
