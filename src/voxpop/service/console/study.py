@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.errors import require_choice
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.words import counted
 from voxpop.report.export import exported
 from voxpop.report.summary import Line, expectation, summarise
@@ -142,7 +142,7 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = replace(snapshot.course, name=study)
+    course = snapshot.course.named(study)
     lines = summarise(course)
     return Findings(
         tuple(line for line in lines if line.first),
@@ -245,7 +245,7 @@ class StudyScreen:
         if file not in FILES:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        course, (stem, _, ending) = replace(snapshot.course, name=study), file.partition(".")
+        course, (stem, _, ending) = snapshot.course.named(study), file.partition(".")
         async with self._drawing if ending == "html" else nullcontext():
             content = await run_in_threadpool(_content, course, stem, ending)
         name = f"{study}.json" if ending == "json" else f"{study}-{file}"

@@ -89,8 +89,8 @@ class Definition:
     def as_dict(self) -> dict[str, Any]:
         """Return the definition as plain data."""
         return {
-            "problem": wire.problem_to_dict(self.problem),
-            "policy": wire.policy_to_dict(self.policy),
+            "problem": wire.encode(self.problem),
+            "policy": self.policy.settings(),
             "privacy": self.privacy.settings(),
             "rules": asdict(self.rules),
             "reward": self.reward,
@@ -106,8 +106,8 @@ class Definition:
             )
         try:
             return cls(
-                wire.problem_from_dict(data["problem"]),
-                make_policy() if data.get("policy") is None else wire.policy_from_dict(data["policy"]),
+                wire.decode(Problem, data["problem"]),
+                make_policy() if data.get("policy") is None else make_policy(**data["policy"]),
                 privacy_from_settings(data["privacy"]),
                 rules_of(data["rules"]),
                 str(data["reward"]),
