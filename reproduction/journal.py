@@ -17,8 +17,10 @@ from voxpop.simulation.summaries import RunSummary
 from voxpop.simulation.trials import Trial
 
 # What computes a run and its summary; a test holds this list to the import statements.
-COMPUTING = ("errors.py", "runtime", "model", "gp", "privacy", "policies", "calibration", "journal", "simulation")
-COMPUTING += ("report/stakes.py",)
+COMPUTING = (
+    *("errors.py", "runtime", "model", "gp", "privacy", "policies", "calibration", "journal", "simulation"),
+    "report/stakes.py",
+)
 
 
 class Journal:
