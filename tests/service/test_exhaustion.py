@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from voxpop.service.web.body_limits import HeldBytes
 
 from tests.helpers_waiting import HANGING
 from tests.service.test_http import BATCH, SHUFFLER_KEY, Site, sentence
@@ -18,7 +19,6 @@ from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.web import body_limits, protocol
-from voxpop.service.web.body_limits import HeldBytes
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from voxpop.service.web.quick_uploads import QuickUploads
 
 from tests.helpers_cli import main_of
 from tests.helpers_waiting import HANGING
@@ -23,9 +24,8 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.origins import require_origins
-from voxpop.service.web.quick_uploads import QuickUploads
-from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import Route
 from voxpop.service.web.shuffler_app import ShufflerApp
 

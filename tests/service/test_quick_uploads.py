@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from voxpop.service.web.quick_uploads import QuickUploads
 
 from tests.helpers_waiting import HANGING
 from tests.service.test_http import Site
 from tests.service.world import STUDY
 from voxpop.service.web import protocol
-from voxpop.service.web.quick_uploads import QuickUploads
 
 LINE = f"PUT /v1/studies/{STUDY}/waves/1/report HTTP/1.1\r\nhost: x\r\n"
 
