@@ -173,6 +173,6 @@ def test_how_long_somebody_looks_at_a_live_page_is_no_time_to_answer(
 
     telemetry = Telemetry()
     monkeypatch.setattr(telemetry, "request", lambda method, route, status, took: noted.append((status, took)))
-    wrapped = guard.Guard(page, telemetry, RateLimit(0, 1), 2**20)
+    wrapped = guard.Guard(page, telemetry, RateLimit(0, 1))
     asyncio.run(wrapped({"type": "http", "method": "GET", "path": "/live", "headers": []}, nowhere, nowhere))
     assert noted == [(200, seconds)]
