@@ -18,8 +18,7 @@ from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
     from voxpop.client import Promise
-    from voxpop.service.demo.crowd import Crowd
-    from voxpop.service.demo.tastes import Tastes
+    from voxpop.service.demo.crowd import Crowd, Tastes
     from voxpop.service.study.definition import Definition
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -99,8 +98,8 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.service.demo.tastes import ListedTastes, ModelTastes
-    from voxpop.simulation.own_people import rewards_of_formula
+    from voxpop.service.demo.crowd import ListedTastes, ModelTastes
+    from voxpop.simulation.rehearsals import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)
@@ -146,7 +145,7 @@ class _Application:
 
     def waiting(self) -> str:
         """Say what the study waits for, if it does."""
-        return " ".join(said for said in self._send("GET", "")["says"] if said.startswith(("Waiting", "Stopped")))
+        return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         return send(self.url, self.key, method, f"/v1/studies/{self.study}{path}", body)
