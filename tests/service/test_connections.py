@@ -26,7 +26,8 @@ from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import connections as module
 from voxpop.service.web.connections import Connections, affordable_connections
-from voxpop.service.web.guard import Guard, RateLimit, caller_of
+from voxpop.service.web.guard import Guard
+from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.service.web.telemetry import Telemetry
 

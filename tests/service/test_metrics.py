@@ -21,7 +21,8 @@ from voxpop.service.study import overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
-from voxpop.service.web.guard import ENDLESS, RateLimit
+from voxpop.service.web.guard import ENDLESS
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
 
