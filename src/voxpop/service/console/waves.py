@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from voxpop.io.schema import plan_from_dict
+from voxpop.io.schema import decode
 from voxpop.journal.wave import ClosedWave
+from voxpop.model.waves import Plan
 from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
 from voxpop.report.decisions import Layout
@@ -21,22 +22,12 @@ MOST_RAW = 2_000  # characters of an event that are part of the page
 
 
 @dataclass(frozen=True)
-class WaveRow:
-    """What was known after a wave, or before the first one."""
-
-    name: str  # "wave 2", or "before"
-    chosen: str
-    certified: str
-    expected_loss: str
-
-
-@dataclass(frozen=True)
 class Waves:
     """All waves so far."""
 
     checked: bool  # the policy compares answers with its model
     asked: WaveTable  # and what was expected of it
-    known: tuple[WaveRow, ...]
+    known: tuple[tuple[str, str, str, str], ...]  # after each: its name, the choice, what is certified, the loss
     chart: Chart | None
 
 
@@ -49,10 +40,9 @@ def waves_of(snapshot: Snapshot) -> Waves:
     return Waves(course.policy.name == "waves", wave_table(course), known, _chart(snapshot))
 
 
-def _known(name: str, layout: Layout, standing: Standing) -> WaveRow:
-    loss = standing.expected_loss
-    proved = certified(standing.certified, standing.left == 1)
-    return WaveRow(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
+def _known(name: str, layout: Layout, standing: Standing) -> tuple[str, str, str, str]:
+    loss = "–" if standing.expected_loss is None else number(standing.expected_loss)
+    return name, layout.name(standing.best), certified(standing.certified, standing.left == 1), loss
 
 
 def _chart(snapshot: Snapshot) -> Chart | None:
@@ -126,7 +116,7 @@ def _words(event: Event, closed: Mapping[int, ClosedWave], early: bool) -> str:
         reason = event.body.get("reason") or "no further wave is planned"
         return "An operator ended the study." if early else f"The study finished: {reason}."
     if event.kind == Kind.OPENED:
-        plan = plan_from_dict(event.body["plan"])
+        plan = decode(Plan, event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
         return f"Wave {wave} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
     done = closed[wave]
