@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from voxpop.io import schema as wire
-from voxpop.io.schema import release_from_dict, release_to_dict
+from voxpop.io.schema import decode_release, encode
 from voxpop.journal.wave import Wave
 from voxpop.model.waves import Feedback, Plan
 from voxpop.privacy import Entry
@@ -40,12 +40,12 @@ class Event:
 
 def opened_body(wave: Wave) -> dict[str, Any]:
     """Write the body of an `opened` event."""
-    return {"plan": wire.encode(wave.plan), "release": release_to_dict(wave.release)}
+    return {"plan": wire.encode(wave.plan), "release": encode(wave.release)}
 
 
 def opened_wave(body: dict[str, Any]) -> Wave:
     """Read what `opened_body` wrote."""
-    return Wave(wire.decode(Plan, body["plan"]), release_from_dict(body["release"]))
+    return Wave(wire.decode(Plan, body["plan"]), decode_release(body["release"]))
 
 
 def closed_body(feedback: Feedback, entry: Entry) -> dict[str, Any]:
