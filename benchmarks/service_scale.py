@@ -1,6 +1,6 @@
 """Measure what a million devices in a hundred studies cost: screens, a draw beside other writes, waiting, check-ins.
 
-    python benchmarks/service_scale.py [sqlite|postgresql ...]
+    python -m benchmarks.service_scale [sqlite|postgresql ...]
 
 PostgreSQL is the server that the tests use, which this starts itself. A draw of 60,000 of 200,000 people runs while
 another thread registers one person after the other; the longest of these registrations is the delay that others feel.
@@ -20,8 +20,8 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from databases import chosen_databases, free_port
-from service_load import process, processor_seconds
+from benchmarks.databases import chosen_databases, free_port
+from benchmarks.service_load import process, processor_seconds
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
@@ -29,7 +29,7 @@ from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import counts, invitations, people
-from voxpop.service.study import pacing, participants
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.participants import Newcomer
@@ -37,7 +37,7 @@ from voxpop.service.study.scheduler import Scheduler
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 SECRET = "benchmark-" * 4
-RATE = DEVICES / min(DEVICES / pacing.CHECK_INS, pacing.SHARE * Rules().deadline)  # check-ins a second, of all devices
+RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second
 
 
 def definition(floor: int) -> Definition:

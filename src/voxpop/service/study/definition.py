@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from voxpop.errors import InputError, require_choice, require_integer, require_number, said_of
+from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
 from voxpop.model.direction import Direction
+from voxpop.model.options import check, option
 from voxpop.model.problem import Problem
 from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Privacy
+from voxpop.privacy import Budget, Entry, Ledger, Privacy
+from voxpop.privacy.ledger import compose_any
 from voxpop.privacy.models import privacy_from_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
 
@@ -26,18 +30,27 @@ CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 class Rules:
     """How people are asked and who counts the rounds: the [service] table of a study file."""
 
-    deadline: float = 86_400.0  # seconds to answer an invitation before someone else is invited
-    rounds_per_second: float | None = None  # of a clock that plays the rounds; None: the application reports them
-    participations: int = 1  # how often a person may take part
-    budget: float | None = None  # total epsilon per person; None: the epsilon of one release
+    deadline: float = option(
+        86_400.0,
+        above=0,
+        most=1e9,
+        unit="seconds",
+        help="Seconds to answer an invitation before someone else is invited.",
+    )
+    rounds_per_second: float | None = option(
+        None,
+        above=0,
+        most=1e12,
+        unit="rounds",
+        help="Rounds per second of a clock that plays them; unless given, the application reports them.",
+    )
+    participations: int = option(1, least=1, most=1000, help="How often a person may take part.")
+    budget: float | None = option(
+        None, above=0, most=1e6, help="The total epsilon of a person; unless given, the epsilon of one release."
+    )
 
     def __post_init__(self) -> None:
-        require_number("service.deadline", self.deadline, above=0, most=1e9)
-        if self.rounds_per_second is not None:
-            require_number("service.rounds_per_second", self.rounds_per_second, above=0, most=1e12)
-        require_integer("service.participations", self.participations, least=1, most=1000)
-        if self.budget is not None:
-            require_number("service.budget", self.budget, above=0, most=1e6)
+        check(self, "service.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +161,39 @@ def require_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InputError(f"a study's name has 1 to 63 of a-z, 0-9 and -, and begins with a-z or 0-9, got {name!r}")
     return name
+
+
+def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
+    """Compute how often a person may take part in releases like this and the earlier ones, up to `wanted`.
+
+    Whichever of them a person took part in before, the ledger then allows this release.
+    """
+    if ledger.budget is None:
+        return wanted
+    budget, most, kinds = ledger.budget, 0, [*ledger.entries, entry]
+    while most < wanted and compose_any(kinds, most + 1, budget.delta) <= budget.epsilon * (1 + 1e-9):
+        most += 1
+    return most
+
+
+def require_affordable(definition: Definition) -> None:
+    """Refuse a budget that does not pay for one release, or for two if people may take part more than once.
+
+    Such a study would silently wait for other people.
+    """
+    entry, budget, rules = definition.privacy.cost, definition.budget, definition.rules
+    if entry is None or budget is None:
+        return
+    if most_participations(Ledger(budget), entry, 1) == 0:
+        raise InputError(
+            f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
+        )
+    # Releases with binomial noise differ by a few percent, and this one is only typical.
+    margin = 1.0 if entry.binomial is None else MARGIN
+    least = math.ceil(100 * margin * compose_any([entry], 2, budget.delta)) / 100
+    if rules.participations == 1 or budget.epsilon >= least:
+        return
+    raise InputError(
+        f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
+        f"which is what two releases may cost, got {budget.epsilon:g}; raise it, or leave the participations at 1"
+    )

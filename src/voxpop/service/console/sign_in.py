@@ -1,0 +1,198 @@
+"""Signing in and out, and the checks of who is signed in.
+
+The key is sent once, in the body of a form; the browser keeps only a cookie that scripts cannot read. The cookie is
+SameSite=Lax and not Strict: a link to a study in a mail must lead to the study. That is safe, because only POST changes
+anything, and every POST must carry the session's token, which no other site can know.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from urllib.parse import quote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from voxpop.service import operators
+from voxpop.service.console.forms import MOST_SMALL_FORM, read_form
+from voxpop.service.console.pages import redirect
+from voxpop.service.console.screen import Console, form, page, require_operator, session_of
+from voxpop.service.keys import MOST
+from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
+from voxpop.service.refusals import Refusal
+from voxpop.service.web.callers import caller_of
+from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.routes import Role, RoleCheck, Route
+
+ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
+LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
+ATTEMPTS, PAUSE = 10, 6.0  # to sign in from one address at once, and the seconds until another one
+CSRF_HEADER = "x-voxpop-csrf"
+
+
+class SignedOut(Refusal):
+    """A request of a browser that is not signed in, or no longer."""
+
+    def __init__(self, ended: bool) -> None:
+        super().__init__(401, "nobody is signed in; sign in at /sign-in")
+        self.ended = ended  # it came with a cookie
+
+
+class SignIn:
+    """The pages to sign in and out, and the role checks of all other pages."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.database = console, console.coordinator.database
+        self._attempts = RateLimit(1 / PAUSE, ATTEMPTS)
+
+    # -- the role checks
+
+    @property
+    def checks(self) -> dict[Role, RoleCheck]:
+        """The checks of the console's roles."""
+        return {"session": self.signed_in, "manager": self.manager, "live": self.live}
+
+    async def signed_in(self, request: Request) -> str:
+        """Check that the browser is signed in, or that anyone may look; return the name of who it is."""
+        session = await self._session(request)
+        await require_own_form(request, session)
+        return session.principal.name
+
+    async def manager(self, request: Request) -> str:
+        """Check that an operator is signed in, and return the name; a form of anybody else is not even read."""
+        session = await self._session(request)
+        if not session.cookie:
+            raise SignedOut(ended=False)
+        require_operator(request)
+        await require_own_form(request, session)
+        return session.principal.name
+
+    async def live(self, request: Request) -> str:
+        """Check that the browser is signed in, for a page that updates itself."""
+        return (await self._session(request, live=True)).principal.name
+
+    async def _session(self, request: Request, live: bool = False) -> Session:
+        found = await self._look_up(request, live)
+        if found is None:
+            if not self.console.open_to_all:
+                raise SignedOut(ended=cookie_name(request) in request.cookies)
+            found = ANYONE
+        request.state.session = found
+        return found
+
+    async def _look_up(self, request: Request, live: bool = False) -> Session | None:
+        cookie = request.cookies.get(cookie_name(request), "")
+        if not cookie or len(cookie) > MOST:
+            return None
+        return await run_in_threadpool(operators.session_of, self.database, cookie, self.console.now, live)
+
+    # -- the pages
+
+    def routes(self) -> list[Route]:
+        """Declare the pages."""
+        return [
+            page("/sign-in", "anyone", self.ask, "Ask for a key."),
+            form("/sign-in", "anyone", self.sign_in, "Sign in with a key.", MOST_SMALL_FORM),
+            form("/sign-out", "session", self.sign_out, "Sign out.", MOST_SMALL_FORM),
+        ]
+
+    async def ask(self, request: Request, _: str) -> Response:
+        """Show the form that asks for a key."""
+        wanted = local_path(request.query_params.get("next", ""))
+        if await self._look_up(request) is not None:
+            return redirect(wanted)
+        return self._form(request, wanted, ended="ended" in request.query_params)
+
+    async def sign_in(self, request: Request, _: str) -> Response:
+        """Take a key, and begin a session."""
+        require_own_site(request)
+        given = await read_form(request)
+        key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
+        wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
+        if wait > 0:
+            return self._form(request, wanted, 429, "there were too many attempts from here; wait a minute")
+        try:
+            session = await run_in_threadpool(operators.sign_in, self.database, key, self.console.now)
+        except Refusal as refusal:
+            return self._form(request, wanted, refusal.status, refusal.sentence)
+        if session is None:
+            return self._form(request, wanted, 401, "this is nobody's key; check it, or ask an operator for a new one")
+        reply = redirect(wanted)
+        _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
+        return reply
+
+    async def sign_out(self, request: Request, _: str) -> Response:
+        """End the session."""
+        session = session_of(request)
+        if session.cookie:
+            await run_in_threadpool(operators.sign_out, self.database, session, self.console.now)
+        reply = self.console.moved(request, "/sign-in")
+        _set_cookie(reply, request, "", 0)
+        return reply
+
+    def _form(self, request: Request, wanted: str, status: int = 200, error: str = "", ended: bool = False) -> Response:
+        host = request.url.hostname or ""
+        plain = request.url.scheme != "https" and host not in ("127.0.0.1", "localhost", "::1")
+        given = {"next": wanted, "error": error, "ended": ended and not error, "plain": plain}
+        return self.console.show(request, "sign_in", status, **given, open_to_all=self.console.open_to_all)
+
+
+def cookie_name(request: Request) -> str:
+    """Return the cookie's name; browsers take __Host- cookies only from this server itself, and only encrypted."""
+    return "__Host-voxpop" if request.url.scheme == "https" else "voxpop"
+
+
+def _set_cookie(reply: Response, request: Request, value: str, seconds: int) -> None:
+    secure = request.url.scheme == "https"
+    reply.set_cookie(cookie_name(request), value, seconds, path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def local_path(address: str) -> str:
+    """Return an address if it is a path on this server, and otherwise that of the first page."""
+    return address if LOCAL.fullmatch(address) and not address.startswith("/sign-") else "/"
+
+
+def sign_in_address(request: Request, ended: bool) -> str:
+    """Return where to sign in, and from there back to what was asked for."""
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if "hx-request" in request.headers:
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        wanted = shown.path + (f"?{shown.query}" if shown.query else "")
+    elif request.method != "GET":
+        wanted = "/"
+    back = local_path(wanted)
+    parts = ([] if back == "/" else [f"next={quote(back, safe='/')}"]) + (["ended"] if ended else [])
+    return "/sign-in" + ("?" + "&".join(parts) if parts else "")
+
+
+def require_own_site(request: Request) -> None:
+    """Refuse a form that another site has sent.
+
+    Browsers say so in Sec-Fetch-Site; only where they leave it out, without encryption, the Origin is compared with the
+    Host, which a proxy may have changed.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "null")
+    if site is not None:
+        if site != "same-origin":
+            raise Refusal(403, "the form was sent by another site; open the page here and send it again")
+    elif origin != "null" and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise Refusal(
+            403,
+            "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the "
+            "page here and send it again",
+        )
+
+
+async def require_own_form(request: Request, session: Session) -> None:
+    """Refuse a form that no page of this session has sent; it is not read if there is no session."""
+    if request.method != "POST":
+        return
+    require_own_site(request)
+    stranger = Refusal(403, "the form is not from this session; reload the page and send it again")
+    if not session.cookie:
+        raise stranger
+    given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
+    if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        raise stranger

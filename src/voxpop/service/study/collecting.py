@@ -1,0 +1,289 @@
+"""From reports to a release: collecting with a shuffler or helper, and closing a wave.
+
+A shuffler or helper is told whose reports it may take, whose to forget, and when to add up. Closing a wave adds noise,
+appends to log and ledger, and deletes the raw reports, in one transaction.
+
+Where reports are shared, the two totals are put together when the wave closes. If no people can have such a total,
+because the helper's is wrong or the shares of some device do not belong together, nobody can tell whose fault it is:
+then the batch is void.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import add
+from typing import Any
+
+import sqlalchemy as sa
+
+from voxpop.errors import InputError
+from voxpop.journal.wave import Wave, release_wave
+from voxpop.model.waves import Tally
+from voxpop.privacy.release import SHUFFLER
+from voxpop.service.keys import new_key
+from voxpop.service.refusals import Refusal
+from voxpop.service.reports import matrix
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import inbox, plays, totals
+from voxpop.service.study import asking, invitations, log, participants
+from voxpop.service.study.context import BatchProgress, Context, Sealed, Turn
+from voxpop.service.study.events import Event, Kind, closed_body
+from voxpop.service.study.released import LastRelease, created_at
+from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import Life, Stage
+
+CHUNK = 2_000  # reports added up at a time, to bound memory
+OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
+
+
+def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+    """Tell the shuffler about new, overdue and withdrawn tokens; only it knows which of them have answered."""
+    number = wave.plan.wave
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        open_ones = invitations.unanswered(connection, study, number)
+        forget = participants.pending(connection, study, number)
+    here = [one for one in open_ones if one.token_hash not in set(forget)]
+    new = [one.token_hash for one in here if not one.ready]
+    shuffled = wave.release.second == SHUFFLER  # otherwise the coordinator itself knows who has answered
+    overdue = [one.token_hash for one in here if shuffled and one.ready and one.deadline < context.clock()]
+    progress = _announce(context, row, wave, new, overdue, forget)
+    if isinstance(progress, Refusal):
+        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot, wave)
+    if shuffled:
+        context.shuffled[study] = progress.count
+    if new or progress.withdrawn or progress.answered:
+        with context.database.write() as connection:
+            locked = log.row_of(connection, study, lock=True)
+            if (locked.seq, locked.batch) != (snapshot.seq, row.batch):
+                return True
+            _note_ended(connection, locked, progress, forget)  # the shuffler has done it, even if a pause began since
+            if locked.life != Life.RUNNING:
+                return True
+            invitations.make_ready(connection, new, context.clock() + snapshot.definition.rules.deadline)
+    return asking.ask(context, study, snapshot, wave) or bool(new)
+
+
+def has_total(connection: sa.Connection, study: str, wave: int) -> bool:
+    """Return True if the second server's total of a wave is here."""
+    here = sa.select(totals.c.wave).where(totals.c.study == study, totals.c.wave == wave)
+    return connection.execute(here).first() is not None
+
+
+def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+    """Have the helper add up its shares of the people whose shares are here; keep its total, or end those it misses."""
+    number = wave.plan.wave
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        forget = participants.pending(connection, study, number)
+        chosen = sorted(invitations.answered(connection, study, number))  # their order tells nothing
+    if forget:
+        told = _forget(context, row, wave, forget)
+        if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
+            return isinstance(told, BatchProgress)
+    sealed = _sealed(context, row, wave, chosen)
+    if isinstance(sealed, Refusal) and sealed.status not in OVER:
+        return False
+    with context.database.write() as connection:
+        locked = log.lock_unmoved(connection, study, snapshot.seq)
+        if locked is None or locked.batch != row.batch or has_total(connection, study, number):
+            return True
+        if sorted(invitations.answered(connection, study, number)) != chosen:
+            return True  # another coordinator was told who is missing
+        if isinstance(sealed, Refusal):
+            give_up(Turn(context, connection, locked, snapshot, wave))
+        elif sealed.missing:
+            invitations.take_back(connection, study, number, list(sealed.missing))
+            asking.recount(connection, study, number)
+            context.note("missing", study=study, wave=number, people=len(sealed.missing))
+        else:
+            text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
+            connection.execute(sa.insert(totals).values(study=study, wave=number, body=text))
+            context.note("total", study=study, wave=number, people=len(chosen))
+    return True
+
+
+def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Sealed | Refusal:
+    """Have the helper seal the batch; refuse what no helper says of these people."""
+    batch = wave.release.batch
+    assert batch is not None
+    if context.shuffler is None:
+        return _no_second(context, row)
+    try:
+        sealed = context.shuffler.seal(row.batch, chosen)
+        if not set(chosen).issuperset(sealed.missing):
+            raise Refusal(502, "the helper misses people of whom nobody spoke; ask its operator")
+        if not sealed.missing and not batch.could_be_shares(sealed.total):
+            raise Refusal(502, "the helper's total is not one of shares; ask its operator")
+    except Refusal as refusal:
+        context.note("not_sealed", study=row.id, people=len(chosen), status=refusal.status)
+        return refusal
+    return sealed
+
+
+def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> bool:
+    """Give a batch up that the helper has sealed although people are missing here: shares of this side were lost."""
+    number = wave.plan.wave
+    with context.database.write() as connection:
+        locked = log.lock_unmoved(connection, row.id, snapshot.seq)
+        if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
+            return True
+        if invitations.funnel(connection, row.id, number).answered >= wave.plan.people:
+            return True
+        give_up(Turn(context, connection, locked, snapshot, wave))
+    return False  # so that a helper that refuses everything is asked once a second, and no more often
+
+
+def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
+    """Have the shuffler forget what it may not keep of a study that is paused or over; return True if it did."""
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        if row.batch is None:
+            return False
+        here = has_total(connection, study, row.wave)
+        forget = [] if here else participants.pending(connection, study, row.wave)
+    if row.stage == Stage.FINISHED:
+        return _call_off(context, row)
+    if not forget or snapshot.current is None:
+        return False
+    told = _forget(context, row, snapshot.current, forget)
+    return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+
+
+def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> BatchProgress | Refusal:
+    """Have the second server forget people who withdrew, and erase here what it has forgotten."""
+    told = _announce(context, row, wave, [], [], forget)
+    if isinstance(told, BatchProgress) and told.withdrawn:
+        with context.database.write() as connection:
+            locked = log.row_of(connection, row.id, lock=True)
+            if locked.batch == row.batch:
+                _note_ended(connection, locked, told, forget)
+    return told
+
+
+def _call_off(context: Context, row: Any) -> bool:
+    """Have the batch of a study that an operator ended deleted; only then is the study done with it."""
+    if context.shuffler is None:
+        _no_second(context, row)
+        return False
+    context.shuffler.call_off(row.batch)
+    with context.database.write() as connection:
+        log.row_of(connection, row.id, lock=True)
+        log.update_study(connection, row.id, batch=None)
+    context.note("called_off", study=row.id, wave=row.wave)
+    return True
+
+
+def _announce(
+    context: Context, row: Any, wave: Wave, new: list[bytes], overdue: list[bytes], forget: list[bytes]
+) -> BatchProgress | Refusal:
+    """Tell the second server; return why not if there is none, or if it refuses."""
+    batch = wave.release.batch
+    assert batch is not None
+    if context.shuffler is None:
+        return _no_second(context, row)
+    try:
+        told = context.shuffler.announce(row.batch, batch, new, overdue, forget)
+    except Refusal as refusal:  # for instance a batch that is too small for it: the two operators must settle that
+        context.note("not_announced", study=row.id, people=batch.size, status=refusal.status)
+        return refusal
+    # A helper that takes an announcement has not sealed the batch: it has forgotten all of them, whatever it says.
+    return BatchProgress(told.count, tuple(forget), ()) if batch.shared else told
+
+
+def _no_second(context: Context, row: Any) -> Refusal:
+    context.note("no_shuffler", study=row.id)
+    return Refusal(503, "this coordinator has no shuffler or helper; start it with --shuffler-url")
+
+
+def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
+    """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
+    gone = set(forget)
+    invitations.withdraw(connection, row.id, row.wave, [token for token in progress.withdrawn if token not in gone])
+    participants.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
+    invitations.note_answered(connection, row.id, row.wave, list(progress.answered))
+    asking.recount(connection, row.id, row.wave)
+
+
+def close(turn: Turn, total: Tally | None = None) -> None:
+    """Release the wave from the shuffler's total or from the reports in the inbox."""
+    context, connection, study, wave = turn.context, turn.connection, turn.study, turn.wave
+    number = wave.plan.wave
+    tally = _tally(turn, total)
+    if tally is None:
+        give_up(turn)
+        return
+    people = invitations.settle(connection, study, number)
+    named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
+    feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
+    event = Event(turn.row.seq + 1, Kind.CLOSED, turn.now, closed_body(feedback, entry))
+    log.append(connection, study, event, stage=Stage.CLOSED, short=0, batch=None)
+    _delete_reports(turn)
+    connection.execute(sa.delete(plays).where(plays.c.study == study))
+    invitations.forget(connection, study, number)
+    participants.erase_rest(connection, study, number)
+    scrub_after(connection)
+    if context.released is not None:  # last, because what follows is the commit
+        created = created_at(connection, study)
+        assert created is not None
+        context.released.note(LastRelease(study, created, number, turn.row.attempt))
+    context.shuffled.pop(study, None)
+    context.note("closed", study=study, wave=number, people=tally.count)
+
+
+def _tally(turn: Turn, total: Tally | None) -> Tally | None:
+    """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
+    if turn.wave.release.second == SHUFFLER:
+        return total
+    ours = _add_up(turn)
+    if total is None:
+        return ours
+    try:
+        return turn.wave.release.join(ours, total)
+    except InputError:
+        return None
+
+
+def give_up(turn: Turn) -> None:
+    """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
+    connection, study, number = turn.connection, turn.study, turn.wave.plan.wave
+    invitations.settle(connection, study, number)
+    invitations.spend(connection, study, number, turn.snapshot.definition.rules.participations)
+    counted = invitations.answered(connection, study, number)
+    _delete_reports(turn)
+    invitations.take_back(connection, study, number, counted)
+    participants.erase_rest(connection, study, number)
+    log.update_study(connection, study, batch=new_key(), invited=0, short=0)
+    turn.context.note("voided", study=study, wave=number, people=len(counted))
+
+
+def _delete_reports(turn: Turn) -> None:
+    for table in (inbox, totals):
+        ours = (table.c.study == turn.study, table.c.wave == turn.wave.plan.wave)
+        turn.connection.execute(sa.delete(table).where(*ours))
+
+
+def _add_up(turn: Turn) -> Tally:
+    """Add up the reports in the inbox, one chunk at a time."""
+    wave = turn.wave
+    wanted = sa.select(inbox.c.body).where(inbox.c.study == turn.study, inbox.c.wave == wave.plan.wave)
+    rows = turn.connection.execute(wanted.execution_options(stream_results=True))
+    arms = len(wave.plan.arms)
+    parts = (wave.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
+    tally = reduce(add, parts)
+    counted = invitations.funnel(turn.connection, turn.study, wave.plan.wave).answered
+    if tally.count != counted:
+        raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
+    return tally
+
+
+def second_total(turn: Turn) -> Tally | None:
+    """Return the total of the shuffler or helper, or None if there is none yet."""
+    number = turn.wave.plan.wave
+    wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.wave == number)
+    body = turn.connection.execute(wanted).scalar_one_or_none()
+    if body is None:
+        return None
+    total = json.loads(body)
+    return Tally(total["count"], tuple(total["total"]), 1.0)
