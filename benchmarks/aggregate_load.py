@@ -20,20 +20,19 @@ import numpy as np
 import sqlalchemy as sa
 
 from service_load import ARMS, PORT, REPORT, SECONDS, SECRET, STUDY, Load, counted, prepare, process, write_load, wrk
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.release import Release
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key, new_key
+from voxpop.service.keys import Keyring, hash_key, new_key
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import reports
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import reports
 
 ANSWERS = np.random.default_rng(0).random((101, ARMS))
 BATCH = new_key()
@@ -62,18 +61,18 @@ def takes(folder: Path, command: list[str], count: Callable[[], int], path: str 
 
 
 def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, list[str]]:
-    """Measure uploads to a coordinator; also return the release of its phase, and the tokens."""
+    """Measure uploads to a coordinator; also return the release of its wave, and the tokens."""
     elsewhere = "http://127.0.0.1:1"
     link = HttpShuffler(elsewhere, Keyring.of(SECRET.encode()), elsewhere) if model == "aggregate" else None
     address = str(folder / f"{name}.db")
     coordinator, tokens = prepare(address, model, link)
-    phase = coordinator.snapshots.current(STUDY).current
-    assert phase is not None
-    write_load(folder, tokens, bodies_of(phase.release, ANSWERS)[0])
+    wave = coordinator.snapshots.current(STUDY).current
+    assert wave is not None
+    write_load(folder, tokens, bodies_of(wave.release, ANSWERS)[0])
     flags = ["--shuffler-url", elsewhere] if link else []
     found = takes(folder, ["serve", "--database", address, *flags], lambda: counted(coordinator))
     coordinator.database.close()
-    return found, phase.release, tokens
+    return found, wave.release, tokens
 
 
 def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:

@@ -13,14 +13,14 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from voxpop.calibration import Calibration, Pilot, calibrate
-from voxpop.calibration.search import KERNELS
-from voxpop.core.errors import Array
-from voxpop.core.kernels import Constant, Kernel, Matern, SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.spaces import Decisions
-from voxpop.lab.populations.functions import random_rkhs_function
-from voxpop.lab.populations.pricing import Customers
-from voxpop.lab.scenarios import least_norm
+from voxpop.calibration.likelihood import KERNELS
+from voxpop.errors import Array
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Constant, Kernel, Matern, SquaredExponential
+from voxpop.model.waves import Plan
+from voxpop.simulate.paper import random_rkhs_function
+from voxpop.simulate.pricing import Customers
+from voxpop.simulate.scenarios import least_norm
 
 CROWD = 4000  # people from whom the true variances are estimated
 Answers = Callable[[int, np.random.Generator], Array]  # (people, grid)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.problem import Problem
-from voxpop.widths.affine import Affine, AffineEstimator
+from voxpop.errors import Array
+from voxpop.gp.widths import Affine, AffineEstimator
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
 
 LEVEL, PEOPLE, PULLS, DRAWS = 0.00625, 400, 2, 100_000
 SIZES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # sigma_c / sqrt(W), or tau, in units of v / sqrt(U)

@@ -10,8 +10,8 @@ a correlation may differ, because sums are taken in another order.
 import sys
 from pathlib import Path
 
-from voxpop.core.errors import InputError
-from voxpop.lab.populations.light import SHIPPED, derive, write
+from voxpop.errors import InputError
+from voxpop.simulate.paper import SHIPPED, derive, write
 
 
 def main(folder: Path, file: Path = SHIPPED) -> None:

@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtri
 from scipy.stats import qmc
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 
 Spread = Literal["normal", "negative", "same"]
 CHUNK = 2**14  # draws in memory at once, for all people together

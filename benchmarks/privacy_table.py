@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private
+from voxpop.simulate.runs import Run, simulate
+from voxpop.simulate.scenarios import Options, make_scenario
 
 HORIZON, DELTA = 10**6, 1e-6
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from voxpop.calibration import Pilot, calibrate
 from voxpop.calibration.protected import Protection
-from voxpop.core.errors import Array
-from voxpop.core.kernels import Matern
-from voxpop.core.spaces import Decisions
+from voxpop.errors import Array
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Matern
 from voxpop.privacy.sources import Simulated
 
 POINTS = np.linspace(0, 1, 8)[:, None]

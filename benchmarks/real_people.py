@@ -21,9 +21,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from mixed_logit import Choices, Fitted, Model
-from voxpop.core.errors import Array, InputError
-from voxpop.formats.files import write_atomically
-from voxpop.lab.populations import tariff, train, voters
+from voxpop.errors import Array, InputError
+from voxpop.io.files import write_atomically
+from voxpop.simulate import tariff, train, voters
 
 # Which package holds the data, where, and its hash.
 SWISSMETRO = (

@@ -18,16 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from voxpop.calibration import calibrate
-from voxpop.core.phases import Plan
-from voxpop.core.spaces import Float, Space
-from voxpop.formats.study_writing import write_study
-from voxpop.formats.tables import read_pilot
-from voxpop.lab.piloted import PEOPLE, ROUNDS, TRIED
-from voxpop.lab.populations.pricing import Customers, Segment
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenario import Scenario
+from voxpop.io.studyfile import write_study
+from voxpop.io.tables import read_pilot
+from voxpop.model.decisions import Float, Space
+from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
+from voxpop.simulate.pricing import Customers, Segment
+from voxpop.simulate.runs import Run, Scenario, simulate
+from voxpop.simulate.scenarios import PEOPLE, ROUNDS, TRIED
+from voxpop.simulate.trials import Rehearsal
 
 SEGMENTS = (Segment(0.5, 3.4, 0.12), Segment(0.5, 9.0, 0.12))
 HORIZON, POINTS = 20_000, 51
@@ -76,7 +75,7 @@ def main() -> None:
     for name, all_runs in found.items():
         metrics = [run.metrics for run in all_runs]
         people, numbers, lost = (np.mean([getattr(m, key) for m in metrics]) for key in ("people", "numbers", "regret"))
-        waves, warned = np.mean([len(run.phases) for run in all_runs]), sum(bool(run.warning) for run in all_runs)
+        waves, warned = np.mean([len(run.closed) for run in all_runs]), sum(bool(run.warning) for run in all_runs)
         print(f"{name:24}{people:8,.0f}{numbers:9,.0f}{waves:7.1f}{lost:8,.0f}{f'{warned} of {seeds}':>13}")
 
 

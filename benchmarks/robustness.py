@@ -35,18 +35,17 @@ from robustness_worlds import (
     tight,
 )
 from voxpop.calibration import Pilot, calibrate
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions
-from voxpop.lab.metrics import measure
-from voxpop.lab.populations import Population
-from voxpop.lab.populations.gp import GPPeople, square_root
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Options, Scenario, least_norm, make_scenario
+from voxpop.errors import Array
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.policies.waves import Waves
+from voxpop.report.stakes import measure
+from voxpop.simulate.people import GPPeople, Population, square_root
+from voxpop.simulate.runs import Run, Scenario, simulate
+from voxpop.simulate.scenarios import Options, least_norm, make_scenario
 
 Make = Callable[[int], Scenario]
 
@@ -195,7 +194,7 @@ def outcome(run: Run) -> Outcome:
         kept=int(f.argmax()) in state.active,
         true=float(f.max() - f[run.best]) <= state.certificate + 1e-12,
         bands=bool(np.all((state.lower <= f + 1e-12) & (f <= state.upper + 1e-12))),
-        warned=any(phase.info.warning for phase in run.phases),
+        warned=any(wave.info.warning for wave in run.closed),
         raised=state.norm_bound > run.scenario.problem.norm_bound,
         regret=metrics.regret,
         numbers=metrics.numbers,

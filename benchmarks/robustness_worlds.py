@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels import Matern, SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.lab.populations.gp import GPPeople, square_root
+from voxpop.errors import Array
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.kernels import Matern, SquaredExponential
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import one_sided
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople, square_root
 
 HORIZON = 20_000
 
@@ -164,15 +164,15 @@ class Unsteady:
     drift: float = 0.0
 
     def __post_init__(self) -> None:
-        self.now, self.phase = self.people.f.copy(), 0
+        self.now, self.wave = self.people.f.copy(), 0
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        shared = np.random.default_rng([self.seed, plan.phase])
+        shared = np.random.default_rng([self.seed, plan.wave])
         problem = self.people.problem
         unit = problem.bias_std / np.sqrt(plan.people)
         answers = self.people.observe(plan, people, rng) - self.people.f[plan.arms] + self.now[plan.arms]
-        if self.phase < plan.phase:  # from now on; this wave's people answered before
-            self.phase = plan.phase
+        if self.wave < plan.wave:  # from now on; this wave's people answered before
+            self.wave = plan.wave
             self.now = self.now + self.drift * unit * square_root(gram(problem)) @ shared.standard_normal(problem.size)
         return np.asarray(answers + self.shock * unit * shared.standard_normal(len(plan.arms)))
 

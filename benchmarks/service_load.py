@@ -1,4 +1,4 @@
-"""Measure uploads per second, compared with a bare Starlette route that only parses the same body, and closing a phase.
+"""Measure uploads per second, compared with a bare Starlette route that only parses the same body, and closing a wave.
 
     python benchmarks/service_load.py [sqlite|postgresql ...]
 
@@ -25,13 +25,15 @@ import numpy as np
 import sqlalchemy as sa
 
 from databases import chosen_databases, free_port
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.phase import Phase
+from voxpop.journal.wave import Wave
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people
 from voxpop.service.study import log
 from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
@@ -40,13 +42,11 @@ from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import draw, insert, made
 from voxpop.service.study.stages import Stage
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
-REPORT = f"/v1/studies/{STUDY}/phases/1/report"
+REPORT = f"/v1/studies/{STUDY}/waves/1/report"
 
 SCRIPT = """
 local tokens, bodies, place = {}, {}, 0
@@ -75,7 +75,7 @@ async def upload(request):
     json.loads(await request.body())
     return Response(b'{"status":"counted"}', 201, media_type="application/json")
 
-app = Starlette(routes=[Route("/v1/studies/{study}/phases/{phase}/report", upload, methods=["PUT"])])
+app = Starlette(routes=[Route("/v1/studies/{study}/waves/{wave}/report", upload, methods=["PUT"])])
 """
 
 
@@ -115,10 +115,10 @@ def prepare(
     coordinator.create(STUDY, Definition(problem, make_policy("dpbe"), privacy))
     plan = Plan(1, np.arange(ARMS), np.full(ARMS, 10), PEOPLE)
     state = coordinator.snapshots.current(STUDY).state
-    event = Event(1, Kind.OPENED, time.time(), opened_body(Phase(plan, privacy.calibrate(problem, state, plan))))
+    event = Event(1, Kind.OPENED, time.time(), opened_body(Wave(plan, privacy.calibrate(problem, state, plan))))
     with coordinator.database.write() as connection:
         begun = {"played": plan.length, "newest": 2**62, "invited": PEOPLE}
-        log.append(connection, STUDY, event, phase=1, stage=Stage.COLLECTING, **begun)
+        log.append(connection, STUDY, event, wave=1, stage=Stage.COLLECTING, **begun)
         rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
         connection.execute(sa.insert(people), rows)
         chosen = draw(connection, STUDY, 1, PEOPLE, 1, 2**62)
@@ -168,7 +168,7 @@ def counted(coordinator: Coordinator) -> int:
 
 
 def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
-    """Close the phase with all reports; return the seconds it took and the additional memory (MiB)."""
+    """Close the wave with all reports; return the seconds it took and the additional memory (MiB)."""
     body = np.full(ARMS, 0.3).tobytes()
     for start in range(0, len(tokens), 500):
         store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
@@ -216,7 +216,7 @@ def measure(kind: str, address: str, folder: Path) -> None:
         print(f"  two workers {two}: {two.rate / later:.2f} of the bare route")
         print(f"  two workers store {two.rate / later / (one.rate / base):.2f} times as many as one")
     seconds, memory = close(coordinator, tokens)
-    print(f"  a phase of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
+    print(f"  a wave of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
     coordinator.database.close()
 
 

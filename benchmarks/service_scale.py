@@ -22,18 +22,18 @@ import sqlalchemy as sa
 
 from databases import chosen_databases, free_port
 from service_load import process, processor_seconds
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.problem import Problem
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import counts, invitations, people
 from voxpop.service.study import pacing, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import counts, invitations, people
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 SECRET = "benchmark-" * 4
@@ -73,11 +73,11 @@ def milliseconds(call: Callable[[], object], times: int = 50) -> float:
 
 
 def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
-    """Draw the people of the phase; return the seconds it took, and those of every registration meanwhile."""
+    """Draw the people of the wave; return the seconds it took, and those of every registration meanwhile."""
     while coordinator.status(study)["stage"] != "open" or not coordinator.decision(study)["rounds"]:
         coordinator.step(study)
     while (now := coordinator.decision(study))["rounds"]:
-        coordinator.play(study, now["phase"], new_key(), now["rounds"])
+        coordinator.play(study, now["wave"], new_key(), now["rounds"])
     done, waits = Flag(), list[float]()
 
     def others() -> None:

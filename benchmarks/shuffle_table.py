@@ -15,9 +15,9 @@ import math
 from dataclasses import replace
 
 from voxpop.privacy import Entry, aggregate
-from voxpop.privacy.composition import compose
 from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
+from voxpop.privacy.ledger import compose
 from voxpop.privacy.shuffle import calibrated_encoding, printed_encoding
 
 ARMS, DELTA = 50, 1e-6

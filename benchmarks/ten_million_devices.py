@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from distributed import Client, LocalCluster
 
-from voxpop.core.phases import Plan, Tally
-from voxpop.drivers.phase import Phase
-from voxpop.drivers.simulate import Population
-from voxpop.lab.chunked import collect_in_chunks
-from voxpop.lab.scenarios import Options, make_scenario
-from voxpop.lab.sweep import Backend
+from voxpop.journal.wave import Wave
+from voxpop.model.waves import Plan, Tally
 from voxpop.privacy import crowds, make_privacy
 from voxpop.privacy.models import RELEASES
 from voxpop.runtime.random_streams import stream
+from voxpop.simulate.chunked import collect_in_chunks
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import Population
+from voxpop.simulate.sweep import Backend
 
 SEED, EPSILON, ARMS = 0, 5.0, 10
 
@@ -62,31 +62,31 @@ def alone(work: Callable[..., Any], *given: Any) -> Measured:
         return pool.submit(timed, work, *given).result()
 
 
-def wave(model: str, people: int) -> tuple[Phase, Population]:
+def opened(model: str, people: int) -> tuple[Wave, Population]:
     scenario = make_scenario("synthetic", Options(horizon=40_000))
     problem, policy = scenario.problem, scenario.make_policy("dpbe")
     privacy, state = make_privacy(model, EPSILON), policy.init(problem)
     plan = Plan(1, np.arange(0, problem.size, problem.size // ARMS), np.full(ARMS, 4), people)
-    return Phase(plan, privacy.calibrate(problem, state, plan)), scenario.population
+    return Wave(plan, privacy.calibrate(problem, state, plan)), scenario.population
 
 
 def plain(model: str, people: int) -> object:
-    phase, population = wave(model, people)
-    total = np.zeros(len(phase.plan.arms))
-    for number, size in enumerate(crowds.chunks(people, len(phase.plan.arms))):
-        total += population.observe(phase.plan, size, stream(SEED, "people", 1, number)).sum(axis=0)
+    wave, population = opened(model, people)
+    total = np.zeros(len(wave.plan.arms))
+    for number, size in enumerate(crowds.chunks(people, len(wave.plan.arms))):
+        total += population.observe(wave.plan, size, stream(SEED, "people", 1, number)).sum(axis=0)
     return total
 
 
 def one_process(model: str, people: int) -> Tally:
-    return collect_in_chunks(*wave(model, people), SEED, Backend(jobs=1))
+    return collect_in_chunks(*opened(model, people), SEED, Backend(jobs=1))
 
 
 def on_dask(model: str, people: int, workers: int) -> tuple[Measured, list[float]]:
     """Return the tally, its time and the client's memory, and that of each worker; the scheduler is the client's."""
     with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:  # type: ignore[no-untyped-call]
         backend = Backend("dask", cluster.scheduler_address)
-        found = timed(lambda: collect_in_chunks(*wave(model, people), SEED, backend))
+        found = timed(lambda: collect_in_chunks(*opened(model, people), SEED, backend))
         with Client(cluster) as client:  # type: ignore[no-untyped-call]
             peaks: dict[str, float] = client.run(peak)
     return found, list(peaks.values())

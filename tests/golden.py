@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from voxpop import Float, Problem, Space, SquaredExponential, Study
-from voxpop.lab.trials import Trial
 from voxpop.policies import POLICIES
+from voxpop.simulate.trials import Trial
 
 FILE = Path(__file__).with_name("golden.json")
 SMALL: dict[str, Any] = {"size": 30, "horizon": 500, "seed": 1}
@@ -28,7 +28,7 @@ Result = dict[str, Any]
 
 
 def simulated(**settings: Any) -> Result:
-    """Run a simulation; return what it did in each phase, and what it knew at the end."""
+    """Run a simulation; return what it did in each wave, and what it knew at the end."""
     run = Trial(**SMALL, **settings).run()
     told = run.as_dict()
     return {
@@ -39,17 +39,17 @@ def simulated(**settings: Any) -> Result:
         "epsilon": told["ledger"]["epsilon"],
         "lower": run.state.lower.tolist(),
         "upper": run.state.upper.tolist(),
-        "phases": [
+        "waves": [
             {
-                "arms": phase["arms"],
-                "pulls": phase["pulls"],
-                "people": phase["people"],
+                "arms": wave["arms"],
+                "pulls": wave["pulls"],
+                "people": wave["people"],
                 "rewards": step.feedback.mean.tolist(),
-                "active": phase["active_after"],
-                "width": phase["max_width"],
-                "noise": phase["release"].get("noise_std"),
+                "active": wave["active_after"],
+                "width": wave["max_width"],
+                "noise": wave["release"].get("noise_std"),
             }
-            for phase, step in zip(told["phases"], run.phases, strict=True)
+            for wave, step in zip(told["waves"], run.closed, strict=True)
         ],
     }
 
@@ -63,7 +63,7 @@ def asked(policy: str) -> Result:
         arms = [decisions.find(decision) for decision in question.decisions]
         prices = np.array([decision["price"] for decision in question.decisions])
         tastes = rng.normal(4.2, 0.5, size=(question.people, 1))
-        study.tell(question.phase, 2 - (prices - tastes) ** 2 / 8)
+        study.tell(question.wave, 2 - (prices - tastes) ** 2 / 8)
         questions.append({"arms": arms, "pulls": list(question.rounds), "people": question.people})
     best = study.best
     return {

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from voxpop.core.errors import Array
-from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import Kernel, SquaredExponential
-from voxpop.core.phases import Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array
+from voxpop.gp import factor
+from voxpop.gp import selection as lazy
+from voxpop.model.kernels import Kernel, SquaredExponential
+from voxpop.model.problem import Evidence, Indices, Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Info, Plan
 from voxpop.policies import Policy
-from voxpop.selection import factor, lazy
 
 
 def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = None, **changes: Any) -> Problem:
@@ -73,7 +73,7 @@ def worst_function(problem: Problem, arms: Indices, weights: Array, x: int) -> A
 def drive(
     policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback]
 ) -> Iterator[tuple[State, Plan, Feedback, State, Info]]:
-    """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each phase."""
+    """Run a policy on given feedback; yield (before, plan, feedback, after, info) for each wave."""
     state = policy.init(problem)
     while isinstance(plan := policy.plan(problem, state), Plan):
         feedback = answer(plan)

@@ -15,9 +15,9 @@ import pytest
 from tests.helpers_waiting import HANGING
 from voxpop.calibration.pilot import Pilot
 from voxpop.cli import display, main
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import Kernel, SquaredExponential
-from voxpop.core.spaces import Decisions
+from voxpop.errors import Array, InputError
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Kernel, SquaredExponential
 
 ROOT = Path(__file__).resolve().parent.parent
 VOXPOP = Path(sys.executable).parent / "voxpop"

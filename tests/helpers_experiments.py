@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.lab.experiments import all_exhibits
-from voxpop.lab.experiments.exhibits import FULL, Cell, Exhibit, Scale
-from voxpop.lab.experiments.summaries import RunSummary, grid
-from voxpop.lab.trials import Trial
+from voxpop.errors import Array
+from voxpop.simulate.experiments import all_exhibits
+from voxpop.simulate.experiments.exhibits import FULL, Cell, Exhibit, Scale
+from voxpop.simulate.experiments.summaries import RunSummary, grid
+from voxpop.simulate.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
 SMALL = Scale(seeds=3, horizon=400, private_horizon=600)

@@ -9,20 +9,20 @@ import numpy as np
 from scipy.stats import binom
 
 from tests.helpers import function_of_norm, random_problem
-from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
-from voxpop.privacy.printed import PRINTED
+from voxpop.privacy.models import PRINTED
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_waves
 
 MODELS = ("central", "local", "shuffle", "aggregate")
 CALIBRATED = [(model, "exact") for model in MODELS] + [(model, "paper") for model in MODELS if model in PRINTED]
@@ -53,7 +53,7 @@ class Silent:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A phase to release, and the truth behind it."""
+    """A wave to release, and the truth behind it."""
 
     problem: Problem
     state: State
@@ -70,19 +70,19 @@ class Case:
         return made
 
 
-def first_phase(people: int = 40, **changes: Any) -> Case:
-    """Make a phase before which only the prior is known; f has the norm of its bound."""
+def first_wave(people: int = 40, **changes: Any) -> Case:
+    """Make a wave before which only the prior is known; f has the norm of its bound."""
     problem = random_problem(4, n=7, beta=0.01, **{"bias_std": 0.2, "prior_mean": 0.5, **changes})
     plan = Plan(3, np.array([1, 4, 0, 6]), np.array([2, 1, 5, 3]), people)
     f = 0.5 + function_of_norm(problem, problem.norm_bound, np.random.default_rng(8))
     return Case(problem, State.prior(problem, problem.norm_bound), plan, f)
 
 
-def later_phase(seed: int, privacy: Private | None = None, people: int = 40) -> Case:
-    """Make a phase with a released phase before it."""
+def later_wave(seed: int, privacy: Private | None = None, people: int = 40) -> Case:
+    """Make a wave with a released wave before it."""
     problem = random_problem(seed, n=7, beta=0.05, horizon=1000)
     f = function_of_norm(problem, problem.norm_bound, np.random.default_rng(seed))
-    steps = simulate_phases(problem, DPBE(), GPPeople(problem, f), seed, privacy)
+    steps = simulate_waves(problem, DPBE(), GPPeople(problem, f), seed, privacy)
     state = [next(steps) for _ in range(4)][-1][1]
     return Case(problem, state, Plan(5, np.array([0, 3, 5]), np.array([6, 2, 8]), people), f)
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING
-from voxpop.lab.runs import Run
-from voxpop.lab.sweep import Backend, SweepResult
-from voxpop.lab.trials import Trial
+from voxpop.simulate.runs import Run
+from voxpop.simulate.sweep import Backend, SweepResult
+from voxpop.simulate.trials import Trial
 
 # Workers cannot import this file, so only functions of Python and voxpop can be swept: eval stands for any of them.
 DIE = "__import__('os')._exit(3)"
 PID = "__import__('os').getpid()"
-REFUSE = "exec('from voxpop.core.errors import InputError; raise InputError(\"too much\")')"
+REFUSE = "exec('from voxpop.errors import InputError; raise InputError(\"too much\")')"
 
 TWO = Backend(jobs=2)
 TRIALS = [Trial("sphere", policy, seed, size=10, horizon=150) for policy in ("dpbe", "dpbe-paper") for seed in range(3)]
@@ -43,9 +43,9 @@ def by_trial(found: Iterator[SweepResult[Trial, Run]]) -> dict[Trial, dict[str, 
 BEGIN = f"""\
 import sys
 from pathlib import Path
-from voxpop.lab import sweep as module
-from voxpop.core.errors import InputError
-from voxpop.lab.sweep import Backend, sweep
+from voxpop.simulate import sweep as module
+from voxpop.errors import InputError
+from voxpop.simulate.sweep import Backend, sweep
 
 module.PATIENCE = {HANGING}
 """

@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.helpers import gram, random_problem, standard_posterior
-from voxpop.core.kernels import Linear, Matern, SquaredExponential
-from voxpop.core.problem import Indices, Problem
-from voxpop.lab.scenarios import Options, Scenario, make_scenario
-from voxpop.selection.greedy import BatchRule, Selection
+from voxpop.gp.selection import BatchRule, Selection
+from voxpop.model.kernels import Linear, Matern, SquaredExponential
+from voxpop.model.problem import Indices, Problem
+from voxpop.simulate.runs import Scenario
+from voxpop.simulate.scenarios import Options, make_scenario
 
 RULES: list[BatchRule] = ["corrected", "printed", "single"]
 BATCHED: list[BatchRule] = ["corrected", "printed"]

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.helpers import function_of_norm
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Info, Plan, Tally
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
+from voxpop.simulate.people import GPPeople
 
 ENDLESS = 60  # more waves than any study may have
 
@@ -63,7 +62,7 @@ def played(policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback],
     plans: list[Plan] = []
     infos: list[Info] = []
     while isinstance(plan := policy.plan(problem, state, channel), Plan):
-        assert plan.phase == len(plans) + 1 < ENDLESS
+        assert plan.wave == len(plans) + 1 < ENDLESS
         assert plan.reference == state.best == policy.best(problem, state)
         assert plan.people >= 1
         assert (plan.pulls >= 1).all()

@@ -83,7 +83,7 @@ def answer_the_open_wave(path: Path) -> None:
     question = Study.load(path.with_name("study.json")).ask()
     assert question is not None
     prices = [decision["price"] for decision in question.decisions]
-    tastes = np.random.default_rng(question.phase).normal(2.0, 0.3, question.people)
+    tastes = np.random.default_rng(question.wave).normal(2.0, 0.3, question.people)
     told = [(person, price, 1 - (price - taste) ** 2) for person, taste in enumerate(tastes) for price in prices]
     rows = [f"{person},{price},{reward:.4f}" for person, price, reward in told]
     path.write_text("\n".join(["person,price,reward", *rows]) + "\n", encoding="utf-8")

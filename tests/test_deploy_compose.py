@@ -14,7 +14,7 @@ import yaml
 from tests.helpers_cli import main_of
 from tests.test_deploy import DEPLOY, instructions, require_command, require_settings, text
 from voxpop.service import operators
-from voxpop.stores.migrate import open_store
+from voxpop.service.stores.migrate import open_store
 
 
 def test_the_services_of_compose_have_flags_and_settings_that_exist() -> None:

@@ -48,7 +48,7 @@ def test_the_paper_has_141_labels() -> None:
 
 def test_labels_are_found_where_they_are_cited() -> None:
     """Guards the test above: a pattern that finds nothing would let everything pass."""
-    assert citations(ROOT / "src/voxpop/widths/printed.py") >= {"eq:confidence_width"}
+    assert citations(ROOT / "src/voxpop/gp/widths.py") >= {"eq:confidence_width"}
     assert len(set().union(*map(citations, SOURCES))) >= 10
 
 

@@ -14,7 +14,7 @@ import pytest
 import voxpop
 from tests.helpers_cli import ENVIRONMENT, ROOT
 from tests.helpers_waiting import HANGING
-from voxpop.core.kernels import Kernel
+from voxpop.model.kernels import Kernel
 from voxpop.privacy import Private
 
 PUBLIC = [getattr(voxpop, name) for name in voxpop.__all__]

@@ -27,4 +27,4 @@ if sys.argv[1:] == ["pilot"]:
 else:
     question = Study.from_file("prices.toml").ask()
     asked = [decision["price"] for decision in question.decisions]
-    visit(asked, question.rounds, question.people, seed=question.phase).to_csv("answers.csv", index=False)
+    visit(asked, question.rounds, question.people, seed=question.wave).to_csv("answers.csv", index=False)

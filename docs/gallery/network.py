@@ -22,8 +22,8 @@ study = Study(model.problem(decisions, horizon=20_000), population=len(others))
 while question := study.ask():
     asked, others = others[: question.people], others[question.people :]
     tried = [decision["window"] for decision in question.decisions]
-    print(f"wave {question.phase}: {question.people} devices try the windows {', '.join(map(str, tried))}")
-    study.tell(question.phase, asked[tried].to_numpy())
+    print(f"wave {question.wave}: {question.people} devices try the windows {', '.join(map(str, tried))}")
+    study.tell(question.wave, asked[tried].to_numpy())
 
 chosen, truth = study.best.decision["window"], rewards.mean()
 print(f"set the window to {chosen} packets: {study.ended}")

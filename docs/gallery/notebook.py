@@ -49,10 +49,10 @@ def _(np, pd):
 def _(Study, customers, pilot):
     study = Study.from_pilot(pilot, horizon=10_000, points=41, name="tea", reward="profit per visit")
     while question := study.ask():
-        print(f"wave {question.phase}: {question.people} people about {len(question.decisions)} prices")
+        print(f"wave {question.wave}: {question.people} people about {len(question.decisions)} prices")
         answers = question.table()  # a row for each person and price
         answers["reward"] = customers(answers, rounds=question.rounds[0])  # your people answer here
-        study.tell(question.phase, answers)
+        study.tell(question.wave, answers)
     print(study.best)
     print(study.ended)
     study

@@ -6,11 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from voxpop import compare, make_scenario
-from voxpop.core.channel import OPEN
-from voxpop.core.phases import End, Info, Plan
-from voxpop.core.state import State
-from voxpop.lab.scenarios import Options
+from voxpop.model.state import OPEN, State
+from voxpop.model.waves import End, Info, Plan
 from voxpop.policies import POLICIES
+from voxpop.simulate.scenarios import Options
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,12 @@ class Zoom:
         return State.prior(problem, problem.norm_bound)
 
     def plan(self, problem, state, channel=OPEN):
-        if state.phase == self.waves:
+        if state.wave == self.waves:
             return End("it has zoomed in as often as it may")
-        last, reach = problem.size - 1, (problem.size - 1) / 2 / 3**state.phase  # a third of the range before
-        centre = np.clip(state.best if state.phase else last / 2, reach, last - reach)
+        last, reach = problem.size - 1, (problem.size - 1) / 2 / 3**state.wave  # a third of the range before
+        centre = np.clip(state.best if state.wave else last / 2, reach, last - reach)
         arms = np.unique(np.linspace(centre - reach, centre + reach, self.arms).round().astype(int))
-        plan = Plan(state.phase + 1, arms, np.full(len(arms), 5), self.people, state.best)  # five rounds each
+        plan = Plan(state.wave + 1, arms, np.full(len(arms), 5), self.people, state.best)  # five rounds each
         return channel.enlist(problem, state, plan)  # with enough people to hide in, if the study is private
 
     def advance(self, problem, state, plan, feedback):

@@ -66,7 +66,7 @@ def _(Private, Study, epsilon, library, np, rate):
     hours = np.array([decision["hours"] for decision in question.decisions])
     print(f"wave 1 asks {question.people} residents about {', '.join(map(str, hours))} hours")
     ratings = rate(question.people, hours, 1, np.random.default_rng(1))  # your people answer here
-    study.tell(question.phase, ratings)  # clips the ratings, adds noise once, and forgets them
+    study.tell(question.wave, ratings)  # clips the ratings, adds noise once, and forgets them
     spent = study.ledger.totals(delta=1e-6)
     print(f"ledger: {spent['releases']} release about {spent['people']} people")
     print(f"nobody is exposed to more than epsilon {spent['epsilon']:.2f} at delta {spent['delta']:g}")

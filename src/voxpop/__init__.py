@@ -8,27 +8,23 @@ if TYPE_CHECKING:
     from voxpop.calibration.pilot import Pilot
     from voxpop.calibration.protected import Protection
     from voxpop.client import Device, Promise
-    from voxpop.core.errors import InputError
-    from voxpop.core.evidence import Evidence
-    from voxpop.core.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
-    from voxpop.core.phases import Feedback
-    from voxpop.core.problem import Problem
-    from voxpop.core.spaces import Choice, Decisions, Float, Integer, Space
-    from voxpop.core.strata import Strata
-    from voxpop.drivers.course import Course
-    from voxpop.drivers.question import Answer, Question
-    from voxpop.drivers.simulate import Population
-    from voxpop.drivers.study import Study
-    from voxpop.lab.comparison import Comparison, compare
-    from voxpop.lab.own_people import OwnPeople
-    from voxpop.lab.piloted import piloted
-    from voxpop.lab.populations.drawn import DrawnPeople
-    from voxpop.lab.populations.table import TablePeople
-    from voxpop.lab.runs import Run, simulate
-    from voxpop.lab.scenario import Scenario
-    from voxpop.lab.scenarios import make_scenario
+    from voxpop.errors import InputError
+    from voxpop.journal.course import Course
+    from voxpop.journal.question import Answer, Question
+    from voxpop.model.decisions import Choice, Decisions, Float, Integer, Space
+    from voxpop.model.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
+    from voxpop.model.problem import Evidence, Problem
+    from voxpop.model.strata import Strata
+    from voxpop.model.waves import Feedback
     from voxpop.policies import make_policy
     from voxpop.privacy import make_privacy
+    from voxpop.simulate.comparison import Comparison, compare
+    from voxpop.simulate.own_people import OwnPeople
+    from voxpop.simulate.people import DrawnPeople, TablePeople
+    from voxpop.simulate.runs import Run, Scenario, simulate
+    from voxpop.simulate.scenarios import make_scenario, piloted
+    from voxpop.simulate.simulator import Population
+    from voxpop.study.study import Study
 
 __version__ = "0.1.0"
 
@@ -81,36 +77,36 @@ _MODULES = {
     "Protection": "voxpop.calibration.protected",
     "Device": "voxpop.client",
     "Promise": "voxpop.client",
-    "InputError": "voxpop.core.errors",
-    "Evidence": "voxpop.core.evidence",
-    "Constant": "voxpop.core.kernels",
-    "Linear": "voxpop.core.kernels",
-    "Matern": "voxpop.core.kernels",
-    "Precomputed": "voxpop.core.kernels",
-    "SquaredExponential": "voxpop.core.kernels",
-    "Feedback": "voxpop.core.phases",
-    "Problem": "voxpop.core.problem",
-    "Choice": "voxpop.core.spaces",
-    "Decisions": "voxpop.core.spaces",
-    "Float": "voxpop.core.spaces",
-    "Integer": "voxpop.core.spaces",
-    "Space": "voxpop.core.spaces",
-    "Strata": "voxpop.core.strata",
-    "Course": "voxpop.drivers.course",
-    "Answer": "voxpop.drivers.question",
-    "Question": "voxpop.drivers.question",
-    "Population": "voxpop.drivers.simulate",
-    "Study": "voxpop.drivers.study",
-    "Comparison": "voxpop.lab.comparison",
-    "compare": "voxpop.lab.comparison",
-    "OwnPeople": "voxpop.lab.own_people",
-    "piloted": "voxpop.lab.piloted",
-    "DrawnPeople": "voxpop.lab.populations.drawn",
-    "TablePeople": "voxpop.lab.populations.table",
-    "Run": "voxpop.lab.runs",
-    "simulate": "voxpop.lab.runs",
-    "Scenario": "voxpop.lab.scenario",
-    "make_scenario": "voxpop.lab.scenarios",
+    "InputError": "voxpop.errors",
+    "Evidence": "voxpop.model.problem",
+    "Constant": "voxpop.model.kernels",
+    "Linear": "voxpop.model.kernels",
+    "Matern": "voxpop.model.kernels",
+    "Precomputed": "voxpop.model.kernels",
+    "SquaredExponential": "voxpop.model.kernels",
+    "Feedback": "voxpop.model.waves",
+    "Problem": "voxpop.model.problem",
+    "Choice": "voxpop.model.decisions",
+    "Decisions": "voxpop.model.decisions",
+    "Float": "voxpop.model.decisions",
+    "Integer": "voxpop.model.decisions",
+    "Space": "voxpop.model.decisions",
+    "Strata": "voxpop.model.strata",
+    "Course": "voxpop.journal.course",
+    "Answer": "voxpop.journal.question",
+    "Question": "voxpop.journal.question",
+    "Population": "voxpop.simulate.simulator",
+    "Study": "voxpop.study.study",
+    "Comparison": "voxpop.simulate.comparison",
+    "compare": "voxpop.simulate.comparison",
+    "OwnPeople": "voxpop.simulate.own_people",
+    "piloted": "voxpop.simulate.scenarios",
+    "DrawnPeople": "voxpop.simulate.people",
+    "TablePeople": "voxpop.simulate.people",
+    "Run": "voxpop.simulate.runs",
+    "simulate": "voxpop.simulate.runs",
+    "Scenario": "voxpop.simulate.runs",
+    "make_scenario": "voxpop.simulate.scenarios",
     "make_policy": "voxpop.policies",
     "make_privacy": "voxpop.privacy",
 }

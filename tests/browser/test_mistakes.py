@@ -13,8 +13,8 @@ from tests.helpers_cli import STUDY
 from voxpop.service import audit, operators
 from voxpop.service.console import live
 from voxpop.service.keys import new_key
+from voxpop.service.stores.schema import inbox
 from voxpop.service.study.life import Wanted
-from voxpop.stores.schema import inbox
 
 ADA, GRACE = new_key(), new_key()
 Place = tuple[Town, str]

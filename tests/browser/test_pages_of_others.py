@@ -66,7 +66,7 @@ def test_a_page_that_is_listed_takes_part(browser: Browser, site: Site, elsewher
         assert registered == [201, {"status": "registered"}]
         assert ask("GET", f"{place}/checkin", mine)[1]["invited"] is False
         assert ask("GET", f"{place}/decision", {})[0] == 200
-        report = f"{place}/phases/1/report"
+        report = f"{place}/waves/1/report"
         assert ask("PUT", report, as_(token) | JSON, '{"report": [0.5]}') == [201, {"status": "counted"}]
         status, refusal = ask("PUT", report, as_(token) | JSON, '{"report": [0.25]}')
         assert (status, "stays as it is" in refusal["error"]) == (409, True)
@@ -84,6 +84,6 @@ def test_a_page_that_is_not_listed_can_neither_send_a_key_nor_read_a_reply(
         ask = partial(call, page, site)
         assert "Failed to fetch" in ask("GET", f"{place}/decision", {})
         assert "Failed to fetch" in ask("GET", f"{place}/checkin", as_(new_key()))
-        report = ask("PUT", f"{place}/phases/1/report", as_(token) | JSON, '{"report": [0.5]}')
+        report = ask("PUT", f"{place}/waves/1/report", as_(token) | JSON, '{"report": [0.5]}')
         assert "Failed to fetch" in report
     assert site.answered == 0

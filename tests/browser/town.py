@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from tests.service.served import served
-from voxpop.core.errors import Array
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import Array
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.console.pilot import Pilot, calibrated
 from voxpop.service.console.planning import plan_of
 from voxpop.service.keys import new_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
@@ -31,7 +32,6 @@ from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.stores.migrate import open_store
 
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
 SECRET = b"s" * 32
@@ -134,8 +134,8 @@ class Town:
         self.settle(study)
         while (now := self.coordinator.decision(study))["rounds"]:
             self.clock.now += MINUTE
-            played = f"{now['phase']}-{now['index']}-{now['rounds']}"
-            self.coordinator.play(study, now["phase"], played, now["rounds"])
+            played = f"{now['wave']}-{now['index']}-{now['rounds']}"
+            self.coordinator.play(study, now["wave"], played, now["rounds"])
         self.settle(study)
 
     def answer(self, study: str, most: int | None = None) -> int:
@@ -152,13 +152,13 @@ class Town:
         return len(reports)
 
     def _report(self, study: str, labels: list[Mapping[str, Any]], invitation: dict[str, Any]) -> Upload:
-        phase = invitation["phase"]
-        release = release_from_dict(phase["release"])
-        leaning, rounds = self.rng.normal(), np.array(phase["rounds"], dtype=float)
-        means = [self.tastes[study](labels[arm], leaning) for arm in phase["arms"]]
+        wave = invitation["wave"]
+        release = release_from_dict(wave["release"])
+        leaning, rounds = self.rng.normal(), np.array(wave["rounds"], dtype=float)
+        means = [self.tastes[study](labels[arm], leaning) for arm in wave["arms"]]
         averages: Array = np.array([means]) + self.rng.normal(size=(1, len(means))) * 0.35 / np.sqrt(rounds)
         report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
-        return Upload((study, phase["phase"]), invitation["token"], report.tobytes())
+        return Upload((study, wave["wave"]), invitation["token"], report.tobytes())
 
     def waves(self, study: str, most: int = 100) -> None:
         """Play whole waves until there are so many, or the study is finished."""

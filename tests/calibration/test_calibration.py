@@ -11,13 +11,13 @@ from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import draw, pilot_of_model, refusal
 from voxpop.calibration.fit import Calibration, Estimate, calibrate
+from voxpop.calibration.likelihood import Fit, Prior
 from voxpop.calibration.pilot import Pilot
-from voxpop.calibration.search import Fit, Prior
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import Constant, Matern, SquaredExponential
-from voxpop.core.spaces import Choice, Decisions, Float, Space
-from voxpop.lab.populations.functions import random_rkhs_function
-from voxpop.lab.scenarios import least_norm
+from voxpop.errors import Array, InputError
+from voxpop.model.decisions import Choice, Decisions, Float, Space
+from voxpop.model.kernels import Constant, Matern, SquaredExponential
+from voxpop.simulate.paper import random_rkhs_function
+from voxpop.simulate.scenarios import least_norm
 
 LENGTH, BIAS, NOISE, TAU, OFFSET = 0.35, 0.6, 0.9, 1.3, 0.2
 LINE = np.linspace(0, 1, 12)[:, None]

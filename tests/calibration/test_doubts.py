@@ -8,8 +8,8 @@ import pytest
 from voxpop.calibration.doubts import doubts
 from voxpop.calibration.fit import calibrate
 from voxpop.calibration.pilot import Pilot
-from voxpop.core.errors import Array
-from voxpop.core.spaces import Decisions, Float, Space
+from voxpop.errors import Array
+from voxpop.model.decisions import Decisions, Float, Space
 
 
 @cache

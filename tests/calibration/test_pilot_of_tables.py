@@ -10,9 +10,9 @@ import pytest
 
 from voxpop.calibration import calibrate
 from voxpop.calibration.pilot import Pilot
-from voxpop.core.direction import Direction
-from voxpop.core.errors import InputError
-from voxpop.core.spaces import Float
+from voxpop.errors import InputError
+from voxpop.model.decisions import Float
+from voxpop.model.direction import Direction
 
 ROWS: list[dict[str, Any]] = [
     {"person": who, "price": price, "cost": (price - 2) ** 2 + who % 3 / 9} for who in range(9) for price in (1, 2, 4)

@@ -11,20 +11,19 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import pilot_of_model, refusal
-from voxpop.belief.rows import pilot_rows
 from voxpop.calibration import fit
 from voxpop.calibration import pilot as pilots
 from voxpop.calibration.fit import Calibration, calibrate
 from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import NARROWEST, STEP, WIDEST, Protection
-from voxpop.core.errors import Array, InputError
-from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.spaces import Decisions, Float, Space
-from voxpop.formats.study_writing import write_study
-from voxpop.formats.studyfile import read_study
-from voxpop.formats.wire import problem_from_dict, problem_to_dict
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import pilot_rows
+from voxpop.io.schema import problem_from_dict, problem_to_dict
+from voxpop.io.studyfile import read_study, write_study
+from voxpop.model.decisions import Decisions, Float, Space
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Evidence
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.sources import Integers, Simulated
 

@@ -11,8 +11,8 @@ from scipy.stats import gamma, skew
 from tests.helpers_cli import refusal
 from voxpop.calibration import Pilot, calibrate, catoni_mean, people_needed
 from voxpop.calibration.tails import outlier, signed_skewness, skewness
-from voxpop.core.errors import Array, InputError
-from voxpop.core.spaces import Decisions
+from voxpop.errors import Array, InputError
+from voxpop.model.decisions import Decisions
 
 LINE = np.linspace(0, 1, 5)[:, None]
 

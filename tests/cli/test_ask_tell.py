@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from voxpop.drivers.study import Study
-from voxpop.formats.files import locked
+from voxpop.io.files import locked
+from voxpop.study.study import Study
 
 Main = Callable[..., Outcome]
 PRIVATE = STUDY + '\n[privacy]\nmodel = "central"\nepsilon = 5.0\n'
@@ -82,7 +82,7 @@ def test_answers_that_are_told_twice_do_not_answer_the_next_question(main: Main)
     told = answers(asked(main, "tea.toml"))
     assert main("tell", "tea.toml", told).code == 0
     done = main("tell", "tea.toml", told)
-    assert (done.code, "phase 2 could answer; ask first" in done.err) == (2, True)
+    assert (done.code, "wave 2 could answer; ask first" in done.err) == (2, True)
 
 
 def test_tell_says_what_missing_people_cost_and_asks(main: Main) -> None:
@@ -92,17 +92,17 @@ def test_tell_says_what_missing_people_cost_and_asks(main: Main) -> None:
     assert question["people"] == 8
     done = main("tell", "tea.toml", answers(question, 2))
     assert (done.code, done.out) == (2, "")
-    assert "phase 5 asked 8 people and 2 answered" in done.err
+    assert "wave 5 asked 8 people and 2 answered" in done.err
     assert "about 2.0 times as large as planned" in done.err
     assert "--partial" in done.err
     assert asked(main, "tea.toml") == question
     assert main("tell", "tea.toml", "answers.csv", "--partial").code == 0
 
 
-def test_undo_opens_the_last_phase_again_until_the_next_question(main: Main) -> None:
+def test_undo_opens_the_last_wave_again_until_the_next_question(main: Main) -> None:
     question = asked(main, "tea.toml")
     assert main("tell", "tea.toml", answers(question)).code == 0
-    assert main("undo", "tea.toml").out == "phase 1 is open again\n"
+    assert main("undo", "tea.toml").out == "wave 1 is open again\n"
     assert asked(main, "tea.toml") == question
     assert main("undo", "tea.toml").code == 2
     assert main("tell", "tea.toml", "answers.csv", "--json").code == 0
@@ -130,9 +130,9 @@ def test_a_restored_study_says_what_its_record_knew(main: Main) -> None:
     done = main("tell", "private.toml", answers(question, prefix="v"))
     assert done.code == 2
     note, error = done.err.splitlines()
-    assert note == "note: private.json is older than private.releases, from which phase 1 is taken"
-    assert "no question is open that feedback for phase 2 could answer" in error
-    assert asked(main, "private.toml")["phase"] == 2
+    assert note == "note: private.json is older than private.releases, from which wave 1 is taken"
+    assert "no question is open that feedback for wave 2 could answer" in error
+    assert asked(main, "private.toml")["wave"] == 2
     assert main("ask", "private.toml").err == ""
 
 

@@ -9,17 +9,17 @@ from typer.testing import CliRunner
 from tests.helpers import everything, random_problem
 from tests.helpers_cli import refusal
 from voxpop.cli import app
-from voxpop.core.errors import InputError
-from voxpop.core.kernels import Kernel, Linear, SquaredExponential
-from voxpop.core.problem import Problem
-from voxpop.lab.populations.gp import GPPeople
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, Scenario, make_scenario
+from voxpop.errors import InputError
+from voxpop.gp import selection as greedy
+from voxpop.gp.posterior import DensePosterior
+from voxpop.gp.selection import fill, least_batches, select
+from voxpop.model.kernels import Kernel, Linear, SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import POLICIES, make_policy
-from voxpop.runtime import memory
-from voxpop.selection import greedy
-from voxpop.selection.dense import DensePosterior
-from voxpop.selection.greedy import fill, least_batches, select
+from voxpop.runtime import machine as memory
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.runs import Scenario, simulate
+from voxpop.simulate.scenarios import Options, make_scenario
 
 LINE = np.linspace(0.1, 1, 7)
 EXTREMES: dict[str, tuple[Any, Kernel]] = {
@@ -62,7 +62,7 @@ def test_a_horizon_of_a_million_million_rounds_ends(name: str, policy: str) -> N
     run = simulate(study, make_policy(policy, **SETTINGS.get(policy, {})), 0)
     assert np.isfinite(run.metrics.regret)
     assert run.optimum_kept
-    if policy != "dpbe-fixed":  # five people per phase never give enough information
+    if policy != "dpbe-fixed":  # five people per wave never give enough information
         assert run.metrics.regret <= 1e-3 * 10**12 * max(float(np.ptp(study.f)), 1e-9)
 
 
@@ -85,7 +85,7 @@ MANY: dict[str, tuple[Any, Kernel, int]] = {
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_extremes_among_many_actions_fill_a_phase(name: str) -> None:
+def test_extremes_among_many_actions_fill_a_wave(name: str) -> None:
     points, kernel, most = MANY[name]
     problem = Problem(points, kernel, 0.1, 0.1, 1.0, LONG, ridge=0.1)
     for rounds in (1, SHORT, most):
@@ -157,7 +157,7 @@ def test_memory_is_stated_before_a_large_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory, "memory_limit", lambda: 4 * 10**9)
     said = memory.statement(10**6)
     assert said == (
-        "1,000,000 actions: at most 8 MB of memory for each batch of a phase; "
+        "1,000,000 actions: at most 8 MB of memory for each batch of a wave; "
         "the limit of 4 GB holds at least 500 batches"
     )
     done = CliRunner().invoke(app, ["simulate", "sphere", "--size", "3000", "--horizon", "10", "--json"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import ROOT, Outcome, main_of
-from voxpop.formats.studyfile import read_study
+from voxpop.io.studyfile import read_study
 
 Main = Callable[..., Outcome]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers_cli import Outcome, main_of, pilot_csv
 from voxpop.cli import calibrate as command
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy.sources import Secure
 
 Main = Callable[..., Outcome]

@@ -13,15 +13,15 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 from voxpop import __version__
-from voxpop.drivers.study import Study
-from voxpop.lab.scenarios import SCENARIOS
 from voxpop.policies import POLICIES
+from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.study.study import Study
 
 KEYS = {
     *("study", "policy", "seed", "horizon", "regret", "numbers", "people"),
-    *("best", "optimum_kept", "seconds", "phases"),
+    *("best", "optimum_kept", "seconds", "waves"),
 }
-PHASE_KEYS = {"phase", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"}
+WAVE_KEYS = {"wave", "length", "arms", "pulls", "people", "active_before", "active_after", "max_width"}
 COMMANDS = ("run", "simulate", "compare", "calibrate", "ask", "tell")
 Main = Callable[..., Outcome]
 
@@ -99,15 +99,15 @@ def test_simulate_prints_one_object_with_the_promised_keys(main: Main, study: st
     data = json.loads(done.out)
     assert data.keys() >= KEYS
     assert data["best"].keys() >= {"index", "action"}
-    assert data["phases"]
-    assert all(phase.keys() >= PHASE_KEYS for phase in data["phases"])
+    assert data["waves"]
+    assert all(wave.keys() >= WAVE_KEYS for wave in data["waves"])
     assert (data["study"], data["policy"]) == (study, policy)
 
 
-def test_simulate_shows_phases_and_a_summary(main: Main) -> None:
+def test_simulate_shows_waves_and_a_summary(main: Main) -> None:
     done = main("simulate", "sphere", "--policy", "dpbe", "--horizon", 500, "--size", 20)
     assert done.code == 0
-    for word in ("phase", "people", "widest bound", "Do this", "Certified", "Lost while learning", "sphere"):
+    for word in ("wave", "people", "widest bound", "Do this", "Certified", "Lost while learning", "sphere"):
         assert word in done.out
     assert "Expected loss" not in done.out  # dpbe has no such figure
 
@@ -212,14 +212,14 @@ def test_a_study_name_cannot_lead_out_of_the_report_folder(main: Main, tmp_path:
 
 def answers_csv(path: Path, question: dict[str, Any]) -> Path:
     """Write people's answers to a question; the best price is near 2."""
-    rng = np.random.default_rng(question["phase"])
+    rng = np.random.default_rng(question["wave"])
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["person", "price", "reward"])
         for person in range(question["people"]):
             for decision in question["decisions"]:
                 reward = 1 - (decision["price"] - 2) ** 2 + rng.normal(0, 0.1)
-                rows.writerow([f"p{question['phase']}-{person}", decision["price"], reward])
+                rows.writerow([f"p{question['wave']}-{person}", decision["price"], reward])
     return path
 
 
@@ -237,10 +237,10 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
     ):
         assert constant in done.out
     assert main("run", "tea.toml", "--no-report").code == 0
-    phase = 0
+    wave = 0
     while (question := json.loads(main("ask", "tea.toml", "--json").out)) is not None:
-        phase += 1
-        assert question["phase"] == phase
+        wave += 1
+        assert question["wave"] == wave
         assert json.loads(main("ask", "tea.toml", "--json").out) == question
         done = main("tell", "tea.toml", answers_csv(tmp_path / "answers.csv", question))
         assert done.code == 0

@@ -10,10 +10,10 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.helpers_experiments import summary
-from voxpop.core.errors import InputError
-from voxpop.lab.experiments.compare import CONTENDERS, picture
-from voxpop.lab.experiments.summaries import RunSummary
+from voxpop.errors import InputError
 from voxpop.report import drawing
+from voxpop.simulate.experiments.compare import CONTENDERS, picture
+from voxpop.simulate.experiments.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"
@@ -53,7 +53,7 @@ def test_every_policy_meets_the_people_whom_simulate_asks(main: Main) -> None:
         for field in ("regret", "numbers", "people"):
             values = [run[field] for run in runs]
             assert row[field] == pytest.approx({"mean": np.mean(values), "std": np.std(values)})
-        assert row["waves"]["mean"] == np.mean([len(run["phases"]) for run in runs])
+        assert row["waves"]["mean"] == np.mean([len(run["waves"]) for run in runs])
         assert row["optimum_kept"] == sum(run["optimum_kept"] for run in runs)
     assert (rows(found)["dpbe"]["certificates"], rows(found)["dpbe"]["certificate_true"]) == (2, 2)
     assert (rows(found)["halving"]["certificates"], rows(found)["halving"]["certificate_true"]) == (0, 0)

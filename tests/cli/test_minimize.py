@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.test_opening import TABLE
 from tests.helpers_cli import Outcome, main_of
-from voxpop.core.errors import InputError
+from tests.study.test_opening import TABLE
+from voxpop.errors import InputError
 from voxpop.service.study.definition import read_definition
 
 Main = Callable[..., Outcome]

@@ -12,14 +12,14 @@ import pytest
 
 from tests.helpers_cli import Outcome, main_of, voxpop
 from tests.helpers_privacy import CALIBRATED, MODELS
-from voxpop.core.errors import InputError
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import InputError
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.privacy.central import Central
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
+from voxpop.simulate.runs import Run, simulate
+from voxpop.simulate.scenarios import Options, make_scenario
 
 Main = Callable[..., Outcome]
 SHORT = "simulate synthetic --size 20 --horizon 300"
@@ -52,16 +52,16 @@ def test_the_same_seed_is_the_same_private_run(model: str, calibration: str) -> 
     privacy = Private(model, 8.0, calibration=calibration, floor=20)
     first, again, other = (run(seed, privacy) for seed in (1, 1, 2))
     assert timeless(first.as_dict()) == timeless(again.as_dict())
-    for one, two in zip(first.phases, again.phases, strict=True):
+    for one, two in zip(first.closed, again.closed, strict=True):
         np.testing.assert_array_equal(one.feedback.mean, two.feedback.mean)
-    assert not np.array_equal(first.phases[0].feedback.mean, other.phases[0].feedback.mean)
+    assert not np.array_equal(first.closed[0].feedback.mean, other.closed[0].feedback.mean)
 
 
 def test_privacy_changes_the_noise_but_not_the_people() -> None:
     plain, private = (run(1, privacy) for privacy in (None, Private("central", 1000.0, floor=0)))
-    assert plain.phases[0].plan.people == private.phases[0].plan.people
-    gap = np.abs(plain.phases[0].feedback.mean - private.phases[0].feedback.mean)
-    noise = private.phases[0].feedback.noise
+    assert plain.closed[0].plan.people == private.closed[0].plan.people
+    gap = np.abs(plain.closed[0].feedback.mean - private.closed[0].feedback.mean)
+    noise = private.closed[0].feedback.noise
     assert noise is not None
     assert 0 < gap.max() < 5 * math.sqrt(float(noise.max()))
 
@@ -72,16 +72,16 @@ def test_the_command_reports_what_was_promised_and_spent(main: Main) -> None:
     assert (data["privacy"], data["epsilon"], data["delta"]) == ("central", 5.0, 1e-6)
     assert (data["calibration"], data["caveats"]) == ("exact", [])
     assert data["ledger"] == {
-        "releases": len(data["phases"]),
+        "releases": len(data["waves"]),
         "people": data["people"],
         "epsilon": 5.0,
         "delta": 1e-6,
         "guaranteed": True,
     }
-    for phase in data["phases"]:
-        assert phase["release"]["model"] == "central"
-        assert (phase["release"]["epsilon"], phase["release"]["delta"]) == (5.0, 1e-6)
-        assert phase["release"]["noise_std"] > 0
+    for wave in data["waves"]:
+        assert wave["release"]["model"] == "central"
+        assert (wave["release"]["epsilon"], wave["release"]["delta"]) == (5.0, 1e-6)
+        assert wave["release"]["noise_std"] > 0
 
 
 def test_without_privacy_nothing_is_promised(main: Main) -> None:
@@ -105,7 +105,7 @@ def test_floors_on_the_command_line(main: Main) -> None:
     def people(*options: object) -> list[int]:
         command = [*SHORT.split(), "--policy", "dpbe", "--privacy", "central", "--epsilon", 5, "--json"]
         data = data_of(main(*command, *options))
-        return [phase["people"] for phase in data["phases"]]
+        return [wave["people"] for wave in data["waves"]]
 
     none, given, chosen = people("--floor", 0), people("--floor", 70), people()
     assert none[:3] == [math.ceil(2 ** (0.7 * l)) for l in (1, 2, 3)]

@@ -151,10 +151,10 @@ def asked(main: Main) -> dict[str, Any]:
 
 
 ANSWERS: dict[str, tuple[list[Any], str, list[str]]] = {
-    "another phase": (["--phase", 2], "a,{0},0.5\n", ["phase 2", "phase 1"]),
-    "phase zero": (["--phase", 0], "a,{0},0.5\n", ["phase 0"]),
+    "another wave": (["--wave", 2], "a,{0},0.5\n", ["wave 2", "wave 1"]),
+    "wave zero": (["--wave", 0], "a,{0},0.5\n", ["wave 0"]),
     "another decision": ([], "a,2.7,0.5\n", ["2.7", "not in the decision set"]),
-    "not asked": ([], "a,{1},0.5\n", ["{1}", "phase 1 did not ask"]),
+    "not asked": ([], "a,{1},0.5\n", ["{1}", "wave 1 did not ask"]),
     "twice": ([], "a,{0},0.5\na,{0},0.6\n", ["'a'", "answered twice"]),
     "a word": ([], "a,{0},fine\n", ["line 2", "column 3", "'fine'"]),
     "infinite": ([], "a,{0},inf\n", ["line 2", "column 3", "'inf'"]),

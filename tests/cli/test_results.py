@@ -14,8 +14,8 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from voxpop.cli import opening
-from voxpop.drivers.study import Study
-from voxpop.drivers.tables import answer_rows, decision_rows
+from voxpop.journal.tables import answer_rows, decision_rows
+from voxpop.study.study import Study
 
 Main = Callable[..., Outcome]
 WAVES = 'name = "green tea"\nreward = "profit"\n' + STUDY.replace('name = "tea"\n', "").replace(
@@ -49,7 +49,7 @@ def ask(main: Main, study: str) -> dict[str, Any]:
 def tell(main: Main, study: str, people: int | None = None, prefix: str = "p", *options: str) -> Outcome:
     """Ask, and tell the answers of people who like a price of 2."""
     question = ask(main, study)
-    rng = np.random.default_rng(question["phase"])
+    rng = np.random.default_rng(question["wave"])
     with Path("answers.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["person", "price", "reward"])
@@ -57,7 +57,7 @@ def tell(main: Main, study: str, people: int | None = None, prefix: str = "p", *
             taste = rng.normal(2.0, 0.1)
             for decision in question["decisions"]:
                 rows.writerow(
-                    [f"{prefix}{question['phase']}-{person}", decision["price"], 1 - (decision["price"] - taste) ** 2]
+                    [f"{prefix}{question['wave']}-{person}", decision["price"], 1 - (decision["price"] - taste) ** 2]
                 )
     done = main("tell", study, "answers.csv", *options)
     assert done.code == 0, done.err
@@ -165,7 +165,7 @@ def test_the_note_about_a_restored_study_is_on_standard_error(main: Main) -> Non
     for stage, file in stages(main):
         if stage == "restored":
             done = main("status", file, "--json")
-            assert done.err == "note: private.json is older than private.releases, from which phase 1 is taken\n"
+            assert done.err == "note: private.json is older than private.releases, from which wave 1 is taken\n"
             assert json.loads(done.out)["summary"]["ledger"]["releases"] == 1
 
 

@@ -59,7 +59,7 @@ def test_both_commands_explain_the_options(main: Main, command: str) -> None:
 
 def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
     few = simulated(main, "--most-waves", 1)
-    assert len(few["phases"]) == 1
+    assert len(few["waves"]) == 1
     assert "budget of 1 wave" in few["ended"]
     poor = simulated(main, "--most-people", 15)
     assert poor["people"] == 15
@@ -70,7 +70,7 @@ def test_budgets_are_kept_and_named_at_the_end(main: Main) -> None:
 
 def test_rounds_that_pass_while_people_answer_are_the_incumbent_s(main: Main) -> None:
     data = simulated(main, "--answer-delay", 40)
-    assert {phase["rest"] for phase in data["phases"]} == {40}
+    assert {wave["rest"] for wave in data["waves"]} == {40}
 
 
 def test_an_option_goes_before_the_file(main: Main, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_file_s_setting_may_be_misspelt(main: Main, tmp_path: Path) -> None:
 def answered(tmp_path: Path, question: dict[str, Any]) -> Path:
     """Write the answers of people to whom the price 2 is best."""
     rows = [
-        f"p{question['phase']}-{person},{decision['price']},{1 - (decision['price'] - 2) ** 2 + 0.01 * (person % 5)}"
+        f"p{question['wave']}-{person},{decision['price']},{1 - (decision['price'] - 2) ** 2 + 0.01 * (person % 5)}"
         for person in range(question["people"])
         for decision in question["decisions"]
     ]

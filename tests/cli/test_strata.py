@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from voxpop.core.errors import InputError
-from voxpop.drivers.study import Study
+from voxpop.errors import InputError
 from voxpop.service.study.definition import read_definition
+from voxpop.study.study import Study
 
 Main = Callable[..., Outcome]
 STRATA = STUDY + "\n[strata]\nyoung = 0.25\nold = 0.75\n"

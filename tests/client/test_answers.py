@@ -11,7 +11,7 @@ from tests.client.test_device import Server, release, told
 from tests.service.world import STUDY
 from voxpop.client import Device, Outcome, Promise
 from voxpop.client.retries import MOST_PAUSE, seconds_of
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 PORTAL = httpx.Response(200, html="<html>Welcome to our hotel</html>")
 CENTRAL = Promise("central", 5.0, participations=2)
@@ -149,7 +149,7 @@ def test_a_date_in_retry_after_is_converted_to_seconds_from_now() -> None:
 
 
 def stuck(**answers: Any) -> tuple[Scripted, Device]:
-    """A device with a report for phase 1 that nobody takes."""
+    """A device with a report for wave 1 that nobody takes."""
     server = Scripted(upload=None)
     device = server.device(CENTRAL, attempts=2)
     assert device.check_in() is Outcome.OFFLINE
@@ -157,7 +157,7 @@ def stuck(**answers: Any) -> tuple[Scripted, Device]:
     return server, device
 
 
-def test_a_report_is_kept_while_its_phase_is_open() -> None:
+def test_a_report_is_kept_while_its_wave_is_open() -> None:
     _, device = stuck()
     assert device.check_in() is Outcome.OFFLINE
     assert device.memory.outgoing() is not None
@@ -167,22 +167,22 @@ def test_a_report_is_kept_while_its_phase_is_open() -> None:
     ("status", "outcome"),
     [("waiting", Outcome.WAITING), ("finished", Outcome.FINISHED), ("answered", Outcome.ANSWERED)],
 )
-def test_a_dead_address_blocks_no_longer_than_its_phase(status: str, outcome: Outcome) -> None:
+def test_a_dead_address_blocks_no_longer_than_its_wave(status: str, outcome: Outcome) -> None:
     _, device = stuck(checkin=waiting(status))
     assert device.check_in() is outcome
     assert device.memory.outgoing() is None
     assert device.memory.reports == 1  # somebody may have seen it
 
 
-def test_after_a_dead_address_comes_the_next_phase() -> None:
+def test_after_a_dead_address_comes_the_next_wave() -> None:
     server, device = stuck()
     for arm in range(4):
         device.record(2, arm, 0.5)
-    server.invitation["phase"]["phase"] = 2
-    assert device.check_in() is Outcome.OFFLINE  # phase 2's report; the address is still dead
+    server.invitation["wave"]["wave"] = 2
+    assert device.check_in() is Outcome.OFFLINE  # wave 2's report; the address is still dead
     kept = device.memory.outgoing()
     assert kept is not None
-    assert kept.phase == 2
+    assert kept.wave == 2
     del server.answers["upload"]
     assert device.check_in() is Outcome.ANSWERED
 
@@ -190,10 +190,10 @@ def test_after_a_dead_address_comes_the_next_phase() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"phase": None},
-        {"phase": {"phase": "1"}},
-        {"phase": {"phase": 10**30}},
-        {"phase": {"phase": 1, "arms": [0]}},
+        {"wave": None},
+        {"wave": {"wave": "1"}},
+        {"wave": {"wave": 10**30}},
+        {"wave": {"wave": 1, "arms": [0]}},
         {"token": None},
         {"token": "a\r\nb"},
         {"token": "é"},

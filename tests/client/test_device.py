@@ -11,17 +11,17 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import Silent, first_phase
+from tests.helpers_privacy import Silent, first_wave
 from tests.service.test_http import Site
 from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import InputError
-from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.errors import InputError
+from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.privacy.batch import HELPER
 from voxpop.privacy.none import PlainRelease
+from voxpop.privacy.release import HELPER
 
 
 def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
 
 
 def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
-    phase = {"phase": 1, "arms": [0, 1, 2, 3], "release": for_devices(release_to_dict(release))}
+    wave = {"wave": 1, "arms": [0, 1, 2, 3], "release": for_devices(release_to_dict(release))}
     helper = {"helper": "http://helper/v1/batches/b/report"} if release.second == HELPER else {}
-    return {"invited": True, "token": "t" * 43, "upload": upload, **helper, "phase": phase}
+    return {"invited": True, "token": "t" * 43, "upload": upload, **helper, "wave": wave}
 
 
 class Server:
@@ -109,7 +109,7 @@ class Server:
 
 
 def release(model: str, epsilon: float = 5.0, people: int = 40) -> Any:
-    return first_phase(people).release(Private(model, epsilon))
+    return first_wave(people).release(Private(model, epsilon))
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.client.test_promise import EPSILON, HONEST, accepted, proposed
 from tests.helpers_fuzzing import fuzz
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
 from voxpop.privacy.sources import Integers

@@ -11,13 +11,13 @@ from tests.client.test_device import Server, release, told
 from tests.service.world import STUDY
 from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 
-def ask(server: Server, device: Device, phase: int) -> Outcome:
-    server.invitation["phase"]["phase"] = phase
+def ask(server: Server, device: Device, wave: int) -> Outcome:
+    server.invitation["wave"]["wave"] = wave
     for arm in range(4):
-        device.record(phase, arm, 0.5)
+        device.record(wave, arm, 0.5)
     return device.check_in()
 
 
@@ -25,12 +25,12 @@ def ask(server: Server, device: Device, phase: int) -> Outcome:
 def test_a_device_answers_as_often_as_was_promised(most: int) -> None:
     server = Server(told(release("local")))
     device = server.device(Promise("local", 5.0, participations=most))
-    outcomes = [ask(server, device, phase) for phase in range(1, 6)]
+    outcomes = [ask(server, device, wave) for wave in range(1, 6)]
     assert outcomes == [Outcome.ANSWERED] * most + [Outcome.SPENT] * (5 - most)
     assert len(server.got) == most
 
 
-def test_asking_for_the_same_phase_again_is_asking_again() -> None:
+def test_asking_for_the_same_wave_again_is_asking_again() -> None:
     server = Server(told(release("local")))
     device = server.device(Promise("local", 5.0))
     assert [ask(server, device, 1) for _ in range(3)] == [Outcome.ANSWERED, Outcome.SPENT, Outcome.SPENT]

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tests.helpers_privacy import first_phase
+from tests.helpers_privacy import first_wave
 from voxpop.client import Promise
-from voxpop.core.errors import InputError
-from voxpop.formats.releases import for_devices, release_from_dict, release_to_dict
+from voxpop.errors import InputError
+from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import MOST_BITS
 
 EPSILON, DELTA = 5.0, 1e-6
 NAN = float("nan")
 HONEST = {
-    model: for_devices(release_to_dict(first_phase(40).release(Private(model, EPSILON))))
+    model: for_devices(release_to_dict(first_wave(40).release(Private(model, EPSILON))))
     for model in ("local", "shuffle", "aggregate")
 }
 Proposal = dict[str, Any]
@@ -194,7 +194,7 @@ def test_a_shuffled_release_that_passes_has_the_noise(levels: Any, trials: Any, 
 def test_a_release_counts_on_no_more_honest_people_than_the_promise_does(
     study: float, promise: float, keeps: bool
 ) -> None:
-    made = first_phase(40).release(Private("shuffle", EPSILON, honest=study))
+    made = first_wave(40).release(Private("shuffle", EPSILON, honest=study))
     assert (made.weakness(EPSILON, DELTA, promise) is None) is keeps
     if keeps:
         Promise("shuffle", EPSILON, honest=promise).check(made)

@@ -15,7 +15,7 @@ from tests.client.test_device import Server, release, told
 from tests.helpers_randomness import assert_from_the_operating_system
 from tests.service.world import STUDY
 from voxpop.client import Device, Memory, Outcome, Promise
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy.encoded import Encoded
 
 HELPER, COORDINATOR = "http://helper/v1/batches/b/report", "http://coordinator/v1/x"

@@ -1,4 +1,4 @@
-"""What stays on a device: nothing of a phase that is over."""
+"""What stays on a device: nothing of a wave that is over."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from voxpop.client import Memory
 from voxpop.client.storage import Outgoing
 
 
-def test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_phase(tmp_path: Path) -> None:
+def test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_wave(tmp_path: Path) -> None:
     def stored() -> bytes:
         return b"".join(path.read_bytes() for path in tmp_path.iterdir())
 

@@ -13,7 +13,7 @@ from tests.service.test_http import Site
 from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 
 def test_a_device_withdraws_over_http_and_does_nothing_any_more(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.clients_js.npm import NODE, SDK
-from voxpop.lab.scenarios import Options, make_scenario
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.processes import FLEET, QUIET, running
 from voxpop.service.study.definition import Definition, Rules
+from voxpop.simulate.scenarios import Options, make_scenario
 
 DEVICES = 44
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom, chisquare, norm
 
 from tests.clients_js.oracle import Oracle
-from voxpop.core.errors import Array
-from voxpop.formats.releases import for_devices, release_to_dict
+from voxpop.errors import Array
+from voxpop.io.schema import for_devices, release_to_dict
 from voxpop.privacy import Private, Secure, Source
 from voxpop.privacy.audit import attack, specimen
 from voxpop.privacy.local import Local

@@ -14,8 +14,8 @@ from tests.clients_js.oracle import Oracle
 from tests.vectors.answers import PRIVATE, promises
 from tests.vectors.releases import release
 from voxpop.client import Promise
-from voxpop.core.errors import InputError
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import InputError
+from voxpop.io.schema import release_from_dict
 
 FACTORS = [0.5, 0.9, 0.99, 0.999, 1.0, 1.001, 1.01, 1.1, 2.0, 10.0, 1e3, 1e-3, 1e12, 1e-12]
 CASES = 400  # for each model

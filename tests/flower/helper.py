@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from voxpop.service.keyring import Keyring
+from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.signed_http import HttpShuffler
 
 HANGING = 300.0  # seconds after which something hangs

@@ -12,15 +12,15 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from tests.flower.direct import answers_of, context_of, promise, study
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.flower import messages, take_part
-from voxpop.formats.releases import phase_for_devices, release_to_dict
+from voxpop.io.schema import release_to_dict, wave_for_devices
 from voxpop.privacy import Secure
 
 
 def question(model: str, change: Callable[[dict[str, Any]], object] = lambda told: None) -> Message:
     asked = study(model)
-    phase = asked.open_phase()
-    assert phase is not None
-    told = phase_for_devices(asked.problem, phase.plan, release_to_dict(phase.release))
+    wave = asked.open_wave()
+    assert wave is not None
+    told = wave_for_devices(asked.problem, wave.plan, release_to_dict(wave.release))
     change(told)
     message = messages.ask(7, told, 60.0)
     message.metadata.__dict__["_message_id"] = "1"  # as the SuperLink does
@@ -52,7 +52,7 @@ def test_noise_on_nodes_is_that_of_the_operating_system(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(Secure, "gaussian", watched)
     message = question("local")
-    asked: Any = study("local").open_phase()
+    asked: Any = study("local").open_wave()
     said = answered(message, tmp_path, "local")["report"]
     grid = asked.release.grid(np.array([answers_of(7, *asked_of(message))]))
     assert np.array_equal(np.array(said), (grid + drawn[0])[0])
@@ -86,7 +86,7 @@ WEAKER: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
     "no release": ("local", lambda told: told.pop("release"), "this is not a voxpop question"),
     "other arms": ("none", lambda told: told["release"].update(arms=1), "the release is about 1 decisions of 4"),
     "rounds": ("none", lambda told: told.update(rounds=[1]), "it needs a number of rounds for each decision"),
-    "phase": ("none", lambda told: told.update(phase=0), "phase must be a whole number"),
+    "wave": ("none", lambda told: told.update(wave=0), "wave must be a whole number"),
 }
 
 

@@ -24,9 +24,9 @@ import pytest
 from tests.flower.farm import connected
 from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.replay import disagreements
+from voxpop.journal.replay import disagreements
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.study.fielded import Fielded
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/flower"
@@ -67,7 +67,7 @@ class Recording:
         with self.path.open("a") as file:
             for reply in found:
                 said = {"error": reply.error.reason} if reply.has_error() else dict(reply.content["voxpop"])
-                place = {"node": reply.metadata.src_node_id, "phase": reply.metadata.group_id}
+                place = {"node": reply.metadata.src_node_id, "wave": reply.metadata.group_id}
                 file.write(json.dumps(place | said) + "\\n")
         return found
 
@@ -190,9 +190,9 @@ def outcome(
 
 
 def check_as_simulated(done: Fielded, arrived: list[Any]) -> None:
-    reports = {(int(each["phase"]), each["node"]): each["report"] for each in arrived if "report" in each}
-    counted = {entry.phase: [reports[entry.phase, int(name)] for name in entry.names] for entry in done.ledger.entries}
-    assert [len(rows) for rows in counted.values()] == [phase.plan.people for phase in done.closed]
+    reports = {(int(each["wave"]), each["node"]): each["report"] for each in arrived if "report" in each}
+    counted = {entry.wave: [reports[entry.wave, int(name)] for name in entry.names] for entry in done.ledger.entries}
+    assert [len(rows) for rows in counted.values()] == [wave.plan.people for wave in done.closed]
     assert disagreements(done.course, counted, own_noise=True) == []
     if done.privacy.model != "central":  # where the server draws no noise of its own
         assert disagreements(done.course, counted) == []
@@ -214,12 +214,12 @@ def test_a_helper_beside_flower_holds_the_other_half(federation: Federation, mon
     done, arrived = outcome(federation, "aggregate", 60, monkeypatch)
     assert done.ended
     assert len({name for entry in done.ledger.entries for name in entry.names}) == sum(
-        phase.plan.people for phase in done.closed
+        wave.plan.people for wave in done.closed
     )
     first = done.closed[0]
     batch = first.release.batch
     assert batch is not None
-    shares = np.array([each["report"] for each in arrived if each.get("phase") == "1" and "report" in each])
+    shares = np.array([each["report"] for each in arrived if each.get("wave") == "1" and "report" in each])
     assert shares.max() > batch.bits  # a report is far below the modulus, and a share anywhere
 
 

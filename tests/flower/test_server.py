@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.flower.direct import Direct, study
-from voxpop.core.errors import InputError
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.replay import disagreements
+from voxpop.errors import InputError
 from voxpop.flower import Rules, conduct, server
 from voxpop.flower.server import Collector
+from voxpop.journal.replay import disagreements
 from voxpop.privacy import make_privacy
+from voxpop.study.fielded import Fielded
 
 MODELS = ("none", "central", "local")
 QUICK = Rules(seconds=0.05, patience=0.05)
@@ -25,10 +25,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counted(grid: Direct, done: Fielded) -> dict[int, list[list[float]]]:
-    """The reports that were counted, by phase."""
-    return {
-        entry.phase: [grid.reports[entry.phase][int(name)] for name in entry.names] for entry in done.ledger.entries
-    }
+    """The reports that were counted, by wave."""
+    return {entry.wave: [grid.reports[entry.wave][int(name)] for name in entry.names] for entry in done.ledger.entries}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -40,7 +38,7 @@ def test_plans_and_bounds_are_those_of_the_simulator(tmp_path: Path, model: str)
     assert disagreements(done.course, counted(grid, done), own_noise=True) == []
     if model != "central":  # where the server draws no noise of its own
         assert disagreements(done.course, counted(grid, done)) == []
-    wrong = {phase: [[number + 1 for number in row] for row in rows] for phase, rows in counted(grid, done).items()}
+    wrong = {wave: [[number + 1 for number in row] for row in rows] for wave, rows in counted(grid, done).items()}
     if model != "local":  # beside local noise, one step is not seen
         assert disagreements(done.course, wrong) != []
 
@@ -50,8 +48,8 @@ def test_nodes_that_are_silent_broken_or_odd_are_replaced_and_nobody_is_asked_tw
     grid = Direct(tmp_path, 80, model=model)
     grid.silent, grid.broken, grid.odd = set(range(1, 6)), set(range(6, 11)), set(range(11, 16))
     done = conduct(grid, study(model), QUICK)
-    assert [phase.feedback.count for phase in done.closed] == [phase.plan.people for phase in done.closed]
-    assert len(set(grid.asked)) == len(grid.asked) > sum(phase.plan.people for phase in done.closed)
+    assert [wave.feedback.count for wave in done.closed] == [wave.plan.people for wave in done.closed]
+    assert len(set(grid.asked)) == len(grid.asked) > sum(wave.plan.people for wave in done.closed)
     names = [int(name) for entry in done.ledger.entries for name in entry.names]
     assert len(set(names)) == len(names)
     assert not set(names) & (grid.silent | grid.broken | grid.odd)
@@ -59,7 +57,7 @@ def test_nodes_that_are_silent_broken_or_odd_are_replaced_and_nobody_is_asked_tw
 
 def test_the_ledger_knows_every_release_and_what_it_cost(tmp_path: Path) -> None:
     done = conduct(Direct(tmp_path, 60, model="local"), study("local"))
-    assert [entry.people for entry in done.ledger.entries] == [phase.plan.people for phase in done.closed]
+    assert [entry.people for entry in done.ledger.entries] == [wave.plan.people for wave in done.closed]
     assert done.ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0, rel=1e-6)
 
 
@@ -104,13 +102,13 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
     assert all(len(set(drawn)) == 20 for drawn in draws)
 
 
-def test_a_phase_without_enough_people_is_not_closed_unless_one_may(tmp_path: Path) -> None:
+def test_a_wave_without_enough_people_is_not_closed_unless_one_may(tmp_path: Path) -> None:
     grid = Direct(tmp_path, 12)
-    with pytest.raises(InputError, match=r"phase 1 asks 20 people and 12 answered, .*; connect more nodes"):
+    with pytest.raises(InputError, match=r"wave 1 asks 20 people and 12 answered, .*; connect more nodes"):
         conduct(grid, study(), QUICK)
     other = Direct(tmp_path / "other", 12)
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="phase 2 asks"):  # nobody is left
+    with pytest.raises(InputError, match="wave 2 asks"):  # nobody is left
         conduct(other, begun := study(), Rules(seconds=0.05, patience=0.05, partial=True))
     assert begun.closed[0].feedback.count == 12
 
@@ -124,6 +122,6 @@ def test_the_shuffle_model_is_refused(tmp_path: Path) -> None:
 def test_reports_arrive_to_the_last_bit(tmp_path: Path) -> None:
     grid = Direct(tmp_path, 60)
     done = conduct(grid, study())
-    phase = done.closed[0]
-    tally = phase.release.tally(np.array(counted(grid, done)[1]))
-    assert np.array_equal(tally.feedback().mean, phase.feedback.mean)
+    wave = done.closed[0]
+    tally = wave.release.tally(np.array(counted(grid, done)[1]))
+    assert np.array_equal(tally.feedback().mean, wave.feedback.mean)

@@ -11,12 +11,12 @@ from tests.flower.direct import Direct, promise, study
 from tests.flower.helper import free_port, helper_in
 from tests.flower.test_client import answered, question
 from voxpop.client.storage import Memory
-from voxpop.core.errors import InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.fielded import Fielded
+from voxpop.errors import InputError
 from voxpop.flower import Rules, conduct, server, shares
+from voxpop.model.waves import Tally
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.study.fielded import Fielded
 
 QUICK = Rules(seconds=0.05, patience=0.05)
 
@@ -40,7 +40,7 @@ def grid_of(folder: Path, nodes: int, helper: HttpShuffler) -> Direct:
 
 @pytest.fixture
 def whole(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """What nodes would have sent to somebody whom they trust, added up by phase, from before it is split."""
+    """What nodes would have sent to somebody whom they trust, added up by wave, from before it is split."""
     reports = list[tuple[int, ...]]()
     split = Aggregated.split
 
@@ -55,13 +55,13 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 def test_the_two_totals_are_those_of_the_reports(
     tmp_path: Path, helper: HttpShuffler, whole: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed, close = list[Tally](), Fielded.close_phase
+    closed, close = list[Tally](), Fielded.close_wave
 
     def watched(self: Fielded, tally: Tally, names: tuple[str, ...]) -> None:
         closed.append(tally)
         close(self, tally, names)
 
-    monkeypatch.setattr(Fielded, "close_phase", watched)
+    monkeypatch.setattr(Fielded, "close_wave", watched)
     done = conduct(grid_of(tmp_path, 60, helper), study("aggregate"), Rules(), helper)
     assert done.ended
     assert len(closed) == len(done.closed) > 1
@@ -75,7 +75,7 @@ def test_the_two_totals_are_those_of_the_reports(
 def test_a_reply_alone_is_not_the_report(tmp_path: Path, helper: HttpShuffler, whole: list[tuple[int, ...]]) -> None:
     grid = grid_of(tmp_path, 60, helper)
     conduct(grid, study("aggregate"), Rules(), helper)
-    sent = [tuple(map(int, report)) for phase in grid.reports.values() for report in phase.values()]
+    sent = [tuple(map(int, report)) for wave in grid.reports.values() for report in wave.values()]
     assert len(sent) == len(whole)
     assert not set(sent) & set(whole)
 
@@ -92,7 +92,7 @@ def test_nodes_that_do_not_reply_are_replaced_although_the_helper_has_their_shar
     grid = Lossy(tmp_path, 60, model="aggregate")
     grid.promise = promise("aggregate", helper=helper.url)
     done = conduct(grid, study("aggregate", population=40), QUICK, helper)
-    assert [phase.feedback.count for phase in done.closed] == [phase.plan.people for phase in done.closed]
+    assert [wave.feedback.count for wave in done.closed] == [wave.plan.people for wave in done.closed]
     assert not {str(node) for node in range(1, 6)} & {name for entry in done.ledger.entries for name in entry.names}
 
 
@@ -111,7 +111,7 @@ def test_nodes_whose_share_the_helper_lacks_are_replaced(tmp_path: Path, helper:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("voxpop.flower.client.send_share", sends)
         done = conduct(grid, study("aggregate", population=40), Rules(), helper)
-    assert len(grid.asked) == sum(phase.plan.people for phase in done.closed) + 3
+    assert len(grid.asked) == sum(wave.plan.people for wave in done.closed) + 3
 
 
 def test_a_study_of_shares_needs_a_helper(tmp_path: Path) -> None:

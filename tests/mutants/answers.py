@@ -7,7 +7,7 @@ BALL = "privacy/test_ball.py"
 LEDGER = "privacy/test_ledger.py"
 REFUSALS = "privacy/test_refusals.py"
 DRIVER = "drivers/test_study_private.py"
-PHASE = "drivers/test_phase.py"
+WAVE = "drivers/test_wave.py"
 PILOT = "formats/test_released_pilot.py"
 WEIGHTED = "privacy/test_weighted.py"
 
@@ -47,7 +47,7 @@ FAULTS = [
     Fault(
         "weights above one",
         "A person of a stratum that few answer from moves the sum by more than the noise was made for.",
-        "core/strata.py",
+        "model/strata.py",
         "return np.minimum(1.0, self.weights * self.equivalent)",
         "return self.weights * len(self.weights)",
         (f"{WEIGHTED}::test_nobody_moves_the_sum_by_more_than_the_noise_was_made_for",),
@@ -63,7 +63,7 @@ FAULTS = [
     Fault(
         "weighted people not charged",
         "The ledger does not look at people who were sampled unevenly.",
-        "drivers/weighting.py",
+        "study/weighting.py",
         "    ledger.check(entry)\n",
         "",
         (f"{WEIGHTED}::test_a_private_study_charges_everyone_and_refuses_who_took_part",),
@@ -80,48 +80,48 @@ FAULTS = [
     Fault(
         "tally of floats",
         "Answers are added up as floats, so that the sum depends on their order.",
-        "core/phases.py",
+        "model/waves.py",
         "return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)",
         "return cls(len(grid), tuple(int(x) for x in grid.astype(np.float32).sum(axis=0).tolist()), step)",
-        ("core/test_phases.py::test_a_tally_does_not_depend_on_order_or_grouping",),
+        ("core/test_waves.py::test_a_tally_does_not_depend_on_order_or_grouping",),
     ),
     Fault(
         "ledger not checked",
-        "A phase is released without asking the ledger.",
-        "drivers/phase.py",
+        "A wave is released without asking the ledger.",
+        "journal/wave.py",
         "    ledger.check(entry)\n",
         "",
-        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
+        (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "noise before the ledger",
         "The noise of a release is drawn before the ledger has allowed it.",
-        "drivers/phase.py",
+        "journal/wave.py",
         "    ledger.check(entry)\n    return release.analyze(release.require_whole(tally), source), entry",
         "    feedback = release.analyze(release.require_whole(tally), source)\n"
         "    ledger.check(entry)\n    return feedback, entry",
-        (f"{PHASE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
+        (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
         "names not recorded",
         "The ledger's entry does not say who answered.",
-        "drivers/phase.py",
-        "phase=phase.plan.phase, names=names)",
-        "phase=phase.plan.phase)",
+        "journal/wave.py",
+        "wave=wave.plan.wave, names=names)",
+        "wave=wave.plan.wave)",
         (f"{DRIVER}::test_nobody_takes_part_twice_also_after_loading",),
     ),
     Fault(
         "planned people charged",
         "The ledger is charged for the people who were asked and not for those who answered.",
-        "drivers/phase.py",
+        "journal/wave.py",
         'plan.people if plan.reports == "one" else tally.count',
         "plan.people",
-        (f"{PHASE}::test_the_people_who_answered_are_charged",),
+        (f"{WAVE}::test_the_people_who_answered_are_charged",),
     ),
     Fault(
         "largest epsilon instead of the sum",
         "Several releases about one person cost as much as the largest of them.",
-        "privacy/composition.py",
+        "privacy/ledger.py",
         "    if all(entry.multiplier is not None for entry in entries):\n",
         "    if all(entry.delta <= delta for entry in entries):\n"
         "        return max(entry.epsilon for entry in entries)\n"
@@ -155,7 +155,7 @@ FAULTS = [
     Fault(
         "study with a seed",
         "An ask/tell study draws its noise from a generator with a fixed seed.",
-        "drivers/releasing.py",
+        "study/releasing.py",
         "ledger, Secure(), told.names)",
         'ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
         (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
@@ -163,7 +163,7 @@ FAULTS = [
     Fault(
         "binomial releases not added",
         "Of several shuffled releases about one person only the last is counted.",
-        "privacy/composition.py",
+        "privacy/ledger.py",
         "_epsilon(np.sum([_loss(entry) for entry in entries], axis=0), delta)",
         "_epsilon(_loss(entries[-1]), delta)",
         ("privacy/test_composition.py",),
@@ -187,7 +187,7 @@ FAULTS = [
     Fault(
         "protected answer repeated",
         "Reading a protected pilot quotes one of its answers, to show how rewards are written.",
-        "formats/tables.py",
+        "io/tables.py",
         "unit if hidden else column.reading",
         "column.reading",
         ("formats/test_tables.py::test_no_answer_of_a_protected_pilot_is_repeated",),
@@ -203,7 +203,7 @@ FAULTS = [
     Fault(
         "pilot's noise drawn again",
         "Calibrating again releases the same answers with new noise.",
-        "formats/released_pilot.py",
+        "io/pilots.py",
         "if not self.exists():",
         "if True:",
         (f"{PILOT}::test_a_second_release_is_the_first",),
@@ -211,7 +211,7 @@ FAULTS = [
     Fault(
         "pilot's sums used before they are kept",
         "What is released of a pilot is handed out without a file that would survive a loss of power.",
-        "formats/released_pilot.py",
+        "io/pilots.py",
         "write_durably(self.path, wire.pack(KIND, content))",
         "self.path.write_text(wire.pack(KIND, content))",
         (f"{PILOT}::test_the_file_is_durable_before_anything_is_returned",),
@@ -219,7 +219,7 @@ FAULTS = [
     Fault(
         "pilot changed after its release",
         "Sums of other answers than the pilot's are taken for its own.",
-        "formats/released_pilot.py",
+        "io/pilots.py",
         "if digest != _digest(pilot):",
         "if False:",
         (f"{PILOT}::test_one_changed_answer_is_refused",),

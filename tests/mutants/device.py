@@ -69,7 +69,7 @@ FAULTS = [
         "counted after the acknowledgement",
         "A report counts against the promise only once it was counted, so a reply that is held back is free.",
         "client/storage.py",
-        '                self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])\n',
+        '                self._file.execute("INSERT INTO made (wave) VALUES (?)", [outgoing.wave])\n',
         "                pass\n",
         (f"{LIMITS}::test_a_device_answers_as_often_as_was_promised",),
     ),
@@ -111,7 +111,7 @@ FAULTS = [
         "client/storage.py",
         "PRAGMA secure_delete = ON",
         "PRAGMA secure_delete = OFF",
-        ("client/test_storage.py::test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_phase",),
+        ("client/test_storage.py::test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_wave",),
     ),
     Fault(
         "bits sent to the coordinator",

@@ -153,7 +153,7 @@ FAULTS = [
     Fault(
         "no factor 2",
         "The sensitivity is the radius of the ball and not its diameter.",
-        "privacy/additive.py",
+        "privacy/clipped.py",
         "sensitivity = 2 * ball.radius / step",
         "sensitivity = ball.radius / step",
         (f"{RELEASE}::test_noise_is_that_of_the_promise_for_the_number_of_people",),
@@ -161,7 +161,7 @@ FAULTS = [
     Fault(
         "rounding forgotten",
         "The sensitivity leaves out what rounding to the grid adds.",
-        "privacy/additive.py",
+        "privacy/clipped.py",
         " + math.sqrt(len(ball.centre))",
         "",
         (f"{SENSITIVITY}::test_the_sensitivity_covers_rounding_to_the_grid",),
@@ -177,7 +177,7 @@ FAULTS = [
     Fault(
         "grid too coarse",
         "The step of the grid is a sixteenth of the radius, where the discrete Gaussian and its rounding matter.",
-        "privacy/additive.py",
+        "privacy/clipped.py",
         "GRID = 2.0**-30",
         "GRID = 2.0**-4",
         (f"{RELEASE}::test_without_noise_a_release_is_the_average_of_people_inside_the_ball",),

@@ -33,11 +33,11 @@ FAULTS = [
     ),
     Fault(
         "reports kept after the end",
-        "The reports of the open phase stay when an operator ends the study.",
+        "The reports of the open wave stay when an operator ends the study.",
         "service/study/life.py",
         "    for table in (inbox, forwarded):\n",
         "    for table in (forwarded,):\n",
-        (f"{LIFE}::test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_phase",),
+        (f"{LIFE}::test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_wave",),
     ),
     Fault(
         "receipts kept after deleting",

@@ -9,11 +9,11 @@ QUICK = "service/test_quick_uploads.py"
 FAULTS = [
     Fault(
         "counter not compared",
-        "A phase is released although its counter disagrees with its reports.",
+        "A wave is released although its counter disagrees with its reports.",
         "service/study/closing.py",
         "    if tally.count != counted:\n",
         "    if tally.count > counted:\n",
-        (f"{TALLIES}::test_a_phase_whose_counters_disagree_with_its_reports_is_not_closed",),
+        (f"{TALLIES}::test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed",),
     ),
     Fault(
         "one counter for all coordinators",

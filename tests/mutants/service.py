@@ -6,11 +6,11 @@ REMAINS = "service/test_remains.py"
 TRUST = "service/test_shuffler_trust.py"
 SHUFFLER = "service/test_shuffler.py"
 ENCODINGS = "service/test_encodings.py"
-PHASES = "service/test_phases_of_service.py"
+WAVES = "service/test_waves_of_service.py"
 RANDOMNESS = "service/test_randomness.py"
 DURABLE = "service/test_durable.py"
 MISDIRECTED = "service/test_misdirected.py"
-GUESSES = f"{TRUST}::test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret"
+GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret"
 
 FAULTS = [
     Fault(
@@ -24,7 +24,7 @@ FAULTS = [
     ),
     Fault(
         "participants drawn with random",
-        "The people of a phase are drawn with Python's ordinary generator.",
+        "The people of a wave are drawn with Python's ordinary generator.",
         "service/study/invitations.py",
         "secrets.SystemRandom().sample(",
         '__import__("random").sample(',
@@ -32,7 +32,7 @@ FAULTS = [
     ),
     Fault(
         "participants drawn with a seeded generator",
-        "The people of a phase are drawn with a generator that 32 random bits seed.",
+        "The people of a wave are drawn with a generator that 32 random bits seed.",
         "service/study/invitations.py",
         "secrets.SystemRandom().sample(",
         '__import__("random").Random(secrets.randbits(32)).sample(',
@@ -80,7 +80,7 @@ FAULTS = [
     ),
     Fault(
         "nonces kept",
-        "The nonces of a closed phase stay, from which the secret's owner can make its tokens.",
+        "The nonces of a closed wave stay, from which the secret's owner can make its tokens.",
         "service/study/closing.py",
         "    invitations.forget(connection, study, number)\n",
         "",
@@ -88,35 +88,35 @@ FAULTS = [
     ),
     Fault(
         "reports kept",
-        "Raw reports stay in the inbox when their phase is closed.",
+        "Raw reports stay in the inbox when their wave is closed.",
         "service/study/closing.py",
         "for table in (inbox, totals):",
         "for table in (totals,):",
-        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
         "write-ahead log not scrubbed",
         "Deleted reports stay readable in SQLite's write-ahead log.",
-        "stores/database.py",
+        "service/stores/database.py",
         "            self._unclean.set()\n            self.scrub()\n",
         "            self._unclean.set()\n",
-        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
         "nothing says what was deleted",
-        "Closing a phase does not ask for its reports to be scrubbed.",
+        "Closing a wave does not ask for its reports to be scrubbed.",
         "service/study/closing.py",
         "    scrub_after(connection)\n    if context.released",
         "    if context.released",
-        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
         "deleted rows not overwritten",
         "SQLite unlinks deleted reports and leaves their bytes in the file.",
-        "stores/database.py",
+        "service/stores/database.py",
         '"secure_delete = ON",',
         '"secure_delete = OFF",',
-        (f"{REMAINS}::test_no_report_is_on_disk_after_its_phase",),
+        (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
         "log keeps the sum",
@@ -139,7 +139,7 @@ FAULTS = [
     Fault(
         "stored without durability",
         "SQLite acknowledges a transaction before it is on the disk.",
-        "stores/database.py",
+        "service/stores/database.py",
         '"synchronous = FULL",',
         '"synchronous = OFF",',
         (f"{DURABLE}::test_sqlite_keeps_what_is_committed_and_overwrites_what_is_deleted",),
@@ -169,12 +169,12 @@ FAULTS = [
         ("service/test_draw.py::test_those_who_took_part_are_drawn_again_only_if_they_may",),
     ),
     Fault(
-        "people of several phases unnamed",
+        "people of several waves unnamed",
         "The ledger is not told who took part where people may take part more than once.",
         "service/study/closing.py",
         "rules.participations > 1",
         "rules.participations > 10**6",
-        (f"{PHASES}::test_people_take_part_again_as_far_as_the_budget_allows",),
+        (f"{WAVES}::test_people_take_part_again_as_far_as_the_budget_allows",),
     ),
     Fault(
         "shuffler forwards early",
@@ -272,14 +272,14 @@ FAULTS = [
         "total of other people",
         "The coordinator takes a total that counts people who were not invited.",
         "service/study/coordinator.py",
-        "if invitations.live(connection, found, row.phase, tokens) != count:",
+        "if invitations.live(connection, found, row.wave, tokens) != count:",
         "if False:",
         (f"{TRUST}::test_a_total_is_about_people_who_were_invited",),
     ),
     Fault(
         "total of a part of the batch",
         "The coordinator takes a total of fewer people than the batch has.",
-        "privacy/batch.py",
+        "privacy/release.py",
         "if count != self.size or",
         "if count > self.size or",
         (f"{TRUST}::test_a_total_is_about_people_who_were_invited",),

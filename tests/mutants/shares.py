@@ -65,7 +65,7 @@ FAULTS = [
     Fault(
         "totals wrap around",
         "A share is a byte narrower than the largest total of its batch.",
-        "privacy/batch.py",
+        "privacy/release.py",
         "return ((self.size * self.bits).bit_length() + 7) // 8",
         "return max(1, ((self.size * self.bits).bit_length() - 1) // 8)",
         (f"{AGGREGATE}::test_no_total_of_a_batch_reaches_the_modulus_and_none_is_wider_than_need_be",),
@@ -192,7 +192,7 @@ FAULTS = [
     ),
     Fault(
         "people of a void batch pass for askable",
-        "The rounds of a phase begin although too few people are left who may take part in it.",
+        "The rounds of a wave begin although too few people are left who may take part in it.",
         "service/study/asking.py",
         "if len(snapshot.closed) < most and not may_be_void:",
         "if len(snapshot.closed) < most:",

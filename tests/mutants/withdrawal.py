@@ -10,7 +10,7 @@ MODULE = "service/study/withdrawal.py"
 FAULTS = [
     Fault(
         "report of a person who withdrew kept",
-        "The report that waits in the inbox of the open phase stays, and is released.",
+        "The report that waits in the inbox of the open wave stays, and is released.",
         MODULE,
         "    _delete_by(connection, inbox.c.invitation, [one.id for one in found])\n",
         "",
@@ -93,26 +93,26 @@ FAULTS = [
     Fault(
         "old secret not accepted",
         "Tokens are made with the secret in use only, and those who were invited before get another one.",
-        "service/keyring.py",
+        "service/keys.py",
         "made = (token_of(key, nonce) for key in self.all)",
         "made = (token_of(key, nonce) for key in self.all[:1])",
-        (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report",),
+        (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_wave_loses_no_report",),
     ),
     Fault(
         "any token for any invitation",
         "An invitation gets the token of the secret in use although another one made it.",
-        "service/keyring.py",
+        "service/keys.py",
         "if same(hash_key(token), hashed)), None)",
         "), None)",
-        (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report",),
+        (f"{ROTATION}::test_a_secret_replaced_in_the_middle_of_a_wave_loses_no_report",),
     ),
     Fault(
         "old shuffler key not accepted",
         "Only messages signed with the key in use are taken.",
-        "service/keyring.py",
+        "service/keys.py",
         "return any(signed(key, method, path, body, signature) for key in self.all)",
         "return signed(self.in_use, method, path, body, signature)",
-        (f"{ROTATION}::test_a_shuffler_key_replaced_in_the_middle_of_a_phase_loses_no_total",),
+        (f"{ROTATION}::test_a_shuffler_key_replaced_in_the_middle_of_a_wave_loses_no_total",),
     ),
     Fault(
         "needed secret retired",

@@ -10,21 +10,21 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers import random_problem
-from voxpop.core.errors import InputError
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.drivers.study import Study
-from voxpop.lab.populations.gp import GPPeople
-from voxpop.lab.populations.pricing import Customers
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import InputError
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.gp_ucb import GPUCB, TOGETHER, noise_variance
 from voxpop.privacy import Private
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.pricing import Customers
+from voxpop.simulate.runs import simulate
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import simulate_waves
+from voxpop.study.study import Study
 
 EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 7}}
 
@@ -90,13 +90,13 @@ def test_gp_ucb_leaves_the_old_state_alone_whatever_follows_from_it() -> None:
         np.testing.assert_array_equal(one.memory.covariance, other.memory.covariance)
         assert other.memory.mean[plan.arms[0]] > one.memory.mean[plan.arms[0]]
         np.testing.assert_allclose(one.memory.variance, one.memory.covariance.diagonal(), rtol=1e-9)
-        state, plan = one, replace(plan, phase=number + 2, arms=np.array([number % problem.size]))
+        state, plan = one, replace(plan, wave=number + 2, arms=np.array([number % problem.size]))
 
 
 def test_gp_ucb_asks_a_new_person_every_round() -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=20, horizon=200))
     run = simulate(scenario, make_policy("gp-ucb"), 0)
-    assert run.metrics.numbers == run.metrics.people == len(run.phases) == 200
+    assert run.metrics.numbers == run.metrics.people == len(run.closed) == 200
 
 
 def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() -> None:
@@ -170,12 +170,12 @@ def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
     problem = Problem(np.linspace(0, 1, 80), SquaredExponential(0.4), 0.3, 0.4, norm_bound=1.0, horizon=3000)
     people = GPPeople(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
     policy = make_policy("bbkb", oversampling=2.0)
-    state = [state for _, state in simulate_phases(problem, policy, people, 0)][-1]
+    state = [state for _, state in simulate_waves(problem, policy, people, 0)][-1]
     assert 1 <= len(state.memory.dictionary) < np.count_nonzero(state.memory.rounds)
     assert state.memory.missing.max() < 0.05  # and they see nearly everything
 
 
-def test_dpbe_fixed_asks_the_same_number_every_phase_at_the_cost_of_dpbe() -> None:
+def test_dpbe_fixed_asks_the_same_number_every_wave_at_the_cost_of_dpbe() -> None:
     scenario = make_scenario("synthetic", Options(seed=1, horizon=5000))
     reference = simulate(scenario, make_policy("dpbe-paper"), 1)
     people = matching_people(reference.plans)
@@ -189,7 +189,7 @@ def test_dpbe_fixed_asks_the_same_number_every_phase_at_the_cost_of_dpbe() -> No
 def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observation() -> None:
     problem = random_problem(1, n=6, horizon=64)
     policy = make_policy("dpbe-nobatching")
-    for step, _ in simulate_phases(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
+    for step, _ in simulate_waves(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
         K = problem.covariance(np.arange(6), np.arange(6))
         counts = np.zeros(6)
         for _ in range(step.plan.length):

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, everything, function_of_norm, gram, random_problem, worst_function
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import Linear, SquaredExponential
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array, InputError
+from voxpop.gp.selection import select
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.kernels import Linear, SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, people_of_phase
 from voxpop.policies.protocol import ALONE
-from voxpop.selection.greedy import select
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_waves
 
 NAMES = ["dpbe", "dpbe-paper"]
 
@@ -43,7 +43,7 @@ def test_phases_double_and_are_cut_at_the_horizon(name: str, horizon: int, lengt
     assert [plan.length for plan in plans] == lengths
     assert [int(plan.pulls.sum()) + plan.rest for plan in plans] == lengths
     assert name == "dpbe" or not any(plan.rest for plan in plans)
-    assert [plan.phase for plan in plans] == list(range(1, len(lengths) + 1))
+    assert [plan.wave for plan in plans] == list(range(1, len(lengths) + 1))
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.7, 0.9, 1.0])
@@ -83,7 +83,7 @@ def test_the_action_of_largest_lower_bound_stays(policy: DPBE, seed: int) -> Non
     problem, rng = random_problem(seed, noise_std=0.02, bias_std=0.05, horizon=4000), np.random.default_rng(seed)
     people = GPPeople(problem, function_of_norm(problem, 1.0, rng))
     before = policy.init(problem)
-    for _, after in simulate_phases(problem, policy, people, seed):
+    for _, after in simulate_waves(problem, policy, people, seed):
         assert set(after.active) <= set(before.active)
         assert before.active[np.argmax(after.lower[before.active])] in after.active
         assert np.all(after.upper[after.active] >= after.lower[after.active].max())
@@ -130,7 +130,7 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
         for _, plan, _, after, _ in drive(
             make_policy("dpbe-paper", alpha=0.75, ratio=1.5),
             problem,
-            lambda plan: Feedback((f + errors[plan.phase])[plan.arms], plan.people),
+            lambda plan: Feedback((f + errors[plan.wave])[plan.arms], plan.people),
         )
     ]
     assert log == reference_dpbe(problem, lambda l, a: float((f + errors[l])[a]), 0.75, 1.5)
@@ -141,7 +141,7 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
 def test_bounds_only_tighten_while_the_norm_bound_holds(seed: int) -> None:
     problem, rng = random_problem(seed, horizon=2000), np.random.default_rng(seed)
     lower, upper = DPBE().init(problem).lower, DPBE().init(problem).upper
-    for step, state in simulate_phases(problem, DPBE(), GPPeople(problem, function_of_norm(problem, 1.0, rng)), seed):
+    for step, state in simulate_waves(problem, DPBE(), GPPeople(problem, function_of_norm(problem, 1.0, rng)), seed):
         assert not step.info.refuted
         assert np.all(state.upper <= upper)
         assert np.all(state.lower >= lower)
@@ -172,7 +172,7 @@ def test_answers_that_no_norm_can_explain_still_end_with_an_action(policy: DPBE,
     problem, rng = random_problem(seed, n=6, noise_std=1e-3, bias_std=1e-3, horizon=500), np.random.default_rng(seed)
     noise = 10 * rng.standard_normal((20, 6))
     state = policy.init(problem)
-    for _, plan, _, after, _ in drive(policy, problem, lambda p: Feedback(noise[p.phase][p.arms], p.people)):
+    for _, plan, _, after, _ in drive(policy, problem, lambda p: Feedback(noise[p.wave][p.arms], p.people)):
         assert len(after.active) >= 1
         assert after.rounds == state.rounds + plan.length
         assert math.isfinite(after.norm_bound)
@@ -219,7 +219,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(1, 8))
         f = worst_case(problem, policy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_phases(problem, policy, GPPeople(problem, f), seed):
+        for step, after in simulate_waves(problem, policy, GPPeople(problem, f), seed):
             at = before.active
             alone, _ = bare.advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - alone.centre) / (alone.upper - alone.centre))[at])
@@ -259,7 +259,7 @@ def test_feedback_must_answer_the_plan(name: str) -> None:
 def test_a_state_is_a_fold_of_plans_and_feedback() -> None:
     problem, policy = random_problem(5, noise_std=0.02, bias_std=0.05, horizon=3000), DPBE()
     f = function_of_norm(problem, 1.0, np.random.default_rng(5))
-    steps = list(simulate_phases(problem, policy, GPPeople(problem, f), 5))
+    steps = list(simulate_waves(problem, policy, GPPeople(problem, f), 5))
 
     def advance(state: State, pair: tuple[Plan, Feedback]) -> State:
         return policy.advance(problem, state, *pair)[0]
@@ -268,7 +268,7 @@ def test_a_state_is_a_fold_of_plans_and_feedback() -> None:
     replayed = reduce(advance, [(step.plan, step.feedback) for step, _ in steps], policy.init(problem))
     for field in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         np.testing.assert_array_equal(getattr(replayed, field), getattr(final, field))
-    assert (replayed.phase, replayed.rounds, replayed.norm_bound) == (final.phase, final.rounds, final.norm_bound)
+    assert (replayed.wave, replayed.rounds, replayed.norm_bound) == (final.wave, final.rounds, final.norm_bound)
 
 
 def test_advancing_leaves_the_old_state_alone() -> None:

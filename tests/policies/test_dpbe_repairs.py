@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, function_of_norm, random_problem
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.gp.large_widths import affine_values_and_gaps
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.dpbe import DPBE
-from voxpop.widths.affine import AffineEstimator
-from voxpop.widths.blocks import affine_values_and_gaps
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_waves
 
 
 def outcome(horizon: int, policy: DPBE) -> tuple[float, float]:
     """Return the certificate and the loss per round of a small study, in which two actions are never told apart."""
     problem = random_problem(0, noise_std=0.1, bias_std=0.1, horizon=horizon, beta=1e-3)
     f = function_of_norm(problem, 1.0, np.random.default_rng(0))
-    state = list(simulate_phases(problem, policy, GPPeople(problem, f), 0))[-1][1]
+    state = list(simulate_waves(problem, policy, GPPeople(problem, f), 0))[-1][1]
     assert len(state.active) > 1
     return state.certificate, float(f.max() - f[state.best])
 
@@ -39,7 +39,7 @@ def test_a_last_phase_of_one_round_makes_nothing_worse() -> None:
 def test_the_certificate_never_grows_while_the_decision_stands() -> None:
     problem = random_problem(1, noise_std=0.1, bias_std=0.1, horizon=300, beta=1e-3)
     f = function_of_norm(problem, 1.0, np.random.default_rng(1))
-    states = [state for _, state in simulate_phases(problem, DPBE(), GPPeople(problem, f), 1)]
+    states = [state for _, state in simulate_waves(problem, DPBE(), GPPeople(problem, f), 1)]
     kept = [(a.certificate, b.certificate) for a, b in pairwise(states) if a.best in b.active]
     assert kept
     assert all(later <= earlier + 1e-12 for earlier, later in kept)

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 from tests.helpers import drive, random_problem
-from voxpop.belief.posterior import Belief, believe, pooled_best
-from voxpop.core.errors import Array, InputError
-from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import End, Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import Belief, believe, pooled_best
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Feedback, Plan
 from voxpop.policies import Policy, make_policy
-from voxpop.policies import thompson as module
+from voxpop.policies import peers as module
 from voxpop.policies.peers import few_rounds, spread
 from voxpop.privacy import Private
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_waves
 
 PEERS = ("pilot-only", "equal-split", "halving", "thompson")
 PILOT = Evidence(np.array([[0.1, 0.1], [0.5, 0.5], [0.9, 0.2]]), np.full(3, 5.0), 30, np.array([0.2, 0.9, -0.4]))
@@ -78,7 +77,7 @@ def test_a_peer_stops_at_the_horizon(name: str, horizon: int) -> None:
     plans = conducted(make_policy(name, **({"steps": 60} if name == "thompson" else {})), problem)[0]
     assert sum(plan.length for plan in plans) <= horizon
     assert all(plan.pulls.min() >= 1 for plan in plans)
-    assert [plan.phase for plan in plans] == list(range(1, len(plans) + 1))
+    assert [plan.wave for plan in plans] == list(range(1, len(plans) + 1))
     if horizon == 7 and name == "thompson":
         assert [plan.length for plan in plans] == [4, 3]
 
@@ -88,9 +87,9 @@ def test_a_peer_enlists_the_people_whom_privacy_needs(name: str) -> None:
     problem = random_problem(1, n=6, horizon=300)
     policy = make_policy(name, people=3, **({"steps": 4} if name == "thompson" else {}))
     people = GPPeople(problem, truth(problem))
-    phases = [phase for phase, _ in simulate_phases(problem, policy, people, 0, Private("central", 5.0, floor=77))]
-    assert {phase.plan.people for phase in phases} == {77}
-    assert all(phase.feedback.noise is not None for phase in phases)
+    waves = [wave for wave, _ in simulate_waves(problem, policy, people, 0, Private("central", 5.0, floor=77))]
+    assert {wave.plan.people for wave in waves} == {77}
+    assert all(wave.feedback.noise is not None for wave in waves)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +250,7 @@ def test_thompson_draws_anew_in_every_step() -> None:
     problem = random_problem(2, n=15, horizon=500)
     policy = make_policy("thompson")
     state = policy.init(problem)
-    plans = [policy.plan(problem, replace(state, phase=phase)) for phase in range(10)]
+    plans = [policy.plan(problem, replace(state, wave=wave)) for wave in range(10)]
     assert len({int(plan.arms[0]) for plan in plans if isinstance(plan, Plan)}) > 3
 
 

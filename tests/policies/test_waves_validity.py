@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from tests.helpers import everything, function_of_norm, gram, worst_function
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople, square_root
+from voxpop.errors import Array
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
-from voxpop.policies.waves.statements import Wave, factor_of_maximum, one_sided
+from voxpop.policies.waves.statements import Contrasts, factor_of_maximum, one_sided
+from voxpop.simulate.people import GPPeople, square_root
+from voxpop.simulate.simulator import simulate_waves
 
 LINE = Problem(np.linspace(0, 1, 14), SquaredExponential(0.15), 0.3, 0.3, norm_bound=1.0, horizon=1000)
 FIRST = cast(Plan, Waves().plan(LINE, Waves().init(LINE)))
@@ -44,7 +44,7 @@ def errors(seed: int = 0) -> Array:
 
 @pytest.mark.parametrize("level", [0.2, 0.015])
 def test_a_statement_fails_as_often_as_its_level_for_the_worst_function(level: float) -> None:
-    wave, z = Wave(LINE, ARMS, NOISE, None, LINE.norm_bound, population=None), one_sided(level)
+    wave, z = Contrasts(LINE, ARMS, NOISE, None, LINE.norm_bound, population=None), one_sided(level)
     at, noise = everything(LINE), errors()
     nothing = wave.gaps(at, REFERENCE, np.zeros(len(ARMS)), z)
     weights = np.stack([wave.gaps(at, REFERENCE, unit, z).estimate for unit in np.eye(len(ARMS))], axis=1)
@@ -86,12 +86,12 @@ def outcomes(problem: Problem, policy: Waves, functions: Callable[[int], Array],
     found = {"lost": 0, "false": 0, "outside": 0, "warned": 0, "overspent": 0}
     for seed in range(runs):
         f = functions(seed)
-        steps = list(simulate_phases(problem, policy, GPPeople(LINE, f), seed))
+        steps = list(simulate_waves(problem, policy, GPPeople(LINE, f), seed))
         state, best = steps[-1][1], int(f.argmax())
         found["lost"] += best not in state.active
         found["false"] += bool(f[best] - f[state.best] > state.certificate + 1e-9)
         found["outside"] += bool(np.any((f < state.lower - 1e-9) | (f > state.upper + 1e-9)))
-        found["warned"] += any(phase.info.warning for phase, _ in steps)
+        found["warned"] += any(wave.info.warning for wave, _ in steps)
         found["overspent"] += state.memory.spent > DELTA * (1 + 1e-9)
     return found
 

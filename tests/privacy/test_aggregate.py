@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
-from tests.helpers_privacy import DELTA, Silent, first_phase, hockey_stick, released, simulated
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
+from tests.helpers_privacy import DELTA, Silent, first_wave, hockey_stick, released, simulated
+from voxpop.errors import Array, InputError
+from voxpop.model.waves import Tally
 from voxpop.privacy import Private, Secure
 from voxpop.privacy.aggregate import FAIR, LIKED_TRIALS, MOST_WIDTH, Aggregated, calibrated_encoding
 from voxpop.privacy.audit import attack, audit_shares, specimen
-from voxpop.privacy.batch import Batch
 from voxpop.privacy.encoded import MOST_BITS, MOST_TRIALS, Encoding
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.release import Batch
 from voxpop.privacy.sources import Integers
 
-CASE = first_phase()
+CASE = first_wave()
 
 
 def release_of(epsilon: float = 5.0, people: int = 40, honest: float = 1.0) -> Aggregated:
-    made = first_phase(people).release(Private("aggregate", epsilon, honest=honest))
+    made = first_wave(people).release(Private("aggregate", epsilon, honest=honest))
     assert isinstance(made, Aggregated)
     return made
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.helpers_privacy import DELTA, MODELS, AnyRelease, simulated
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 from voxpop.privacy import Private, Secure
 from voxpop.privacy.audit import AuditResult, attack, audit, clopper_pearson, specimen
 from voxpop.privacy.ball import Ball

@@ -11,14 +11,14 @@ from scipy.optimize import minimize
 from scipy.stats import chi
 
 from tests.helpers import function_of_norm, gram
-from tests.helpers_privacy import Case, first_phase, later_phase
-from voxpop.core.errors import Array
+from tests.helpers_privacy import Case, first_wave, later_wave
+from voxpop.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 
 QUANTILE = 0.999  # the share of people following the model whom a ball must hold
 PRIVATE = Private("central", 5.0, floor=60)
-LATER = later_phase(3, PRIVATE)
+LATER = later_wave(3, PRIVATE)
 
 
 def balls(case: Case) -> dict[str, list[Ball]]:
@@ -51,7 +51,7 @@ def extreme_deviations(case: Case, rng: np.random.Generator, people: int) -> Arr
 
 @pytest.mark.parametrize("norm_bound", [0.01, 1.0, 30.0])
 def test_the_kernel_ball_holds_every_function_of_the_norm_bound(norm_bound: float) -> None:
-    case, rng = first_phase(norm_bound=norm_bound), np.random.default_rng(1)
+    case, rng = first_wave(norm_bound=norm_bound), np.random.default_rng(1)
     [ball] = balls(case)["kernel"]
     deviations = extreme_deviations(case, rng, 200)
     for _ in range(50):
@@ -60,7 +60,7 @@ def test_the_kernel_ball_holds_every_function_of_the_norm_bound(norm_bound: floa
 
 
 def test_the_kernel_ball_holds_the_worst_function_and_deviation_and_little_more() -> None:
-    case, rng = first_phase(), np.random.default_rng(2)
+    case, rng = first_wave(), np.random.default_rng(2)
     [ball] = balls(case)["kernel"]
     K = gram(case.problem)[np.ix_(case.plan.arms, case.plan.arms)]
     D, q, reached = spread(case), float(chi.ppf(QUANTILE, 4)), 0.0
@@ -110,7 +110,7 @@ def farthest(case: Case, ball: Ball, seed: int) -> float:
 def test_the_earlier_balls_hold_all_that_the_previous_release_allows_and_little_more(
     seed: int, privacy: Private | None
 ) -> None:
-    case = later_phase(seed, privacy)
+    case = later_wave(seed, privacy)
     found = balls(case)["earlier"]
     assert len(found) >= 2
     reached = [max(farthest(case, ball, start) for start in range(3)) / ball.radius for ball in found]
@@ -119,13 +119,13 @@ def test_the_earlier_balls_hold_all_that_the_previous_release_allows_and_little_
 
 
 def test_an_earlier_ball_is_smaller_than_the_kernel_ball() -> None:
-    found = balls(later_phase(0))
+    found = balls(later_wave(0))
     sizes = {metric: min(float(np.trace(b.shape)) * b.radius**2 for b in some) for metric, some in found.items()}
     assert sizes["earlier"] < 0.5 * sizes["kernel"]
 
 
 def test_nothing_earlier_is_used_before_there_is_a_release() -> None:
-    assert "earlier" not in balls(first_phase())
+    assert "earlier" not in balls(first_wave())
 
 
 @pytest.mark.parametrize("metric", ["kernel", "earlier", "euclidean"])
@@ -162,7 +162,7 @@ def test_restore_undoes_whiten(metric: str) -> None:
 
 @pytest.mark.parametrize("later", [False, True])
 def test_at_most_one_model_like_person_in_a_thousand_is_clipped(later: bool) -> None:
-    case = LATER if later else first_phase()
+    case = LATER if later else first_wave()
     for ball in candidates(case.problem, case.plan, case.state):
         clipped = np.mean(length(ball, case.answers(100_000)) > ball.radius)
         assert clipped <= 1.3e-3  # three standard errors above 1e-3
@@ -180,7 +180,7 @@ def moment(ball: Ball, power: int) -> float:
 
 
 def test_the_excess_of_people_around_nothing_is_that_of_a_chi_variable_from_above() -> None:
-    case = first_phase(norm_bound=1e-6)  # f is zero, so the whitened length of answers is chi / q
+    case = first_wave(norm_bound=1e-6)  # f is zero, so the whitened length of answers is chi / q
     [ball], q = balls(case)["kernel"], float(chi.ppf(QUANTILE, 4))
     for power in (1, 2):
         exact = chi_excess(4, power) / q**power
@@ -192,7 +192,7 @@ def test_the_excess_of_people_around_nothing_is_that_of_a_chi_variable_from_abov
 @pytest.mark.parametrize("people", [2, 50, 2000])
 @pytest.mark.parametrize("beta", [0.05, 1e-3])
 def test_the_mean_excess_passes_its_bound_with_probability_beta_at_most(people: int, beta: float) -> None:
-    case = first_phase(norm_bound=1e-6)
+    case = first_wave(norm_bound=1e-6)
     [ball] = balls(case)["kernel"]
     clipping = ball.clipping(people, beta)
     assert clipping is not None
@@ -205,7 +205,7 @@ def test_the_mean_excess_passes_its_bound_with_probability_beta_at_most(people: 
 
 @pytest.mark.parametrize("metric", ["kernel", "euclidean"])
 def test_the_excess_bounds_what_clipping_takes_from_the_worst_function(metric: str) -> None:
-    case = first_phase()
+    case = first_wave()
     [ball] = balls(case)[metric]
     rng, K = np.random.default_rng(5), gram(case.problem)
     deviations = case.answers(200_000) - case.f[case.plan.arms]

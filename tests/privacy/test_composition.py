@@ -8,11 +8,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import Entry, Private
 from voxpop.privacy.binomial import GAP, ORDERS, Binomial, _moves
-from voxpop.privacy.composition import compose, compose_any
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
+from voxpop.privacy.ledger import compose, compose_any
 from voxpop.privacy.shuffle import calibrated_encoding
 
 DELTA = 1e-6

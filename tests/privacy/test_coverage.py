@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 
 from tests.helpers import everything, function_of_norm, random_problem, worst_function
-from tests.helpers_privacy import DELTA, MODELS, Case, first_phase, later_phase, released, simulated
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.drivers.simulate import simulate_phases
-from voxpop.lab.populations.gp import GPPeople
+from tests.helpers_privacy import DELTA, MODELS, Case, first_wave, later_wave, released, simulated
+from voxpop.errors import Array
+from voxpop.gp.selection import select
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.models import SHARE
-from voxpop.selection.greedy import select
-from voxpop.widths.affine import AffineEstimator
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.simulator import simulate_waves
 
 BETA = 0.05
 EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0, "aggregate": 2.0}
 
 
-def hardest(problem: Problem, privacy: Private, phase: int, x: int) -> Array:
-    """Return the function of norm B whose value at x is farthest from its estimate in this phase."""
-    chosen = select(problem, everything(problem), 2 ** (phase - 1), DPBE().ratio, "corrected")
-    plan = Plan(phase, chosen.arms, chosen.pulls, 20)
+def hardest(problem: Problem, privacy: Private, wave: int, x: int) -> Array:
+    """Return the function of norm B whose value at x is farthest from its estimate in this wave."""
+    chosen = select(problem, everything(problem), 2 ** (wave - 1), DPBE().ratio, "corrected")
+    plan = Plan(wave, chosen.arms, chosen.pulls, 20)
     state = DPBE().init(problem)
     release = privacy.calibrate(problem, state, plan)
     noise = release.analyze(release.tally(release.randomize(np.zeros((20, len(plan.arms))), simulated())), simulated())
@@ -37,15 +37,15 @@ def hardest(problem: Problem, privacy: Private, phase: int, x: int) -> Array:
 
 
 def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
-    """Collect |truth - centre| / width over active actions, phases and runs, of f and of gaps."""
+    """Collect |truth - centre| / width over active actions, waves and runs, of f and of gaps."""
     problem, policy = random_problem(3, n=8, bias_std=0.2, horizon=63, beta=BETA), DPBE()
     of_values, of_gaps = list[Array](), list[Array]()
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        x, phase = int(rng.integers(8)), int(rng.integers(2, 7))
-        f = hardest(problem, privacy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
+        x, wave = int(rng.integers(8)), int(rng.integers(2, 7))
+        f = hardest(problem, privacy, wave, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_phases(problem, policy, GPPeople(problem, f), seed, privacy):
+        for step, after in simulate_waves(problem, policy, GPPeople(problem, f), seed, privacy):
             at, gaps = before.active, replace(policy, intersect=False)
             bare, _ = replace(gaps, compare=False).advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - bare.centre) / (bare.upper - bare.centre))[at])
@@ -69,7 +69,7 @@ def test_truth_is_outside_the_private_bounds_less_often_than_beta(model: str, wo
 
 @pytest.mark.parametrize("model", MODELS)
 def test_widths_grow_as_epsilon_falls_and_tend_to_those_without_privacy(model: str) -> None:
-    case = later_phase(2, people=200)
+    case = later_wave(2, people=200)
     plain = case.problem.answer_noise(case.plan.arms, case.plan.pulls, 200)
     widths = []
     for epsilon in (0.5, 5.0, 50.0, 1000.0):
@@ -87,7 +87,7 @@ def test_widths_grow_as_epsilon_falls_and_tend_to_those_without_privacy(model: s
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_floor_keeps_the_widths_as_if_the_sample_had_halved(model: str) -> None:
-    case = first_phase(people=8)
+    case = first_wave(people=8)
     privacy = Private(model, 5.0)
     plan = privacy.enlist(case.problem, case.state, case.plan)
     assert plan.people > 8
@@ -110,19 +110,19 @@ def test_the_floor_keeps_the_widths_as_if_the_sample_had_halved(model: str) -> N
 
 @pytest.mark.parametrize(("floor", "people"), [(0, 8), (5, 8), (300, 300)])
 def test_a_given_floor_is_the_least_number_of_people(floor: int, people: int) -> None:
-    case = first_phase(people=8)
+    case = first_wave(people=8)
     assert Private("central", 5.0, floor=floor).enlist(case.problem, case.state, case.plan).people == people
 
 
 def test_the_printed_schedule_has_no_floor_of_its_own() -> None:
-    case = first_phase(people=8)
+    case = first_wave(people=8)
     assert Private("central", 5.0, calibration="paper").enlist(case.problem, case.state, case.plan).people == 8
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 5.0, 30.0])
 @pytest.mark.parametrize(("model", "power"), [("central", 2), ("local", 1)])
 def test_the_ball_that_predicts_the_smallest_widths_is_taken(model: str, power: int, epsilon: float) -> None:
-    for case in (first_phase(), later_phase(2), later_phase(4, people=400)):
+    for case in (first_wave(), later_wave(2), later_wave(4, people=400)):
         people = case.plan.people
 
         def width(ball: Ball, case: Case = case, people: int = people) -> float:

@@ -7,24 +7,23 @@ import pytest
 from scipy import stats
 
 from tests.helpers import random_problem
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.core.state import State
-from voxpop.drivers import simulate as simulate_module
-from voxpop.drivers.phase import Phase
-from voxpop.drivers.simulate import collect
-from voxpop.lab.populations import GaussianPopulation
-from voxpop.lab.populations.gp import GPPeople, square_root
-from voxpop.lab.populations.pricing import Customers
-from voxpop.lab.runs import simulate
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import Array
+from voxpop.journal.wave import Wave
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.central import Central
-from voxpop.privacy.entries import Entry
+from voxpop.privacy.ledger import Entry
 from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
+from voxpop.simulate import simulator as simulate_module
+from voxpop.simulate.people import GaussianPopulation, GPPeople, square_root
+from voxpop.simulate.pricing import Customers
+from voxpop.simulate.runs import simulate
+from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulate.simulator import collect
 
 PROBLEM = random_problem(0, n=6, bias_std=0.5)
 PEOPLE = GPPeople(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))
@@ -79,10 +78,10 @@ def test_clipping_moves_the_mean_of_a_crowd() -> None:
 
 def test_below_the_threshold_everyone_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     release = NoPrivacy().calibrate(PROBLEM, State.prior(PROBLEM, 1.0), PLAN)
-    phase = Phase(PLAN, release)
-    alone = collect(phase, PEOPLE, 0)
+    wave = Wave(PLAN, release)
+    alone = collect(wave, PEOPLE, 0)
     monkeypatch.setattr(simulate_module, "CROWD", PLAN.people - 1)
-    crowd = collect(phase, PEOPLE, 0)
+    crowd = collect(wave, PEOPLE, 0)
     assert crowd != alone
     np.testing.assert_allclose(crowd.feedback().mean, alone.feedback().mean, atol=6 * 0.6 / math.sqrt(400))
 
@@ -93,7 +92,7 @@ def test_customers_are_not_a_gaussian_crowd() -> None:
 
 
 @pytest.mark.parametrize("privacy", [NoPrivacy(), Private("central", 1.0, floor=10**9)])
-def test_a_study_of_a_billion_people_a_phase(privacy: NoPrivacy | Private) -> None:
+def test_a_study_of_a_billion_people_a_wave(privacy: NoPrivacy | Private) -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=30, horizon=4000))
     run = simulate(scenario, make_policy("dpbe", people=10**9), 0, privacy)
     assert {plan.people for plan in run.plans} == {10**9}

@@ -5,7 +5,7 @@ import mpmath  # type: ignore[import-untyped]
 import pytest
 
 from tests.helpers_cli import refusal
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Budget, Private
 from voxpop.privacy.gaussian import classical_multiplier, delta_of, epsilon_of, noise_multiplier
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.helpers_cli import refusal
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Budget, Entry, Ledger
-from voxpop.privacy.composition import compose
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
+from voxpop.privacy.ledger import compose
 
 DELTA = 1e-6
 
@@ -100,8 +100,8 @@ def test_nobody_is_counted_twice_in_one_release() -> None:
 
 def test_releases_about_different_people_do_not_add_up() -> None:
     ledger = Ledger(Budget(3.0, DELTA))
-    for phase in range(30):
-        ledger.charge(gaussian(3.0, [f"u{phase}"]))
+    for wave in range(30):
+        ledger.charge(gaussian(3.0, [f"u{wave}"]))
         ledger.charge(gaussian(3.0, people=7))
     totals = ledger.totals(DELTA)
     assert totals["epsilon"] == 3.0

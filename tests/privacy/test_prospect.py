@@ -1,13 +1,13 @@
-"""The noise that a trust model is expected to add, before a phase is planned."""
+"""The noise that a trust model is expected to add, before a wave is planned."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import DELTA, MODELS, Case, first_phase, later_phase
-from voxpop.core.channel import OPEN, Prospect
-from voxpop.core.errors import InputError
+from tests.helpers_privacy import DELTA, MODELS, Case, first_wave, later_wave
+from voxpop.errors import InputError
+from voxpop.model.state import OPEN, Prospect
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.models import ANCHORS, RELEASES
@@ -31,7 +31,7 @@ def calibrated(model: str, ball: Ball, people: int, epsilon: float = EPSILON) ->
 
 
 def test_without_privacy_there_is_no_noise_to_expect() -> None:
-    case = first_phase()
+    case = first_wave()
     assert NoPrivacy().prospect(case.problem, case.state, case.plan) is None
     assert OPEN.prospect(case.problem, case.state, case.plan) is None
     assert (NoPrivacy().least, OPEN.least) == (0, 0)
@@ -40,7 +40,7 @@ def test_without_privacy_there_is_no_noise_to_expect() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_at_powers_of_the_anchor_the_variance_is_that_of_the_calibrated_release(model: str) -> None:
-    case = first_phase()
+    case = first_wave()
     found = prospect(case, model)
     ball = ball_of(case, found)
     people = np.array([float(ANCHORS**power) for power in (3, 4, 5)])
@@ -52,7 +52,7 @@ def test_at_powers_of_the_anchor_the_variance_is_that_of_the_calibrated_release(
 
 @pytest.mark.parametrize("model", MODELS)
 def test_between_them_the_variance_falls_from_one_to_the_next(model: str) -> None:
-    found = prospect(first_phase(), model)
+    found = prospect(first_wave(), model)
     people = np.unique(np.geomspace(256, 4096, 30).round())
     variances = found.variance(people)
     assert all(one > other for one, other in pairwise(variances.tolist()))
@@ -62,7 +62,7 @@ def test_between_them_the_variance_falls_from_one_to_the_next(model: str) -> Non
 
 @pytest.mark.parametrize("model", MODELS)
 def test_between_them_the_variance_is_close_to_that_of_a_release(model: str) -> None:
-    case = first_phase()
+    case = first_wave()
     found = prospect(case, model)
     for people in (300, 700):
         exact = calibrated(model, ball_of(case, found), people)
@@ -72,20 +72,20 @@ def test_between_them_the_variance_is_close_to_that_of_a_release(model: str) -> 
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_gaussian_noise_falls_with_people_as_it_must(model: str) -> None:
     """Noise is added once to a sum, or by everyone: the average's variance falls with U^2 or U."""
-    found = prospect(first_phase(), model)
+    found = prospect(first_wave(), model)
     few, many = found.variance(np.array([50.0, 500.0]))
     assert few / many == pytest.approx(100 if model == "central" else 10, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_stronger_promise_takes_more_noise(model: str) -> None:
-    case, people = first_phase(), np.array([1000.0])
+    case, people = first_wave(), np.array([1000.0])
     weak, strong = (prospect(case, model, epsilon).variance(people)[0] for epsilon in (4.0, 1.0))
     assert strong > 2 * weak
 
 
 def test_too_few_people_to_hide_in_are_predicted_as_infinite_noise() -> None:
-    case = first_phase()
+    case = first_wave()
     found = prospect(case, "shuffle", 0.03)
     variances = found.variance(np.array([1.0, 3.0, 16.0]))
     assert np.isinf(variances[:2]).all()
@@ -96,9 +96,9 @@ def test_too_few_people_to_hide_in_are_predicted_as_infinite_noise() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_noise_of_a_later_phase_uses_what_was_released(model: str) -> None:
+def test_the_noise_of_a_later_wave_uses_what_was_released(model: str) -> None:
     """The ball is the smallest of the candidates."""
-    case = later_phase(0)
+    case = later_wave(0)
     found = prospect(case, model)
     variance = float(found.variance(np.array([256.0]))[0])
     total = variance * float(np.trace(found.shape))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from opendp.mod import Measurement
 
-from tests.helpers_privacy import MODELS, Silent, first_phase
+from tests.helpers_privacy import MODELS, Silent, first_wave
 from tests.helpers_randomness import assert_from_the_operating_system, opendp, urandom
-from voxpop.core.errors import Array
-from voxpop.core.phases import Tally
+from voxpop.errors import Array
+from voxpop.model.waves import Tally
 from voxpop.privacy import Private, Secure
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.central import Central
@@ -20,7 +20,7 @@ from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers, _discrete_gaussian
 
-CASE = first_phase()
+CASE = first_wave()
 
 
 def word(number: int) -> Callable[[int], bytes]:

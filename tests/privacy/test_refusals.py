@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import refusal
-from tests.helpers_privacy import CALIBRATED, MODELS, AnyRelease, Silent, first_phase, simulated
-from voxpop.core.errors import Array, InputError
+from tests.helpers_privacy import CALIBRATED, MODELS, AnyRelease, Silent, first_wave, simulated
+from voxpop.errors import Array, InputError
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 
-CASE = first_phase()
+CASE = first_wave()
 
 
 def release_of(model: str, calibration: str = "exact") -> AnyRelease:
@@ -126,7 +126,7 @@ def test_shuffled_noise_made_for_more_people_is_never_released(short: int, calib
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("answer", [[1e200] * 4, [1.7e308, -1.7e308, 1.7e308, -1.7e308]])
-def test_one_enormous_answer_is_clipped_and_does_not_stop_the_phase(model: str, answer: list[float]) -> None:
+def test_one_enormous_answer_is_clipped_and_does_not_stop_the_wave(model: str, answer: list[float]) -> None:
     """Privacy must hold for every input, so every finite answer is clipped and counted."""
     release = release_of(model)
     answers = CASE.answers(40)

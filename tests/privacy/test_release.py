@@ -15,12 +15,12 @@ from tests.helpers_privacy import (
     MODELS,
     AnyRelease,
     Silent,
-    first_phase,
-    later_phase,
+    first_wave,
+    later_wave,
     released,
     simulated,
 )
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.privacy.central import Central
 from voxpop.privacy.encoded import Encoded, shift_of
@@ -28,9 +28,9 @@ from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.local import Local
 
 CALIBRATIONS = ("exact", "paper")
-CASE = first_phase()
+CASE = first_wave()
 RELEASES: list[AnyRelease] = [
-    case.release(Private(model, 5.0)) for case in (CASE, later_phase(3, Private("central", 5.0))) for model in MODELS
+    case.release(Private(model, 5.0)) for case in (CASE, later_wave(3, Private("central", 5.0))) for model in MODELS
 ]
 
 
@@ -52,7 +52,7 @@ def test_without_noise_a_release_is_the_average_of_people_inside_the_ball(model:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_huge_epsilon_is_as_good_as_no_privacy(model: str) -> None:
-    case = first_phase(people=4000)
+    case = first_wave(people=4000)
     release, plain = case.release(Private(model, 1000.0)), NoPrivacy().calibrate(case.problem, case.state, case.plan)
     answers = inside(release, 4000)
     exact = plain.analyze(plain.tally(answers), Silent())
@@ -85,7 +85,7 @@ def test_the_release_is_unbiased_with_the_covariance_it_reports(model: str, cali
 @pytest.mark.parametrize("model", MODELS)
 def test_noise_is_that_of_the_promise_for_the_number_of_people(model: str) -> None:
     for people in (40, 1000):
-        case = first_phase(people)
+        case = first_wave(people)
         release = case.release(Private(model, 3.0))
         noise = released(release, inside(release, people), simulated()).noise
         assert noise is not None

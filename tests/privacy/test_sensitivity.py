@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import DELTA, Silent, first_phase
-from voxpop.privacy import Private, additive
+from tests.helpers_privacy import DELTA, Silent, first_wave
+from voxpop.privacy import Private
+from voxpop.privacy import clipped as additive
 from voxpop.privacy.central import Central
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.local import Local
 from voxpop.privacy.shuffle import Shuffled
 
-CASE = first_phase(40)
+CASE = first_wave(40)
 
 
 @pytest.mark.parametrize("model", ["central", "local"])

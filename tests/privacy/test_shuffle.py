@@ -4,14 +4,14 @@ import math
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import DELTA, first_phase, hockey_stick, simulated
-from voxpop.core.errors import Array
+from tests.helpers_privacy import DELTA, first_wave, hockey_stick, simulated
+from voxpop.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.binomial import Binomial
 from voxpop.privacy.encoded import Encoding, shift_of
 from voxpop.privacy.shuffle import Shuffled, bits_of, calibrated_encoding, printed_encoding
 
-CASE = first_phase()
+CASE = first_wave()
 
 
 def release_of(calibration: str, epsilon: float = 8.0) -> Shuffled:

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.drivers.test_study_private import asked, problem, records
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Feedback
-from voxpop.core.strata import Sample, Strata
-from voxpop.drivers.study import Study
+from tests.study.test_study_private import asked, problem, records
+from voxpop.errors import Array, InputError
+from voxpop.model.strata import Sample, Strata
+from voxpop.model.waves import Feedback
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.audit import attack, specimen
 from voxpop.privacy.central import Central
 from voxpop.privacy.local import Local
 from voxpop.privacy.sources import Integers, Source
+from voxpop.study.study import Study
 
 HALVES = Strata({"young": 0.5, "old": 0.5})
 SAMPLE = HALVES.sample(["young"] * 40 + ["old"] * 10)
@@ -149,14 +149,14 @@ def feedback_of(study: Study) -> Feedback:
 def test_a_private_study_charges_everyone_and_refuses_who_took_part() -> None:
     study = Study(problem(), "dpbe", privacy=Private("central", 5.0), strata=HALVES)
     question = asked(study)
-    study.tell(question.phase, stratified(question))
+    study.tell(question.wave, stratified(question))
     assert study.ledger.entries[0].people == len(study.ledger.entries[0].names) == question.people
     assert study.ledger.totals(1e-6)["epsilon"] == pytest.approx(5.0)
     assert feedback_of(study).count == question.people
     assert feedback_of(study).effective < question.people
     question = asked(study)
     with pytest.raises(InputError, match="has taken part 1 times"):
-        study.tell(question.phase, stratified(question))
+        study.tell(question.wave, stratified(question))
     assert len(study.log) == 1
 
 
@@ -165,5 +165,5 @@ def test_a_private_study_refuses_no_value_of_a_weighted_answer() -> None:
     question = asked(study)
     rows = stratified(question)
     wild = [np.nan, np.inf, -np.inf, 1e308]
-    study.tell(question.phase, [{**row, "average": wild[place % 4]} for place, row in enumerate(rows)])
+    study.tell(question.wave, [{**row, "average": wild[place % 4]} for place, row in enumerate(rows)])
     assert np.isfinite(feedback_of(study).mean).all()

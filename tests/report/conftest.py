@@ -3,9 +3,9 @@ import pytest
 
 from tests.report.studies import conducted
 from voxpop import Choice, Float, Integer, Space
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
-from voxpop.lab.trials import Trial
+from voxpop.journal.course import Course
+from voxpop.simulate.runs import Run
+from voxpop.simulate.trials import Trial
 
 TWO = Space(price=Float(2, 12), discount=Float(0, 0.5))
 DESIGNS = Space(design=Choice(("plain", "bold", "night", "a very long name that has to be cut somewhere")))
@@ -18,17 +18,17 @@ def waves() -> Run:
 
 
 @pytest.fixture(scope="package")
-def phases() -> Run:
+def paper() -> Run:
     return Trial("sphere", "dpbe", size=12, horizon=300).run()
 
 
 @pytest.fixture(scope="package")
-def courses(waves: Run, phases: Run) -> dict[str, Course]:
+def courses(waves: Run, paper: Run) -> dict[str, Course]:
     """Studies without a truth, of every kind that has a picture of its own."""
     price = Space(price=Float(2, 12))
     return {
         "waves": waves.course,
-        "phases": phases.course,
+        "paper": paper.course,
         "open": conducted(price.grid(41), told=1),
         "only the pilot": conducted(price.grid(41), told=0),
         "nothing": conducted(price.grid(41), told=0, pilot=False),

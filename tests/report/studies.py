@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from voxpop import Problem, SquaredExponential, Study
-from voxpop.core.evidence import Evidence
-from voxpop.core.spaces import Decisions
-from voxpop.drivers.course import Course
+from voxpop.journal.course import Course
+from voxpop.model.decisions import Decisions
+from voxpop.model.problem import Evidence
 
 
 def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str = "margin in EUR") -> Course:
@@ -25,6 +25,6 @@ def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str =
         if question is None:
             break
         arms = [decisions.find(decision) for decision in question.decisions]
-        study.tell(question.phase, f[arms] + rng.normal(0, 0.35, (question.people, len(arms))))
+        study.tell(question.wave, f[arms] + rng.normal(0, 0.35, (question.people, len(arms))))
     study.ask()
     return replace(study.course, name="own study", reward=reward)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from voxpop import Choice, Float, Integer, Problem, Space, SquaredExponential
-from voxpop.core.spaces import Decisions
+from voxpop.model.decisions import Decisions
 from voxpop.report.decisions import Column, Layout
 
 

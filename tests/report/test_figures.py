@@ -10,15 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from voxpop.belief.posterior import believe
-from voxpop.core.errors import Array, InputError
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import believe
+from voxpop.journal.course import Course
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, figure, overview, pictures
-from voxpop.report.figures.slices import slice_along
+from voxpop.report.figures.maps import slice_along
 from voxpop.report.stakes import stakes_of
 from voxpop.report.view import View
+from voxpop.simulate.runs import Run
 
 
 def axes(run: Run, name: str) -> Axes:
@@ -53,7 +53,7 @@ def test_the_decision_shows_bounds_estimate_answers_truth_and_choice(waves: Run)
     pilot = waves.scenario.problem.pilot[0]
     np.testing.assert_allclose(line(ax, "pilot's answers"), [2 + 10 * pilot.points[:, 0], pilot.mean])
     asked = np.concatenate([plan.arms for plan in waves.plans])
-    means = np.concatenate([phase.feedback.mean for phase in waves.phases])
+    means = np.concatenate([wave.feedback.mean for wave in waves.closed])
     np.testing.assert_allclose(line(ax, "answers"), [prices[asked], means])
     np.testing.assert_allclose(line(ax, "chosen"), [[prices[waves.best]], [state.centre[waves.best]]])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("price", "profit per customer")
@@ -149,14 +149,14 @@ def test_scattered_decisions_are_dots_along_each_parameter(courses: dict[str, Co
 
 def test_every_wave_has_a_panel_with_what_was_known_after_it(waves: Run) -> None:
     made = figure(waves.course, "waves")
-    titles = ["pilot: 40 people", *(f"wave {plan.phase}: {plan.people} people" for plan in waves.plans)]
+    titles = ["pilot: 40 people", *(f"wave {plan.wave}: {plan.people} people" for plan in waves.plans)]
     panels = [ax for ax in made.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in panels] == titles
     for place, ax in enumerate(panels):
         after = believe(waves.scenario.problem, waves.state.history[:place])
         np.testing.assert_allclose(line(ax, "estimate")[1], after.mean)
         if place:
-            np.testing.assert_allclose(line(ax, "answers")[1], waves.phases[place - 1].feedback.mean)
+            np.testing.assert_allclose(line(ax, "answers")[1], waves.closed[place - 1].feedback.mean)
 
 
 def test_an_open_wave_is_drawn_as_what_will_be_asked(courses: dict[str, Course]) -> None:
@@ -172,7 +172,7 @@ def test_an_open_wave_is_drawn_as_what_will_be_asked(courses: dict[str, Course])
 
 
 def test_many_waves_get_as_many_panels_as_fit(waves: Run) -> None:
-    course = replace(waves.course, phases=tuple(replace(waves.phases[0]) for _ in range(20)))
+    course = replace(waves.course, closed=tuple(replace(waves.closed[0]) for _ in range(20)))
     made = figure(course, "waves")
     assert len([ax for ax in made.axes if ax.get_visible()]) == 8
     assert "13 in between are left out" in DRAWINGS["waves"].explain(View(course))
@@ -181,7 +181,7 @@ def test_many_waves_get_as_many_panels_as_fit(waves: Run) -> None:
 def test_the_bounds_of_the_choice_narrow_from_wave_to_wave(waves: Run) -> None:
     ax = axes(waves, "progress")
     stages, drawn = line(ax, "estimate")
-    assert stages.tolist() == list(range(len(waves.phases) + 1))
+    assert stages.tolist() == list(range(len(waves.closed) + 1))
     means = [believe(waves.scenario.problem, waves.state.history[:k]).mean[waves.best] for k in range(len(stages))]
     np.testing.assert_allclose(drawn, means)
     np.testing.assert_allclose(segments(ax, "certified")[-1, :, 1], [waves.course.answer.low, waves.course.answer.high])
@@ -190,19 +190,19 @@ def test_the_bounds_of_the_choice_narrow_from_wave_to_wave(waves: Run) -> None:
 def test_the_pilot_comes_before_wave_1(waves: Run) -> None:
     ax = axes(waves, "left")
     assert ax.get_xlim()[0] == pytest.approx(-0.6)
-    ticks = ["pilot", *(str(plan.phase) for plan in waves.plans), "end"]
+    ticks = ["pilot", *(str(plan.wave) for plan in waves.plans), "end"]
     assert [text.get_text() for text in ax.get_xticklabels()] == ticks
     prices = np.linspace(2, 12, 25)
     bars = segments(ax, "could be best")
-    for stage, active in enumerate([phase.active for phase in waves.phases], start=2):
+    for stage, active in enumerate([wave.active for wave in waves.closed], start=2):
         ends = [bar[:, 1] for bar in bars if bar[0, 0] == stage]
         covered = [any(low < price < high for low, high in ends) for price in prices]
         assert np.flatnonzero(covered).tolist() == active.tolist()
 
 
-def test_decisions_without_an_order_are_counted(phases: Run) -> None:
-    bars: Any = axes(phases, "left").patches
-    counts = [phases.scenario.problem.size, *(phase.info.active_after for phase in phases.phases)]
+def test_decisions_without_an_order_are_counted(paper: Run) -> None:
+    bars: Any = axes(paper, "left").patches
+    counts = [paper.scenario.problem.size, *(wave.info.active_after for wave in paper.closed)]
     assert [bar.get_height() for bar in bars][: len(counts)] == counts
 
 
@@ -220,19 +220,19 @@ def test_each_wave_has_a_bar_for_its_gain_and_one_for_its_cost(waves: Run) -> No
 def test_forecasts_far_apart_are_drawn_on_a_logarithmic_axis(waves: Run) -> None:
     def scale(gain: float) -> str:
         changed = []
-        for phase in waves.phases:
-            assert phase.plan.forecast is not None
-            forecast = replace(phase.plan.forecast, gain=gain, answers=1.0, exploring=0.0)
-            changed.append(replace(phase, plan=replace(phase.plan, forecast=forecast)))
-        return axes(replace(waves, phases=tuple(changed)), "cost").get_yscale()
+        for wave in waves.closed:
+            assert wave.plan.forecast is not None
+            forecast = replace(wave.plan.forecast, gain=gain, answers=1.0, exploring=0.0)
+            changed.append(replace(wave, plan=replace(wave.plan, forecast=forecast)))
+        return axes(replace(waves, closed=tuple(changed)), "cost").get_yscale()
 
     assert (scale(20.0), scale(2000.0), scale(0.0)) == ("linear", "log", "linear")
 
 
-def test_phases_without_a_forecast_show_the_numbers_sent(phases: Run) -> None:
-    made = figure(phases.course, "cost")
+def test_waves_without_a_forecast_show_the_numbers_sent(paper: Run) -> None:
+    made = figure(paper.course, "cost")
     assert made.get_suptitle() == "Numbers sent"
-    assert line(made.axes[0], "in all")[1][-1] == phases.course.numbers
+    assert line(made.axes[0], "in all")[1][-1] == paper.course.numbers
 
 
 @pytest.mark.parametrize("simulated", [True, False])
@@ -284,7 +284,7 @@ def overlaps(made: Figure) -> list[str]:
 
 
 def test_nothing_covers_anything(courses: dict[str, Course], waves: Run) -> None:
-    studies = ("phases", "open", "logarithmic", "choice", "mixed")
+    studies = ("paper", "open", "logarithmic", "choice", "mixed")
     drawn = {(study, name): made for study in studies for name, made in shown(courses[study]).items()}
     drawn |= {("simulated", name): made for name, made in shown(waves.course, waves.scenario.f).items()}
     assert {name for _, name in drawn} == set(DRAWINGS)
@@ -319,7 +319,7 @@ def test_pictures_are_found_by_name(waves: Run) -> None:
 
 
 def test_a_policy_with_many_small_steps_can_be_drawn(waves: Run) -> None:
-    view = View(replace(waves.course, phases=waves.course.phases * 61), waves.scenario.f)
+    view = View(replace(waves.course, closed=waves.course.closed * 61), waves.scenario.f)
     assert view.trail == ()
     assert set(pictures(view)) == {"decision", "stakes", "cost", "left", "regret"}
     for name in pictures(view):

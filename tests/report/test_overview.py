@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from voxpop.lab.runs import Run
 from voxpop.report.figures import overview
+from voxpop.simulate.runs import Run
 
 
 @pytest.mark.parametrize("reward", ["profit", "profit of a customer in the year after the first purchase " * 4])

@@ -10,11 +10,11 @@ import pytest
 from tests.report.studies import conducted
 from tests.report.test_summary import warned
 from voxpop import Float, Space
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
-from voxpop.lab.trials import Trial
+from voxpop.journal.course import Course
 from voxpop.report.drawing import DARK, LIGHT
 from voxpop.report.page import fill, render
+from voxpop.simulate.runs import Run
+from voxpop.simulate.trials import Trial
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def page(waves: Run) -> str:
 
 @pytest.fixture(scope="module")
 def pages(courses: dict[str, Course]) -> dict[str, str]:
-    shown = ("phases", "open", "only the pilot", "nothing", "two parameters", "choice")
+    shown = ("paper", "open", "only the pilot", "nothing", "two parameters", "choice")
     return {name: render(courses[name]) for name in shown}
 
 
@@ -155,7 +155,7 @@ def test_before_anyone_has_answered_nothing_is_claimed(pages: dict[str, str]) ->
 
 def test_a_study_that_asks_nobody_can_be_shown() -> None:
     run = Trial("pricing", size=25, horizon=1000, answer_cost=1e9).run()
-    assert run.phases == ()
+    assert run.closed == ()
     page = render(run.course, run.scenario.f)
     assert "asking people does not pay" in page
     assert "Nobody was asked; this rests on the pilot of 40 people alone." in page

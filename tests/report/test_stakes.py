@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from voxpop.belief.posterior import believe, pooled_best
-from voxpop.drivers.course import Course
-from voxpop.lab.metrics import measure
-from voxpop.lab.runs import Run
-from voxpop.report.stakes import Stakes, stakes_of
+from voxpop.gp.belief import believe, pooled_best
+from voxpop.journal.course import Course
+from voxpop.report.stakes import Stakes, measure, stakes_of
+from voxpop.simulate.runs import Run
 
 
 def known(course: Course, truth: np.ndarray | None = None) -> Stakes:
@@ -47,9 +46,9 @@ def test_only_answers_that_came_are_paid_for(waves: Run) -> None:
     whole = sum(plan.forecast.answers for plan in course.plans if plan.forecast is not None)
     assert whole > 0
     assert known(course).answers == pytest.approx(whole)
-    first, *others = course.phases
+    first, *others = course.closed
     feedback = replace(first.feedback, count=first.plan.people // 2)
-    half = known(replace(course, phases=(replace(first, feedback=feedback), *others)))
+    half = known(replace(course, closed=(replace(first, feedback=feedback), *others)))
     assert first.plan.forecast is not None
     share = 1 - (first.plan.people // 2) / first.plan.people
     assert half.answers == pytest.approx(whole - share * first.plan.forecast.answers)
@@ -61,8 +60,8 @@ def test_people_simulated_around_the_pilot_do_not_speak_against_asking(waves: Ru
     assert known(waves.course, -around).caveat == known(waves.course).caveat == ""
 
 
-def test_without_a_pilot_there_is_no_choice_of_the_pilot(phases: Run) -> None:
-    found = known(phases.course)
+def test_without_a_pilot_there_is_no_choice_of_the_pilot(paper: Run) -> None:
+    found = known(paper.course)
     assert (found.pilot, found.pilot_choice, found.answers) == (None, None, 0.0)
     assert found.guessing > 0
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from voxpop.core.phases import Forecast
-from voxpop.drivers.course import Course
-from voxpop.lab.runs import Run
-from voxpop.report.phases import ASKED, LEFT, phase_table
+from voxpop.journal.course import Course
+from voxpop.model.waves import Forecast
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
+from voxpop.report.waves import ASKED, LEFT, wave_table
+from voxpop.simulate.runs import Run
 
 
 def lines(run: Run) -> dict[str, str]:
@@ -20,8 +20,8 @@ def lines(run: Run) -> dict[str, str]:
 
 def warned(run: Run, text: str) -> Run:
     """Return the run as if its first wave alone had failed the model check."""
-    first, *others = (replace(phase, info=replace(phase.info, warning="")) for phase in run.phases)
-    return replace(run, phases=(replace(first, info=replace(first.info, warning=text)), *others))
+    first, *others = (replace(wave, info=replace(wave.info, warning="")) for wave in run.closed)
+    return replace(run, closed=(replace(first, info=replace(first.info, warning=text)), *others))
 
 
 def test_both_figures_are_named(waves: Run) -> None:
@@ -82,8 +82,8 @@ def test_the_summary_says_why_asking_stopped(waves: Run) -> None:
     assert waves.ended == "asking more people no longer pays"
 
 
-def test_a_policy_without_an_expected_loss_claims_none(phases: Run) -> None:
-    assert {"Expected loss", "Model check"} & lines(phases).keys() == set()
+def test_a_policy_without_an_expected_loss_claims_none(paper: Run) -> None:
+    assert {"Expected loss", "Model check"} & lines(paper).keys() == set()
 
 
 def test_the_model_check_is_said_aloud(waves: Run) -> None:
@@ -91,11 +91,11 @@ def test_the_model_check_is_said_aloud(waves: Run) -> None:
     assert lines(warned(waves, "answers vary too much; calibrate again"))["Model check"].startswith("answers vary too")
 
 
-def test_the_confidence_of_dpbe_is_what_its_bounds_leave(phases: Run) -> None:
-    problem = replace(phases.scenario.problem, beta=1e-4)
-    assert confidence(phases.policy, problem, 10) == "97.6 % confidence"  # 2 * 12 * 10 * 1e-4
+def test_the_confidence_of_dpbe_is_what_its_bounds_leave(paper: Run) -> None:
+    problem = replace(paper.scenario.problem, beta=1e-4)
+    assert confidence(paper.policy, problem, 10) == "97.6 % confidence"  # 2 * 12 * 10 * 1e-4
     tiny = replace(problem, beta=1e-9)
-    assert confidence(phases.policy, tiny, 10) == "wrong with probability below 2.4e-07"
+    assert confidence(paper.policy, tiny, 10) == "wrong with probability below 2.4e-07"
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_a_wave_that_aims_at_the_tolerance_says_so() -> None:
 
 
 def test_the_pilot_is_wave_0(waves: Run) -> None:
-    table = phase_table(waves.course)
+    table = wave_table(waves.course)
     assert table.headings[0] == "wave"
     first = dict(zip(table.headings, table.rows[0], strict=True))
     assert (first["wave"], first["rounds"], first["played"]) == ("0", "pilot", "12")
     assert (first["people"], first["numbers"]) == ("40", "480")
-    assert first["left"] == str(waves.phases[0].info.active_before)
-    assert len(table.rows) == 1 + len(waves.phases)
+    assert first["left"] == str(waves.closed[0].info.active_before)
+    assert len(table.rows) == 1 + len(waves.closed)
 
 
 def test_every_wave_shows_what_was_expected_of_it(waves: Run) -> None:
-    table = phase_table(waves.course)
+    table = wave_table(waves.course)
     for row, plan in zip(table.rows[1:], waves.plans, strict=True):
         cells = dict(zip(table.headings, row, strict=True))
         assert plan.forecast is not None
@@ -136,18 +136,18 @@ def test_every_wave_shows_what_was_expected_of_it(waves: Run) -> None:
         assert (cells["people"], cells["numbers"]) == (f"{plan.people:,}", f"{plan.numbers:,}")
 
 
-def test_phases_without_a_forecast_show_their_widest_bound(phases: Run) -> None:
-    table = phase_table(phases.course)
-    assert (table.headings[0], table.headings[-1]) == ("phase", "widest bound")
+def test_waves_without_a_forecast_show_their_widest_bound(paper: Run) -> None:
+    table = wave_table(paper.course)
+    assert (table.headings[0], table.headings[-1]) == ("wave", "widest bound")
     assert "expected gain" not in table.headings
-    assert len(table.rows) == len(phases.phases)
+    assert len(table.rows) == len(paper.closed)
 
 
 def test_what_went_wrong_stands_below_the_table(waves: Run) -> None:
-    assert phase_table(warned(waves, "").course).notes == []
-    assert phase_table(warned(waves, "too much noise").course).notes == ["the model check failed after wave 1"]
+    assert wave_table(warned(waves, "").course).notes == []
+    assert wave_table(warned(waves, "too much noise").course).notes == ["the model check failed after wave 1"]
 
 
 def test_thousands_of_decisions_have_separators() -> None:
-    phase: Any = SimpleNamespace(info=SimpleNamespace(active_after=1047), plan=SimpleNamespace(arms=range(2000)))
-    assert (LEFT["left"](phase), ASKED["played"](phase)) == ("1,047", "2,000")
+    wave: Any = SimpleNamespace(info=SimpleNamespace(active_after=1047), plan=SimpleNamespace(arms=range(2000)))
+    assert (LEFT["left"](wave), ASKED["played"](wave)) == ("1,047", "2,000")

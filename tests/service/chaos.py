@@ -124,7 +124,7 @@ class Crowd:
     size: int
     threads: int = 8
     lossy: Lossy = field(default_factory=lambda: Lossy(0.05))
-    reports: dict[int, list[list[float]]] = field(default_factory=dict)  # those that were acknowledged, by phase
+    reports: dict[int, list[list[float]]] = field(default_factory=dict)  # those that were acknowledged, by wave
     tokens: list[str] = field(default_factory=list)  # under which they were sent
     late: int = 0
     faults: list[BaseException] = field(default_factory=list)
@@ -146,23 +146,23 @@ class Crowd:
         ]
         for device in devices:
             device.memory = Noting()
-            for phase in range(1, 6):
+            for wave in range(1, 6):
                 for arm in range(6):
-                    device.record(phase, arm, 0.3)
+                    device.record(wave, arm, 0.3)
             while not device.memory.registered:
                 with suppress(httpx.TransportError):
                     device.register()
         self.ready.wait()
-        passed: dict[int, int] = {}  # the last phase in which a device was not drawn
+        passed: dict[int, int] = {}  # the last wave in which a device was not drawn
         while (now := decision(http, url))["stage"] != "finished":
-            awake = [d for d in devices if passed.get(id(d)) != now["phase"]] if now["stage"] == "collecting" else []
+            awake = [d for d in devices if passed.get(id(d)) != now["wave"]] if now["stage"] == "collecting" else []
             for device in awake:
                 outcome = device.check_in()
                 if outcome is Outcome.ANSWERED:
                     self.note(device.memory)
                     devices.remove(device)
                 elif outcome is Outcome.WAITING and self.promise.second is None:
-                    passed[id(device)] = now["phase"]  # with a second server, people are told a moment later
+                    passed[id(device)] = now["wave"]  # with a second server, people are told a moment later
                 self.late += outcome is Outcome.TOO_LATE
             time.sleep(0.02 if awake else 0.05)
 
@@ -170,7 +170,7 @@ class Crowd:
         """Keep a report whose device was told that it was counted: it must be in the log."""
         assert isinstance(memory, Noting)
         assert memory.kept is not None
-        self.reports.setdefault(memory.kept.phase, []).append(memory.kept.report)
+        self.reports.setdefault(memory.kept.wave, []).append(memory.kept.report)
         self.tokens.append(memory.kept.token)
 
     def guarded(self, call: Callable[..., None], *arguments: Any) -> Thread:
@@ -190,8 +190,8 @@ class Crowd:
         self.ready.wait()
         while (now := decision(http, url := self.urls[number % len(self.urls)]))["stage"] != "finished":
             if now["rounds"]:
-                body = {"phase": now["phase"], "rounds": now["rounds"]}
-                place = f"{url}/v1/studies/{STUDY}/rounds/{now['phase']}-{now['index']}-{number}"
+                body = {"wave": now["wave"], "rounds": now["rounds"]}
+                place = f"{url}/v1/studies/{STUDY}/rounds/{now['wave']}-{now['index']}-{number}"
                 with suppress(httpx.TransportError):
                     http.put(place, json=body, headers={"authorization": f"Bearer {key}"})
             number += 1

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, definition, own_shuffler, private
-from voxpop.core.errors import InputError
-from voxpop.core.phases import Plan
+from voxpop.errors import InputError
+from voxpop.model.waves import Plan
 from voxpop.privacy import Private
-from voxpop.privacy.composition import compose
+from voxpop.privacy.ledger import compose
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participation import require_affordable
-from voxpop.stores.migrate import open_store
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from tests.helpers_waiting import HANGING
 from tests.service.test_http import KEY, Site, as_, sentence
 from tests.service.world import STUDY, definition
 from voxpop.service.keys import new_key
+from voxpop.service.stores.schema import receipts
 from voxpop.service.study import participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.steps import StepTaken
-from voxpop.stores.schema import receipts
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
         assert "another enrolment code" in sentence(other)
 
 
-def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The phase closes and the next one opens between reading the study's row and reading its log."""
+def test_no_answer_mixes_two_waves(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wave closes and the next one opens between reading the study's row and reading its log."""
     site.collect()
     (one, *others) = site.invited()
     key = next(key for key in site.people if json.loads(site.coordinator.checkin(STUDY, key))["invited"])
@@ -88,12 +88,12 @@ def test_no_answer_mixes_two_phases(site: Site, monkeypatch: pytest.MonkeyPatch)
     def early(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
         rows = real(connection, names)
         return {
-            name: SimpleNamespace(**{**row._mapping, "seq": stale.seq, "phase": 1, "stage": "collecting"})
+            name: SimpleNamespace(**{**row._mapping, "seq": stale.seq, "wave": 1, "stage": "collecting"})
             for name, row in rows.items()
         }
 
     site.step()
-    assert site.coordinator.status(STUDY)["phase"] == 2
+    assert site.coordinator.status(STUDY)["wave"] == 2
     monkeypatch.setattr(participants, "_studies", early)
     monkeypatch.setattr(snapshots, "at", overtaken)
     with site.coordinator.database.write() as connection:  # as it was when the row was read

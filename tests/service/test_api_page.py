@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 from tests.service.test_http import SHUFFLER_KEY, Site, client_of
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import coordinator_app, shuffler_app
 from voxpop.service.web.bodies import definition, requests
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.stores.migrate import open_store
 
 
 @pytest.fixture

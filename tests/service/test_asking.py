@@ -1,4 +1,4 @@
-"""Who is asked about a phase, when its rounds begin, and how people are drawn while others write."""
+"""Who is asked about a wave, when its rounds begin, and how people are drawn while others write."""
 
 import time
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from tests.helpers_waiting import HANGING
 from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.stages import Stage
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 
-def test_a_phase_with_too_few_people_waits_and_says_so(address: str) -> None:
+def test_a_wave_with_too_few_people_waits_and_says_so(address: str) -> None:
     with world(address, definition(private("central")), people=7) as it:
         it.settle()
         waiting = (
-            "Waiting: phase 1 needs 12 people, and 7 who can be asked are registered; its rounds begin when 5 more are."
+            "Waiting: wave 1 needs 12 people, and 7 who can be asked are registered; its rounds begin when 5 more are."
         )
         assert (it.status["stage"], waiting in it.status["says"]) == ("open", True)
         best = it.coordinator.snapshots.current(STUDY).best
@@ -41,7 +41,7 @@ def test_a_phase_with_too_few_people_waits_and_says_so(address: str) -> None:
         assert (it.status["invited"], it.status["short"]) == (12, 0)
         it.answer_all()
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
 
 
 @pytest.mark.parametrize("reported", [True, False])
@@ -63,7 +63,7 @@ def test_people_who_registered_after_the_rounds_began_are_not_asked_about_them(a
             it.clock.now += 50.0
         it.answer_all()
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         if reported:
             it.play_all()
         it.clock.now += 1e6
@@ -105,7 +105,7 @@ def test_rounds_are_played_again_for_later_people_if_too_few_in_time_answer(addr
         it.answer_all()
         it.settle()
         closed = it.coordinator.snapshots.current(STUDY).closed
-        assert [phase.feedback.count for phase in closed] == [12]
+        assert [wave.feedback.count for wave in closed] == [12]
 
 
 def test_rounds_are_played_again_in_the_shuffle_model_too(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_rounds_are_played_again_in_the_shuffle_model_too(tmp_path: Path) -> Non
         it.answer_all()
         it.settle()
         closed = it.coordinator.snapshots.current(STUDY).closed
-        assert [phase.feedback.count for phase in closed] == [12]
+        assert [wave.feedback.count for wave in closed] == [12]
         assert sum(key in it.asked for key in it.keys[12:]) == 2
 
 
@@ -170,7 +170,7 @@ def test_a_clock_that_was_set_back_is_said(tmp_path: Path) -> None:
         it.clock.now -= 3600
         it.settle()
         assert noted[-1] == ("clock_back", 3600)
-        assert any("is 3,600 s before the beginning of phase 1" in sentence for sentence in it.status["says"])
+        assert any("is 3,600 s before the beginning of wave 1" in sentence for sentence in it.status["says"])
         it.clock.now += 3611
         it.settle()
         assert it.status["stage"] == "collecting"
@@ -244,7 +244,7 @@ def test_counters_say_what_counting_would(address: str) -> None:
             with it.coordinator.database.read() as connection:
                 people = connection.execute(sa.select(schema.people.c.participations)).scalars().all()
                 row = connection.execute(sa.select(schema.studies)).one()
-                held = invitations.held(connection, STUDY, row.phase)
+                held = invitations.held(connection, STUDY, row.wave)
             assert (it.status["registered"], it.status["never_asked"]) == (len(people), people.count(0))
             assert row.invited == held
 

@@ -17,22 +17,22 @@ from alembic import command
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.world import SECRET, STUDY, Clock, World, definition, own_shuffler, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.policies import make_policy
 from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import Settings
+from voxpop.service.stores.backup import check_backup, restore_backup, write_backup
+from voxpop.service.stores.database import Database, open_database
+from voxpop.service.stores.migrate import _config, open_store
+from voxpop.service.stores.schema import coordinator as tables
+from voxpop.service.stores.schema import marks, people, sessions, studies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores.backup import check_backup, restore_backup, write_backup
-from voxpop.stores.database import Database, open_database
-from voxpop.stores.migrate import _config, open_store
-from voxpop.stores.schema import coordinator as tables
-from voxpop.stores.schema import marks, people, sessions, studies
 
 PEOPLE = 90
-ASKED = make_policy("dpbe-fixed", people=14)  # in every phase
+ASKED = make_policy("dpbe-fixed", people=14)  # in every wave
 
 
 def rows_of(database: Database) -> dict[str, list[tuple[Any, ...]]]:
@@ -47,7 +47,7 @@ def rows_of(database: Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def collecting(it: World) -> None:
-    """Bring a study to the middle of its first phase: everyone is invited, and half of them have answered."""
+    """Bring a study to the middle of its first wave: everyone is invited, and half of them have answered."""
     it.settle()
     it.play_all()
     it.settle()
@@ -68,8 +68,8 @@ def continued(database: Database, it: World) -> World:
     """Go on with a study in another database, with the people who know it."""
     clock = Clock(it.clock.now)
     twin = World(Coordinator(database, SECRET, clock=clock), clock, keys=list(it.keys), plays=it.plays)
-    twin.asked |= {key: list(phases) for key, phases in it.asked.items()}
-    twin.reports |= {phase: list(reports) for phase, reports in it.reports.items()}
+    twin.asked |= {key: list(waves) for key, waves in it.asked.items()}
+    twin.reports |= {wave: list(reports) for wave, reports in it.reports.items()}
     return twin
 
 
@@ -151,8 +151,8 @@ def test_a_backup_that_is_older_than_what_was_released_is_not_started(
             file.unlink()
     done = main("restore", tmp_path / "b", "--database", path)
     assert done.code == 0
-    assert "warning: phase 1 of study 'tea' was released after this backup was made" in done.err
-    with pytest.raises(InputError, match="is older than what was released from it, and lacks phase 1") as call:
+    assert "warning: wave 1 of study 'tea' was released after this backup was made" in done.err
+    with pytest.raises(InputError, match="is older than what was released from it, and lacks wave 1") as call:
         coordinator_of(Settings(database=str(path)))
     refusal(call)
 
@@ -221,7 +221,7 @@ def test_a_backup_of_an_older_version_becomes_a_database_of_this_one(address: st
         config.attributes["connection"] = connection
         command.upgrade(config, "coordinator_2")
         connection.exec_driver_sql(
-            "INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES ('tea', 0, 0, 'new', 0, 0, 0)"
+            "INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES ('tea', 0, 0, 'new', 0, 0, 0)"
         )
     assert write_backup(database, "coordinator", tmp_path / "b").schema == "coordinator_2"
     database.close()

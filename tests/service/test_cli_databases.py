@@ -9,7 +9,7 @@ from tests.helpers_cli import main_of
 from voxpop.service.audit import trail
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.operators import list_keys
-from voxpop.stores.migrate import open_store
+from voxpop.service.stores.migrate import open_store
 
 
 @pytest.fixture(autouse=True)

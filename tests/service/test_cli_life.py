@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.service.test_http import KEY, Site
-from voxpop.service.keyring import Keyring
+from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.signed_http import HttpShuffler
 
 Command = Callable[..., Outcome]
@@ -92,11 +92,11 @@ def test_a_study_is_not_ended_by_mistake(voxpop: Command, tmp_path: Path, monkey
     voxpop("study", "create", "tea.toml")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
     refused = voxpop("study", "end", "tea")
-    assert (refused.code, "Answers of an open phase are deleted, unread" in refused.out) == (2, True)
+    assert (refused.code, "Answers of an open wave are deleted, unread" in refused.out) == (2, True)
     assert "voxpop study pause tea" in refused.err
     assert "finished" not in voxpop("study", "status", "tea").out
     assert voxpop("study", "end", "tea").out.endswith("the study tea is finished\n")
-    assert voxpop("study", "status", "tea").out.startswith("finished before the first phase; 5 actions left\n")
+    assert voxpop("study", "status", "tea").out.startswith("finished before the first wave; 5 actions left\n")
 
 
 def test_the_list_says_where_each_study_is(site: Site, voxpop: Command, tmp_path: Path) -> None:

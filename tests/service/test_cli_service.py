@@ -14,14 +14,14 @@ def test_the_demo_agrees_with_the_simulator() -> None:
     assert done.returncode == 0, done.stderr + done.stdout
     said = " ".join(done.stdout.split())
     assert "the same: the simulator, given the same reports and noise, makes the same plans" in said
-    assert re.search(r"[1-9]\d+ devices answered in [1-9] phases?; it ended because", said)
+    assert re.search(r"[1-9]\d+ devices answered in [1-9] waves?; it ended because", said)
 
 
 def test_the_demo_ends_well_if_asking_does_not_pay() -> None:
     done = voxpop("demo", "--devices", 12, "--horizon", 15)
     assert done.returncode == 0, done.stderr + done.stdout
     said = " ".join(done.stdout.split())
-    assert "0 devices answered in 0 phases; it ended because" in said
+    assert "0 devices answered in 0 waves; it ended because" in said
     assert "the same: the simulator" in said
 
 

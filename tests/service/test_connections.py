@@ -19,10 +19,11 @@ from starlette.types import Receive, Scope, Send
 from tests.helpers_waiting import HANGING, until
 from tests.service.served import served
 from tests.service.test_exhaustion import connections
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import serve
 from voxpop.service.settings import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import connections as module
 from voxpop.service.web import protocol
 from voxpop.service.web.callers import caller_of
@@ -31,7 +32,6 @@ from voxpop.service.web.guard import Guard
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.migrate import open_store
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"

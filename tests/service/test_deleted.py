@@ -13,12 +13,12 @@ from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.serve import coordinator_of, lost_of
 from voxpop.service.settings import settings_of
+from voxpop.service.stores.backup import restore_backup, write_backup
+from voxpop.service.stores.database import Database, open_database
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.released import LastRelease, ReleaseRecord
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.stores.backup import restore_backup, write_backup
-from voxpop.stores.database import Database, open_database
 
 PRIVATE = definition(private("central"))
 
@@ -32,7 +32,7 @@ def record(tmp_path: Path) -> ReleaseRecord:
 
 @pytest.fixture
 def it(tmp_path: Path, record: ReleaseRecord) -> Iterator[World]:
-    """All reports of a phase are in; a backup is made, and the phase released."""
+    """All reports of a wave are in; a backup is made, and the wave released."""
     write_key(tmp_path / "secret", SECRET.decode())
     with world(str(tmp_path / "before.db"), PRIVATE, 30, released=record) as it:
         it.settle()
@@ -42,7 +42,7 @@ def it(tmp_path: Path, record: ReleaseRecord) -> Iterator[World]:
         it.answer_all()
         write_backup(it.coordinator.database, "coordinator", tmp_path / "backup")
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         yield it
 
 

@@ -18,11 +18,11 @@ import pytest
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING, until
 from tests.service.world import Clock, definition
-from voxpop.core.errors import InputError
-from voxpop.lab.populations.pricing import Customers
+from voxpop.errors import InputError
 from voxpop.service.demo import processes
 from voxpop.service.demo.fleet import Fleet
 from voxpop.service.demo.processes import QUIET, Demo
+from voxpop.simulate.pricing import Customers
 
 
 def children(pid: int) -> list[int]:
@@ -97,7 +97,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, Any]], sle
     return Demo("http://nowhere", "key", definition(), [])
 
 
-ANSWERS = [{"stage": "collecting", "phase": 1, "answered": number} for number in range(10)]
+ANSWERS = [{"stage": "collecting", "wave": 1, "answered": number} for number in range(10)]
 FINISHED = {"stage": "finished"}
 
 
@@ -117,7 +117,7 @@ def test_it_is_given_up_when_nothing_happens_any_more(monkeypatch: pytest.Monkey
 
 def test_it_ends_when_the_devices_have_said_all_that_they_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The study is over when the last report is counted; its device tells what it sent a moment later."""
-    said = iter(['{"phase": 1, "report": [0.5]}', '{"finished": true}'])
+    said = iter(['{"wave": 1, "report": [0.5]}', '{"finished": true}'])
 
     def sleep(_: float) -> None:
         demo.listen(io.StringIO(next(said)))

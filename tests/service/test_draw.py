@@ -21,7 +21,7 @@ from scipy.stats import chi2, chisquare
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop.service.keys import hash_key
-from voxpop.stores.schema import invitations, people, studies
+from voxpop.service.stores.schema import invitations, people, studies
 
 ROOT = Path(__file__).parents[2]
 LEVEL = 1e-13  # of each chi-square test; at 150 draws the exact chance of failing is up to 100 times as large
@@ -41,7 +41,7 @@ def enrol(it: World, count: int) -> None:
 
 
 def play(it: World) -> None:
-    """Play a phase to its end; the next step draws people."""
+    """Play a wave to its end; the next step draws people."""
     it.settle()
     it.play_all()
 
@@ -52,9 +52,9 @@ def checked_in(it: World) -> Draw:
 
 
 def stored(it: World) -> Draw:
-    """Return the people with open invitations to the phase, from the database, which is quicker than checking in."""
+    """Return the people with open invitations to the wave, from the database, which is quicker than checking in."""
     joined = people.join(invitations, invitations.c.person == people.c.id)
-    joined = joined.join(studies, studies.c.phase == invitations.c.phase)
+    joined = joined.join(studies, studies.c.wave == invitations.c.wave)
     wanted = sa.select(people.c.key_hash).select_from(joined).where(~invitations.c.expired)
     with it.coordinator.database.read() as connection:
         return frozenset(NUMBERS[found] for found in connection.execute(wanted).scalars())
@@ -63,7 +63,7 @@ def stored(it: World) -> Draw:
 def lots(it: World, times: int, look: Callable[[World], Draw] = stored) -> list[Draw]:
     """Take the same step again and again from the same moment, each time with the same seeds.
 
-    The study, its phase, the clock, the secret and the people are the same at each draw.
+    The study, its wave, the clock, the secret and the people are the same at each draw.
     """
     database, draws = it.coordinator.database, []
     with database.read() as connection:
@@ -249,7 +249,7 @@ def test_those_who_took_part_are_drawn_again_only_if_they_may(tmp_path: Path, pa
 
 
 def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
-    """Two people take part in the first phase and three in the second: of four, at least one did so twice."""
+    """Two people take part in the first wave and three in the second: of four, at least one did so twice."""
     with world(address, definition(participations=2)) as it:
         enrol(it, 4)
         for _ in range(2):
@@ -257,7 +257,7 @@ def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
             it.settle()
             it.answer_all()
         it.settle()
-        spent = {KEYS.index(key) for key, phases in it.asked.items() if len(phases) == 2}
+        spent = {KEYS.index(key) for key, waves in it.asked.items() if len(waves) == 2}
         assert spent
         assert it.status["stage"] == "open"  # it waits for people who may be asked
         more = KEYS[4 : it.status["people"] + len(spent)]

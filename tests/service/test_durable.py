@@ -13,13 +13,13 @@ from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.privacy import Entry
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox
 
 
 def begin(it: World) -> None:
@@ -59,7 +59,7 @@ def test_sqlite_keeps_what_is_committed_and_overwrites_what_is_deleted(tmp_path:
 def test_a_step_that_another_coordinator_took_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other closes the phase after this one has read the log and before it has the lock."""
+    """The other closes the wave after this one has read the log and before it has the lock."""
     address = str(tmp_path / "c.db")
     with world(address, definition(private("central")), people=30) as it:
         begin(it)
@@ -115,4 +115,4 @@ def test_the_log_keeps_the_release_and_nothing_beside_it(tmp_path: Path, model: 
             assert repr(number) not in closed.text
     # Noted inside the transaction: if that fails, another release is drawn, and two would be known.
     (said,) = [values for kind, values in notes if kind == "closed"]
-    assert said == {"study": STUDY, "phase": 1, "people": len(reports)}
+    assert said == {"study": STUDY, "wave": 1, "people": len(reports)}

@@ -11,18 +11,18 @@ from alembic import command
 
 from tests.service.world import own_shuffler, quiet
 from voxpop.client.promise import Promise
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Simulated
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import Batch
 from voxpop.privacy.encoded import Encoding
+from voxpop.privacy.release import Batch
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import _config, migrate, open_store
-from voxpop.stores.schema import batches, reports, tokens
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import _config, migrate, open_store
+from voxpop.service.stores.schema import batches, reports, tokens
 
 NAME, PEOPLE = "b" * 43, 1000
 MANY_LEVELS = Encoding(levels=215, trials=185, chance=0.5, people=PEOPLE)

@@ -58,12 +58,12 @@ def test_without_a_shuffler_a_total_is_refused_before_the_body(site: Site) -> No
 def test_a_report_longer_than_any_of_its_study_is_refused_before_the_body(site: Site) -> None:
     site.collect()
     for study, length in ((STUDY, 1100), ("coffee", 1100)):
-        with talk(site, f"PUT /v1/studies/{study}/phases/1/report", length) as there:
+        with talk(site, f"PUT /v1/studies/{study}/waves/1/report", length) as there:
             there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
             assert status_of(there) == 413
 
 
-def test_a_report_of_a_phase_that_another_coordinator_opened_fits(site: Site) -> None:
+def test_a_report_of_a_wave_that_another_coordinator_opened_fits(site: Site) -> None:
     """The snapshot at hand is out of date: it is brought up to date before anything is refused."""
     site.collect()
     site.coordinator.snapshots._snapshots.clear()
@@ -80,7 +80,7 @@ def _young(site: Site) -> Snapshot:
 def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_limits, "BODY_SECONDS", 0.2)
     site.collect()
-    with talk(site, f"PUT /v1/studies/{STUDY}/phases/1/report", 17) as there:
+    with talk(site, f"PUT /v1/studies/{STUDY}/waves/1/report", 17) as there:
         there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
         there.sendall(b"{")
         assert status_of(there) == 503

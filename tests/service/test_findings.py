@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from tests.service.world import definition
-from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Forecast, Plan
-from voxpop.drivers.phase import ClosedPhase, Phase
+from voxpop.journal.wave import ClosedWave, Wave
+from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.findings import best_decision, outlook, sentences
@@ -26,18 +25,18 @@ def begun(name: str = "waves", **settings: Any) -> Snapshot:
 def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
     """Return a status with these parts."""
     best = best_decision(snapshot)
-    usual = {"stage": "closed", "life": "running", "phase": 1, "people": 0, "short": 0}
+    usual = {"stage": "closed", "life": "running", "wave": 1, "people": 0, "short": 0}
     return {**usual, "in_force": {**best, "rounds": 0}, "best": best, **outlook(snapshot), **others}
 
 
 def closed(snapshot: Snapshot, warning: str) -> Snapshot:
-    """Close the first phase with this warning."""
-    phase = snapshot.next_phase()
-    assert isinstance(phase, Phase)
-    feedback = Feedback(np.zeros(len(phase.plan.arms)), phase.plan.people)
+    """Close the first wave with this warning."""
+    wave = snapshot.next_wave()
+    assert isinstance(wave, Wave)
+    feedback = Feedback(np.zeros(len(wave.plan.arms)), wave.plan.people)
     policy, problem = snapshot.definition.policy, snapshot.definition.problem
-    state, info = policy.advance(problem, snapshot.state, phase.plan, feedback)
-    one = ClosedPhase(phase.plan, phase.release, feedback, changed(info, warning=warning), state.active)
+    state, info = policy.advance(problem, snapshot.state, wave.plan, feedback)
+    one = ClosedWave(wave.plan, wave.release, feedback, changed(info, warning=warning), state.active)
     return replace(snapshot, state=state, closed=(one,))
 
 
@@ -56,7 +55,7 @@ def test_without_answers_nothing_is_called_the_best() -> None:
     said = sentences(status(snapshot), 0, unanswered=unanswered)[0]
     assert re.fullmatch(r"In force: \([\d.]+\); nobody has answered yet, and this .* alone\.", said)
     said = sentences(status(snapshot, in_force=trying), 0, unanswered=unanswered)[0]
-    assert re.fullmatch(r"In force: \(0.4\), for 2 more rounds of phase 1, otherwise \(.*\); nobody .*", said)
+    assert re.fullmatch(r"In force: \(0.4\), for 2 more rounds of wave 1, otherwise \(.*\); nobody .*", said)
     answered = closed(snapshot, "")
     assert answered.course.unanswered == ""
     assert sentences(status(answered), 0, unanswered=answered.course.unanswered)[0].endswith("it is the best so far.")
@@ -97,16 +96,16 @@ def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
     trying = {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": 2}
     said = sentences(status(snapshot, stage="playing", in_force=trying), 0)[0]
     assert said.startswith("In force: (")
-    assert ", for 2 more rounds of phase 1; best so far: (" in said
+    assert ", for 2 more rounds of wave 1; best so far: (" in said
 
 
 def test_a_certificate_that_is_aimed_at_is_named() -> None:
     snapshot = begun()
-    phase = snapshot.next_phase()
-    assert isinstance(phase, Phase)
-    plan: Plan = changed(phase.plan, forecast=Forecast(12.0, 3.0, 0.5, 0.08))
-    aimed = replace(snapshot, current=changed(phase, plan=plan))
-    (said,) = (text for text in sentences(status(aimed, people=1), 9) if text.startswith("Phase 1"))
+    wave = snapshot.next_wave()
+    assert isinstance(wave, Wave)
+    plan: Plan = changed(wave.plan, forecast=Forecast(12.0, 3.0, 0.5, 0.08))
+    aimed = replace(snapshot, current=changed(wave, plan=plan))
+    (said,) = (text for text in sentences(status(aimed, people=1), 9) if text.startswith("Wave 1"))
     assert "asks 1 person about" in said
     assert "nothing is better by more than 0.08" in said
     assert said.endswith("; answers cost 3, trying poorer decisions costs 0.5.")

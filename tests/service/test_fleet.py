@@ -14,21 +14,21 @@ from tests.helpers_cli import Outcome as Ended
 from tests.helpers_cli import main_of, pilot_of_model, study_file
 from tests.service.served import served
 from tests.service.world import SECRET, problem
-from voxpop.belief.posterior import believe
 from voxpop.calibration.fit import calibrate
 from voxpop.cli import fleet as command
 from voxpop.client import Outcome
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions, Float, Space
+from voxpop.gp.belief import believe
+from voxpop.model.decisions import Decisions, Float, Space
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.service.demo.crowd import BETWEEN, Crowd, promise_of
 from voxpop.service.demo.tastes import ListedTastes, ModelTastes
 from voxpop.service.keys import new_key, write_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import read_definition
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.stores.migrate import open_store
 
 STUDY = """\
 name = "tea"
@@ -162,7 +162,7 @@ def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.Monke
     here.create()
     done = here.fleet("tea", "--devices", 11)
     assert done.code == 2
-    assert "Waiting: phase 1 needs 12 people, and 11 who can be asked are registered" in done.out
+    assert "Waiting: wave 1 needs 12 people, and 11 who can be asked are registered" in done.out
     assert "the study made no progress" in done.err
 
 

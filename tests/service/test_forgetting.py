@@ -1,4 +1,4 @@
-"""The shuffler forgets: reports of people who withdraw, and those of a phase that an operator ends."""
+"""The shuffler forgets: reports of people who withdraw, and those of a wave that an operator ends."""
 
 import json
 from collections.abc import Iterator
@@ -12,17 +12,16 @@ import sqlalchemy as sa
 
 from tests.service.served import served
 from tests.service.world import STUDY, World, definition, own_shuffler, private, quiet, world
-from voxpop.privacy.batch import Batch
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key
+from voxpop.privacy.release import Batch
+from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
+from voxpop.service.stores import schema
+from voxpop.service.stores.schema import reports, tokens
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores import schema
-from voxpop.stores.schema import reports, tokens
 
 SHUFFLED = definition(private("shuffle"), deadline=100.0)
 BATCH, KEY = "b" * 43, b"k" * 40
@@ -146,7 +145,7 @@ def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pai
     it.forward()
     it.settle()
     assert of_key(it, silent) is None
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
@@ -175,7 +174,7 @@ def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
     assert it.status["funnel"]["lapsed"] == 1
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, Shuffler]) -> None:
@@ -222,7 +221,7 @@ def test_a_whole_batch_that_is_called_off_is_not_forwarded(pair: tuple[World, Sh
         it.answer(key, invitation)
     ((batch, total),) = shuffler.sealed()
     it.coordinator.change(STUDY, Wanted.ENDED)
-    with pytest.raises(Refusal, match="no phase waits") as call:
+    with pytest.raises(Refusal, match="no wave waits") as call:
         it.coordinator.take_total(batch, total)
     assert call.value.status == 410
     assert it.coordinator.step(STUDY)
@@ -304,4 +303,4 @@ def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2

@@ -85,17 +85,17 @@ def test_a_generated_client_runs_a_study(tmp_path: Path, monkeypatch: pytest.Mon
         if now.stage == "finished":
             break
         if now.rounds:
-            rounds = made.Rounds(phase=now.phase, rounds=now.rounds)
+            rounds = made.Rounds(wave=now.wave, rounds=now.rounds)
             assert made.call(operator, "operator", "play", STUDY, f"turn-{turn}", body=rounds).counted == now.rounds
             continue
         for device in devices.values():
             found = made.call(device, "participant", "check_in", STUDY)
             seen.add(type(found).__name__)
             if isinstance(found, made.Invitation):
-                assert isinstance(found.phase.release, made.PlainRelease)
-                report = made.Report(report=[0.5 + 0.1 * arm for arm in found.phase.arms])
+                assert isinstance(found.wave.release, made.PlainRelease)
+                report = made.Report(report=[0.5 + 0.1 * arm for arm in found.wave.arms])
                 sender = made.client(url, found.token)
-                receipt = made.call(sender, "token", "upload_report", STUDY, found.phase.phase, body=report)
+                receipt = made.call(sender, "token", "upload_report", STUDY, found.wave.wave, body=report)
                 assert receipt.status == "counted"
     assert seen == {"Invitation", "Waiting"}
     assert made.call(operator, "viewer", "status", STUDY).stage == "finished"

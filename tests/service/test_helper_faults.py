@@ -12,19 +12,19 @@ import sqlalchemy as sa
 
 from tests.service.test_helper import require_counted, rows
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, own_shuffler, private, world
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import withdrawal
 from voxpop.service.study.context import Sealed
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.stores.database import Database
-from voxpop.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 
 
 def begun(stack: ExitStack, folder: Path, address: str | None = None, registered: int = 40, **rules: Any) -> World:
-    """Begin a study of the aggregate model, with a helper of its own; phase 1 collects."""
+    """Begin a study of the aggregate model, with a helper of its own; wave 1 collects."""
     helper = stack.enter_context(own_shuffler(str(folder / "helper.db")))
     made = definition(private("aggregate"), **{"deadline": 100.0, **rules})
     it = stack.enter_context(world(address or str(folder / "c.db"), made, registered, helper))
@@ -125,7 +125,7 @@ def test_two_helpers_that_claim_one_batch_count_nobody_twice(tmp_path: Path) -> 
         first, second = it.shuffler, stack.enter_context(own_shuffler(str(tmp_path / "second.db")))
         assert first is not None
         everybody = list(it.invited())
-        release = release_from_dict(everybody[0][1]["phase"]["release"])
+        release = release_from_dict(everybody[0][1]["wave"]["release"])
         assert release.batch is not None
         name = everybody[0][1]["helper"].rsplit("/", 1)[1]
         second.announce(name, release.batch, [hash_key(one["token"]) for _, one in everybody], [])
@@ -206,8 +206,8 @@ def test_a_coordinator_killed_between_any_two_statements(tmp_path: Path, monkeyp
                 died += 1
             patch.undo()
             another(it, database)
-            phase, sealed = it.status["phase"], not rows(it.shuffler.database, reports)[0]
-            if phase == 1:
+            wave, sealed = it.status["wave"], not rows(it.shuffler.database, reports)[0]
+            if wave == 1:
                 gone = next(iter(it.asked))
                 withdrawal.withdraw(it.coordinator.context, STUDY, gone)
                 it.keys.remove(gone)
@@ -274,12 +274,12 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
         for noisy in (it.coordinator.context, it.shuffler):
             noisy.note = lambda kind, **values: notes.append(f"{kind} {values}")
         for _ in range(400):
-            if it.status["phase"] > 1:
+            if it.status["wave"] > 1:
                 break
             for key, invitation in list(it.invited()):
                 fate, token = rng.random(), invitation["token"]
                 if token not in made:
-                    release = release_from_dict(invitation["phase"]["release"])
+                    release = release_from_dict(invitation["wave"]["release"])
                     made[token] = release.randomize(np.array([[rng.random()]]), Simulated(it.rng))
                 theirs, ours = it.shares(invitation, made[token])
                 if fate < 0.05:
@@ -297,7 +297,7 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
             it.settle()
         joined = invitations.join(receipts, receipts.c.invitation == invitations.c.id)
         with it.coordinator.database.read() as connection:
-            wanted = sa.select(invitations.c.token_hash).select_from(joined).where(invitations.c.phase == 1)
+            wanted = sa.select(invitations.c.token_hash).select_from(joined).where(invitations.c.wave == 1)
             counted = set(connection.execute(wanted).scalars())
         it.reports[1] = [report[0].tolist() for token, report in made.items() if hash_key(token) in counted]
         require_counted(it)

@@ -13,13 +13,12 @@ import sqlalchemy as sa
 from tests.service.test_helper import require_counted, rows
 from tests.service.test_helper_faults import answered, begun, participations, replace_all
 from tests.service.world import STUDY, DirectShuffler, World, definition, own_shuffler, private, world
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key
+from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import asking, withdrawal
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.events import Kind
-from voxpop.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 
 NONSENSE: list[Any] = [
     b"",
@@ -102,7 +101,7 @@ def lying(it: World, by: int) -> None:
 
 def require_void(it: World, spent: int) -> None:
     """See that a batch is void: nothing was released or is left, and its people are spent."""
-    assert it.status["phase"] == 1
+    assert it.status["wave"] == 1
     assert [event.kind for event in it.coordinator.log(STUDY)] == [Kind.CREATED, Kind.OPENED]
     assert it.shuffler is not None
     assert rows(it.coordinator.database, inbox, totals, receipts) + rows(it.shuffler.database, reports) == [0] * 4

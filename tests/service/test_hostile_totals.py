@@ -81,11 +81,11 @@ def test_only_the_total_of_the_whole_batch_is_taken(tmp_path: Path) -> None:
         with pytest.raises(Refusal, match="another total"):
             it.coordinator.take_total(batch, other)
         it.settle()
-        assert [phase.feedback.count for phase in it.coordinator.snapshots.current(STUDY).closed] == [12]
+        assert [wave.feedback.count for wave in it.coordinator.snapshots.current(STUDY).closed] == [12]
 
 
 def test_a_total_for_no_open_batch_is_refused(tmp_path: Path) -> None:
     with complete_batch(tmp_path) as (it, batch, total):
         for name in ("", "x" * 500, batch[:-1], "\x00", batch.upper() + "!"):
-            with pytest.raises(Refusal, match="no phase waits for this batch"):
+            with pytest.raises(Refusal, match="no wave waits for this batch"):
                 it.coordinator.take_total(name, total)

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from tests.helpers_cli import refusal
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import serve
 from voxpop.service.settings import Settings
 

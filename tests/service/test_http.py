@@ -22,13 +22,13 @@ from voxpop.service import logs
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 KEY, SHUFFLER_KEY = new_key(), b"k" * 40
 BATCH = "b" * 43
@@ -79,10 +79,10 @@ class Site:
         found = [self.client.get(f"/v1/studies/{STUDY}/checkin", headers=as_(key)).json() for key in self.people]
         return [one for one in found if one["invited"]]
 
-    def put(self, token: str, body: Any, phase: object = 1, study: str = STUDY, **headers: str) -> httpx.Response:
+    def put(self, token: str, body: Any, wave: object = 1, study: str = STUDY, **headers: str) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.client.put(
-            f"/v1/studies/{study}/phases/{phase}/report",
+            f"/v1/studies/{study}/waves/{wave}/report",
             content=content,
             headers={"content-type": "application/json", **as_(token), **headers},
         )
@@ -182,13 +182,13 @@ def test_without_privacy_an_answer_that_is_no_number_is_refused(tmp_path: Path) 
     site.close()
 
 
-def test_wrong_tokens_studies_phases_and_types_are_refused(site: Site) -> None:
+def test_wrong_tokens_studies_waves_and_types_are_refused(site: Site) -> None:
     site.collect()
     token, good = site.invited()[0]["token"], {"report": [0.5]}
     answers = {
         401: [site.put(new_key(), good), site.put(KEY, good), site.put(site.people[0], good), site.put("short", good)],
-        403: [site.put(token, good, phase=2)],
-        404: [site.put(token, good, phase="x"), site.put(token, good, phase=0), site.put(token, good, study="UPPER")],
+        403: [site.put(token, good, wave=2)],
+        404: [site.put(token, good, wave="x"), site.put(token, good, wave=0), site.put(token, good, study="UPPER")],
         415: [site.put(token, good, **{"content-type": "text/plain"})],
     }
     for status, found in answers.items():
@@ -273,7 +273,7 @@ def test_every_route_declares_a_role_and_refuses_the_others(
     site, token = refusing
     declared = site.client.get("/openapi.json").json()["paths"][path][method.lower()]
     assert declared["x-voxpop-role"] == role
-    address = path.format(study=STUDY, phase=1, key="k", batch=BATCH, name="someone")
+    address = path.format(study=STUDY, wave=1, key="k", batch=BATCH, name="someone")
     body = {"report": [0.5]} if role == "token" else {}
     strangers = {"operator": KEY, "participant": site.people[0], "token": token}
     for name, key in {**strangers, "unknown": new_key(), "nothing": ""}.items():
@@ -325,7 +325,7 @@ def test_a_body_without_a_length_is_cut_off(site: Site) -> None:
 
     token = site.invited()[0]["token"]
     headers = {"content-type": "application/json", **as_(token)}
-    answer = site.client.put(f"/v1/studies/{STUDY}/phases/1/report", content=endless(), headers=headers)
+    answer = site.client.put(f"/v1/studies/{STUDY}/waves/1/report", content=endless(), headers=headers)
     assert answer.status_code == 413
     sentence(answer)
 
@@ -391,7 +391,7 @@ def test_no_key_or_token_is_in_the_database(tmp_path: Path) -> None:
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("c.db*"))
     for secret in (KEY, *site.people, *tokens):
         assert secret.encode() not in stored
-    for value in values:  # the reports of a closed phase are overwritten, not just unlinked
+    for value in values:  # the reports of a closed wave are overwritten, not just unlinked
         assert np.float64(value).tobytes() not in stored
 
 

@@ -12,21 +12,20 @@ from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
 from voxpop.service.demo.replay import disagreements
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import new_key
+from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import batches, inbox, people, receipts, reports, tokens
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.snapshot import fold
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import batches, inbox, people, receipts, reports, tokens
 
 KEY = new_key()
-PHASES = 5
+WAVES = 5
 
 
 def study(database: str, model: str, floor: int) -> Coordinator:
-    """Create a study whose phases ask `floor` people; the test looks at it from outside."""
+    """Create a study whose waves ask `floor` people; the test looks at it from outside."""
     second = private(model, floor).release_type.second
     link = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1") if second is not None else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
@@ -48,11 +47,11 @@ def check(coordinator: Coordinator, crowd: Crowd, floor: int) -> None:
         )
     events = coordinator.log(STUDY)
     closed = [event.body["feedback"]["count"] for event in events if event.kind == Kind.CLOSED]
-    assert closed == [floor] * PHASES
-    assert Counter(event.kind for event in events)[Kind.OPENED] == PHASES
-    assert (crowd.counted, stored, sum(closed)) == (floor * PHASES,) * 3
+    assert closed == [floor] * WAVES
+    assert Counter(event.kind for event in events)[Kind.OPENED] == WAVES
+    assert (crowd.counted, stored, sum(closed)) == (floor * WAVES,) * 3
     assert (left, most, crowd.late) == (0, 1, 0)
-    assert [entry.phase for entry in fold(events).ledger.entries] == [1, 2, 3, 4, 5]
+    assert [entry.wave for entry in fold(events).ledger.entries] == [1, 2, 3, 4, 5]
 
 
 def test_hundreds_of_devices_and_six_kills(tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_hundreds_of_devices_and_six_kills(tmp_path: Path) -> None:
     coordinator = study(database, "central", floor)
     with victims(partial(Victim, tmp_path, "serve", ["--database", database], free_port())) as (it,):
         crowd = Crowd([it.url], Promise("central", 5.0), 520)
-        # In the middle of phases, and just after the last report of one was acknowledged.
+        # In the middle of waves, and just after the last report of one was acknowledged.
         crowd.through(KEY, dict.fromkeys([30, floor, 150, 2 * floor, 290, 400], it))
     assert crowd.lossy.dropped > 50
     check(coordinator, crowd, floor)
@@ -104,7 +103,7 @@ def test_the_second_server_is_killed(model: str, tmp_path: Path) -> None:
         left = connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
         used = sa.select(sa.func.count()).select_from(tokens).where(tokens.c.digest.is_not(None))
         assert connection.execute(used).scalar_one() == crowd.counted
-    assert [row.state for row in states] == ["forwarded"] * PHASES
+    assert [row.state for row in states] == ["forwarded"] * WAVES
     assert left == 0
     store.close()
     coordinator.database.close()

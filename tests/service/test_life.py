@@ -13,14 +13,14 @@ from tests.helpers_waiting import until
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted, _remove
 from voxpop.service.study.log import row_of
 from voxpop.service.study.participants import Newcomer, check_in, register
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 PRIVATE = definition(private("central"), deadline=100.0)
 
@@ -103,7 +103,7 @@ def test_a_paused_study_plays_asks_and_releases_nothing_and_still_takes_reports(
         assert (it.status["stage"], it.status["answered"]) == ("collecting", 12)
         it.coordinator.change(STUDY, Wanted.RUNNING)
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         assert actions(it) == ["created", "paused", "resumed", "paused", "resumed"]
 
 
@@ -121,7 +121,7 @@ def test_a_pause_takes_no_time_from_those_who_are_invited(address: str) -> None:
 
 def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> None:
     with world(address, definition(private("central"), horizon=100, rounds_per_second=0.1), people=200) as it:
-        for _ in range(2):  # phases of one and of two rounds
+        for _ in range(2):  # waves of one and of two rounds
             it.settle()
             it.clock.now += 1000.0
             it.settle()
@@ -139,7 +139,7 @@ def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> No
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
-def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_phase(
+def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_wave(
     tmp_path: Path, address: str, model: str
 ) -> None:
     with own_shuffler(str(tmp_path / "s.db")) as shuffler:
@@ -160,7 +160,7 @@ def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_p
             for table in ("inbox", "plays", "totals"):
                 assert table not in rows_about(it, STUDY)
             if model != "shuffle":
-                late = it.upload(invitation, it.rng.normal(size=(1, len(invitation["phase"]["arms"]))))
+                late = it.upload(invitation, it.rng.normal(size=(1, len(invitation["wave"]["arms"]))))
                 assert isinstance(late, Refusal)
             assert not it.coordinator.snapshots.current(STUDY).course.pending
 
@@ -200,7 +200,7 @@ def test_deleting_leaves_no_row_and_no_coordinator_misses_the_study(tmp_path: Pa
         it.settle()
         colleague = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
         colleague.step(STUDY)
-        assert [release.phase for release in (*mine.all(), *other.all())] == [1, 1]
+        assert [release.wave for release in (*mine.all(), *other.all())] == [1, 1]
         it.coordinator.change(STUDY, Wanted.ENDED)
         assert rows_about(it, STUDY)
         it.coordinator.delete(STUDY, "ann")
@@ -233,14 +233,14 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
                 it.coordinator.change(STUDY, Wanted.PAUSED)
                 return found
 
-            before = it.status["phase"], it.status["stage"], it.status["invited"]
+            before = it.status["wave"], it.status["stage"], it.status["invited"]
             monkeypatch.setattr(steps, "_look", look_and_wait)
             it.coordinator.step(STUDY)
-            assert (it.status["phase"], it.status["stage"], it.status["invited"]) == before
+            assert (it.status["wave"], it.status["stage"], it.status["invited"]) == before
             monkeypatch.setattr(steps, "_look", look)
             it.coordinator.change(STUDY, Wanted.RUNNING)
             it.coordinator.step(STUDY)
-        assert it.status["phase"] == 1
+        assert it.status["wave"] == 1
         assert it.status["stage"] == "closed"
 
 

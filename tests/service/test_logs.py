@@ -14,12 +14,12 @@ import structlog
 
 from tests.service.world import Clock
 from voxpop.service import logs
-from voxpop.service.log_limit import MOST, PERIOD, LogLimit
+from voxpop.service.logs import MOST, PERIOD, LogLimit
 from voxpop.service.refusals import DATABASE_AWAY
+from voxpop.service.stores.database import cause
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.web.error_replies import refusal_of
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.causes import cause
-from voxpop.stores.migrate import open_store
 
 
 class Heard:
@@ -75,7 +75,7 @@ def test_refusals_do_not_flood_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry.request("PUT", "/v1/studies/{study}/participant", 404, 0.001)  # another kind
     assert [line["status"] for line in heard.lines] == [403] * MOST + [404]
     heard.clock.now += PERIOD
-    logs.event_logger("coordinator")("closed", study="tea", phase=1)  # any line at all
+    logs.event_logger("coordinator")("closed", study="tea", wave=1)  # any line at all
     *_, said, closed = heard.lines
     assert (said["event"], said["of"], said["status"], said["count"]) == ("suppressed", "request", 403, 1000 - MOST)
     assert closed["event"] == "closed"
@@ -94,8 +94,8 @@ def test_faults_do_not_flood_the_log_and_different_ones_are_told_apart(monkeypat
 def test_what_happens_to_studies_is_always_said(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Heard(monkeypatch)
     note = logs.event_logger("coordinator")
-    for phase in range(50):
-        note("closed", study="tea", phase=phase)
+    for wave in range(50):
+        note("closed", study="tea", wave=wave)
     assert len(heard.lines) == 50
 
 

@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people, receipts
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.snapshot import fold
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people, receipts
 
 ORDER = {
     Kind.CREATED: {Kind.OPENED},
@@ -31,7 +31,7 @@ ORDER = {
 }
 
 
-class Phases(RuleBasedStateMachine):
+class Waves(RuleBasedStateMachine):
     """A study of the central model with people who come, answer, sleep, repeat themselves and lie."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Phases(RuleBasedStateMachine):
     def rounds_are_played(self, rounds: int, key: str) -> None:
         before = self.it.status
         with suppress(Refusal):
-            done = self.it.coordinator.play(STUDY, max(1, before["phase"]), key + str(before["phase"]), rounds)
+            done = self.it.coordinator.play(STUDY, max(1, before["wave"]), key + str(before["wave"]), rounds)
             assert done["played"] == before["played"] + done["counted"]
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 101.0, 1e8, -1e6]))
@@ -90,15 +90,15 @@ class Phases(RuleBasedStateMachine):
     @rule(data=st.data(), value=st.sampled_from([0.1, 0.2]))
     def somebody_answers(self, data: st.DataObject, value: float) -> None:
         key, invitation = data.draw(st.sampled_from(self.tokens))
-        phase = invitation["phase"]["phase"]
-        report = np.full((1, len(invitation["phase"]["arms"])), value)
+        wave = invitation["wave"]["wave"]
+        report = np.full((1, len(invitation["wave"]["arms"])), value)
         verdict = self.it.upload(invitation, report)
         if verdict is True:
-            assert phase == self.it.status["phase"]
+            assert wave == self.it.status["wave"]
             assert self.it.status["stage"] == "collecting"
             assert not self.it.asked[key], "counted twice"
-            self.it.asked[key].append(phase)
-            self.counted[phase] = self.counted.get(phase, 0) + 1
+            self.it.asked[key].append(wave)
+            self.counted[wave] = self.counted.get(wave, 0) + 1
         elif isinstance(verdict, Refusal):
             assert verdict.status in (409, 410)
 
@@ -108,20 +108,20 @@ class Phases(RuleBasedStateMachine):
         for before, after in pairwise(events):
             assert after.kind in ORDER[before.kind]
         record = fold(events)
-        released = {done.plan.phase: done.feedback.count for done in record.closed}
+        released = {done.plan.wave: done.feedback.count for done in record.closed}
         with self.it.coordinator.database.read() as connection:
             waiting = connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one()
             total = connection.execute(sa.select(sa.func.count()).select_from(receipts)).scalar_one()
             live = sa.select(sa.func.count()).select_from(invitations).where(~invitations.c.expired)
             alive = connection.execute(live).scalar_one()
             most = connection.execute(sa.select(sa.func.max(people.c.participations))).scalar_one()
-        assert all(self.counted[phase] == count for phase, count in released.items())
+        assert all(self.counted[wave] == count for wave, count in released.items())
         assert waiting == sum(self.counted.values()) - sum(released.values())
         assert total == sum(self.counted.values())
         assert alive <= 3 * (len(released) + 1)
         assert (most or 0) <= 1
-        assert [entry.phase for entry in record.ledger.entries] == sorted(released)
+        assert [entry.wave for entry in record.ledger.entries] == sorted(released)
 
 
-TestPhases = Phases.TestCase
-TestPhases.settings = settings(max_examples=12, stateful_step_count=40)
+TestWaves = Waves.TestCase
+TestWaves.settings = settings(max_examples=12, stateful_step_count=40)

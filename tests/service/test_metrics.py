@@ -16,6 +16,7 @@ from tests.service.world import STUDY, definition, private, world
 from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.operators import Principal
+from voxpop.service.stores.schema import summaries
 from voxpop.service.study import overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.web import guard
@@ -24,7 +25,6 @@ from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import ENDLESS
 from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.schema import summaries
 
 ME = Principal("me")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict
@@ -30,10 +30,10 @@ def it(address: str, tmp_path: Path):  # type: ignore[no-untyped-def]
 
 def misdirect(it: World, invitation: dict[str, Any]) -> Verdict:
     """Send a sound report to the coordinator, as a modified device may."""
-    told = invitation["phase"]
+    told = invitation["wave"]
     release = release_from_dict(told["release"])
     report = np.asarray(release.randomize(np.zeros((1, len(told["arms"]))), Simulated(it.rng)), dtype=float)
-    return store(it.coordinator.context, [Upload((STUDY, told["phase"]), invitation["token"], report.tobytes())])[0]
+    return store(it.coordinator.context, [Upload((STUDY, told["wave"]), invitation["token"], report.tobytes())])[0]
 
 
 def assert_sent_away(verdict: Verdict) -> None:
@@ -51,7 +51,7 @@ def test_who_sends_a_report_to_the_coordinator_instead_is_replaced_like_anyone_w
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_whom_the_shuffler_has_counted_cannot_stop_other_uploads(it: World) -> None:
@@ -66,9 +66,9 @@ def test_whom_the_shuffler_has_counted_cannot_stop_other_uploads(it: World) -> N
     assert_sent_away(misdirect(it, first[1]))
     it.answer_all()
     it.settle()
-    late = misdirect(it, others[0][1])  # the phase is released
+    late = misdirect(it, others[0][1])  # the wave is released
     assert late is False or isinstance(late, Refusal)
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_a_group_that_cannot_be_stored_is_not_tried_for_ever(

@@ -23,21 +23,21 @@ from tests.helpers import evidence
 from tests.helpers_fuzzing import SECONDS, fuzz
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, Site
-from voxpop.core import kernels
-from voxpop.core.kernels import Constant, Kernel, Linear, Matern, Precomputed, SquaredExponential
-from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions
+from voxpop.model import kernels
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Constant, Kernel, Linear, Matern, Precomputed, SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import POLICIES, Policy, make_policy, settings_of
 from voxpop.privacy import NoPrivacy
 from voxpop.service.keys import new_key, sign
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.web.bodies.definition import StudyDefinition
 from voxpop.service.web.bodies.policies import Policy as PolicyBody
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 20

@@ -10,14 +10,14 @@ import pytest
 
 from tests.service.test_http import KEY, Site, as_
 from tests.service.world import STUDY, definition
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import audit, operators
 from voxpop.service.audit import Action
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import IDLE_SECONDS, LONGEST_SECONDS, Principal
 from voxpop.service.refusals import Refusal
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from tests.helpers_waiting import HANGING
 from tests.service.served import served
 from tests.service.test_http import BATCH, ENCODED, KEY, SHUFFLER_KEY, Site, as_, client_of
 from tests.service.world import STUDY
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import serve
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import new_key
+from voxpop.service.keys import Keyring, new_key
 from voxpop.service.settings import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -28,7 +28,6 @@ from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import Route
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 APP, OTHER = "https://app.example", "http://localhost:5173"
 PAGE = {"origin": APP}
@@ -119,7 +118,7 @@ def test_a_page_registers_checks_in_and_withdraws(site: Site) -> None:
 @pytest.mark.parametrize(
     ("address", "methods"),
     [
-        (f"{PLACE}/phases/1/report", "PUT"),
+        (f"{PLACE}/waves/1/report", "PUT"),
         (f"{PLACE}/participant", "PUT, DELETE"),
         (f"{PLACE}/checkin?x=y", "GET"),
         (f"{PLACE}/decision", "GET"),
@@ -141,14 +140,14 @@ def test_options_that_are_no_question_of_a_browser_are_refused_as_ever(site: Sit
 
 
 def address_of(route: Route) -> str:
-    names = {"study": STUDY, "phase": "1", "batch": BATCH, "before": "1"}
+    names = {"study": STUDY, "wave": "1", "batch": BATCH, "before": "1"}
     return re.sub(r"{(\w+)(:path)?}", lambda found: names.get(found[1], "x"), route.path)
 
 
 def test_only_the_routes_of_devices_are_for_pages(site: Site) -> None:
     for_pages = {(route.method, route.path) for route in site.service.routes() if route.for_devices}
     assert for_pages == {
-        ("PUT", "/v1/studies/{study}/phases/{phase}/report"),
+        ("PUT", "/v1/studies/{study}/waves/{wave}/report"),
         ("GET", "/v1/studies/{study}/checkin"),
         ("GET", "/v1/studies/{study}/decision"),
         ("PUT", "/v1/studies/{study}/participant"),

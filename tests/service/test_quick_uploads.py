@@ -13,7 +13,7 @@ from tests.service.world import STUDY
 from voxpop.service.web import protocol
 from voxpop.service.web.quick_uploads import QuickUploads
 
-LINE = f"PUT /v1/studies/{STUDY}/phases/1/report HTTP/1.1\r\nhost: x\r\n"
+LINE = f"PUT /v1/studies/{STUDY}/waves/1/report HTTP/1.1\r\nhost: x\r\n"
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_refusals_are_those_of_the_ordinary_way(site: Site, monkeypatch: pytest.
         "two numbers": upload(other, report(0.5, 0.5)),
         "no JSON by its type": upload(other, report(0.5), kind="text/plain"),
         "too long": upload(other, report(0.5) + b" " * 3000),
-        "another phase": upload(other, report(0.5)).replace(b"phases/1", b"phases/2"),
-        "no phase": upload(other, report(0.5)).replace(b"phases/1", b"phases/x"),
+        "another wave": upload(other, report(0.5)).replace(b"waves/1", b"waves/2"),
+        "no wave": upload(other, report(0.5)).replace(b"waves/1", b"waves/x"),
         "another study": upload(other, report(0.5)).replace(STUDY.encode(), b"coffee", 1),
     }
     quick = {name: sent(site, request) for name, request in wrong.items()}
@@ -121,8 +121,8 @@ def test_refusals_are_those_of_the_ordinary_way(site: Site, monkeypatch: pytest.
         "two numbers": 422,
         "no JSON by its type": 415,
         "too long": 413,
-        "another phase": 403,
-        "no phase": 404,
+        "another wave": 403,
+        "no wave": 404,
         "another study": 403,
     }
     for name, (status, headers, body) in quick.items():

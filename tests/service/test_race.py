@@ -1,4 +1,4 @@
-"""Two coordinators on one PostgreSQL: every phase opens and closes once, and every report is counted once."""
+"""Two coordinators on one PostgreSQL: every wave opens and closes once, and every report is counted once."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
 from voxpop.service.keys import new_key
 from voxpop.service.reports import Verdict
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import migrate, open_store
+from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import migrate, open_store
-from voxpop.stores.schema import people
 
 RACERS = 4
 
@@ -34,7 +34,7 @@ def together(calls: list[Callable[[], object]]) -> list[object]:
         return list(pool.map(call, calls))
 
 
-def test_a_phase_closes_once_and_its_noise_is_released_once(new_postgres: Callable[[], str]) -> None:
+def test_a_wave_closes_once_and_its_noise_is_released_once(new_postgres: Callable[[], str]) -> None:
     address = new_postgres()
     with world(address, definition(private("central")), people=80) as it:
         others = [Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock) for _ in range(RACERS)]

@@ -16,8 +16,8 @@ from voxpop.privacy import Secure
 from voxpop.service import serve
 from voxpop.service.keys import check_of, digest_of, new_key, own_secret, token_of
 from voxpop.service.settings import Settings
+from voxpop.service.stores.schema import invitations as table
 from voxpop.service.study import invitations
-from voxpop.stores.schema import invitations as table
 
 
 def test_a_key_has_256_bits_of_the_operating_system() -> None:

@@ -19,15 +19,15 @@ from tests.service.served import served
 from tests.service.world import SECRET, STUDY, definition, quiet
 from voxpop.service.keys import new_key
 from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import Kind, open_store
+from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web import readiness
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import Kind, open_store
-from voxpop.stores.schema import people
 
 ROUTE = f"/v1/studies/{STUDY}/participant"
 

@@ -16,15 +16,15 @@ from sqlalchemy.engine import make_url
 from tests.helpers_cli import main_of, refusal
 from tests.service.postgres import with_name
 from tests.service.world import SECRET, STUDY, World, definition, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service.keys import write_key
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import Settings, settings_of
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import studies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
-from voxpop.service.study.released import ReleaseRecord, lost_phases
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import studies
+from voxpop.service.study.released import ReleaseRecord, lost_waves
 
 
 def settings(folder: Path, address: str) -> Settings:
@@ -46,7 +46,7 @@ def start(folder: Path, address: str) -> None:
 
 
 def collect(it: World) -> None:
-    """Conduct the next phase until all reports are in."""
+    """Conduct the next wave until all reports are in."""
     it.settle()
     it.play_all()
     it.settle()
@@ -96,7 +96,7 @@ def test_a_backup_from_before_a_release_is_refused(
     record = record_of(tmp_path)
     with world(address, definition(private("central")), 80, released=record) as it:
         collect(it)
-        it.settle()  # phase 1 is released
+        it.settle()  # wave 1 is released
         if at == "while people answer":
             collect(it)
         keys = it.keys
@@ -109,12 +109,12 @@ def test_a_backup_from_before_a_release_is_refused(
         assert closed(it) == 2
     start(tmp_path, address)  # it is healthy
     restore()
-    with pytest.raises(InputError, match=f"lacks phase 2 of study '{STUDY}'; restore the newer one") as call:
+    with pytest.raises(InputError, match=f"lacks wave 2 of study '{STUDY}'; restore the newer one") as call:
         start(tmp_path, address)
     refusal(call)
 
 
-def test_a_database_that_is_replaced_while_a_coordinator_runs_closes_no_phase(tmp_path: Path) -> None:
+def test_a_database_that_is_replaced_while_a_coordinator_runs_closes_no_wave(tmp_path: Path) -> None:
     noted: list[tuple[str, Any]] = []
     path, record = str(tmp_path / "c.db"), record_of(tmp_path)
     with world(path, definition(private("central")), 80, released=record) as it:
@@ -122,16 +122,16 @@ def test_a_database_that_is_replaced_while_a_coordinator_runs_closes_no_phase(tm
         it.settle()
         release = record.of(STUDY)
         assert release is not None
-        assert release.phase == 1
+        assert release.wave == 1
         it.play_all()
         it.settle()
-        # As if phase 2 had been released by the database of which this is an older copy.
+        # As if wave 2 had been released by the database of which this is an older copy.
         record.note(type(release)(STUDY, release.created, 2, "another attempt"))
         it.coordinator.context.note = lambda kind, **values: noted.append((kind, values.get("lost")))
         it.answer_all()
         it.settle()
         assert closed(it) == 1
-        assert noted == [("restored", f"phase 2 of study '{STUDY}'")]
+        assert noted == [("restored", f"wave 2 of study '{STUDY}'")]
         assert any("restore the newer database" in sentence for sentence in it.status["says"])
 
 
@@ -139,7 +139,7 @@ class Killed(BaseException):
     """Stands in for the end of the process."""
 
 
-def test_after_a_crash_between_note_and_release_the_phase_is_released_once(
+def test_after_a_crash_between_note_and_release_the_wave_is_released_once(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, real = record_of(tmp_path), ReleaseRecord.note
@@ -157,7 +157,7 @@ def test_after_a_crash_between_note_and_release_the_phase_is_released_once(
         assert closed(it) == 0
         release = record.of(STUDY)
         assert release is not None
-        assert release.phase == 1
+        assert release.wave == 1
     start(tmp_path, address)  # is not refused
     with world(address, definition(private("central")), released=record) as it:
         it.settle()
@@ -179,10 +179,10 @@ def test_coordinators_with_a_record_each_do_not_confuse_each_other(
             it.coordinator = coordinator
             collect(it)
             it.settle()
-        for record, phase in ((first, 4), (second, 3)):  # the second is behind, and that is fine
+        for record, wave in ((first, 4), (second, 3)):  # the second is behind, and that is fine
             release = record.of(STUDY)
             assert release is not None
-            assert release.phase == phase
+            assert release.wave == wave
         other.database.close()
     for folder in folders:
         start(folder, address)
@@ -198,9 +198,9 @@ def test_a_database_without_the_study_is_refused_and_can_be_accepted(
             collect(it)
             it.settle()
     run = main_of(monkeypatch)
-    assert "knows every phase" in run("restored", "--database", path).out
+    assert "knows every wave" in run("restored", "--database", path).out
     path.unlink()
-    shown = f"phases 1 to 2 of study '{STUDY}'"
+    shown = f"waves 1 to 2 of study '{STUDY}'"
     with pytest.raises(InputError, match=f"lacks {shown}"):
         start(tmp_path, str(path))
     assert f"lost: {shown}" in run("restored", "--database", path).out
@@ -227,24 +227,24 @@ def test_a_record_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
-    """With a folder each, a database restored from before that phase is refused by both."""
+    """With a folder each, a database restored from before that wave is refused by both."""
     path, mine, other = str(tmp_path / "c.db"), record_of(tmp_path), ReleaseRecord(tmp_path / "other")
     other.prepare()
     with world(path, definition(private("central")), 80, released=mine) as it:
         second = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
-        for phase in (1, 2):
+        for wave in (1, 2):
             collect(it)
-            it.settle()  # the first one closes the phase
+            it.settle()  # the first one closes the wave
             second.step(STUDY)
             release = other.of(STUDY)
             assert release is not None
-            assert release.phase == phase
+            assert release.wave == wave
         known = other.of(STUDY)
         collect(it)
     with closing(open_store(path, "coordinator")) as database, database.read() as connection:
         assert known is not None
-        assert lost_phases(connection, known) == ""
-        assert lost_phases(connection, replace(known, phase=3)) == f"phase 3 of study '{STUDY}'"
+        assert lost_waves(connection, known) == ""
+        assert lost_waves(connection, replace(known, wave=3)) == f"wave 3 of study '{STUDY}'"
 
 
 def test_an_attempt_that_failed_before_it_was_written_down_gets_a_new_name(

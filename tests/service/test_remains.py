@@ -1,4 +1,4 @@
-"""What stays on disk: nothing of a report after its phase, and nothing that other users of the machine can read."""
+"""What stays on disk: nothing of a report after its wave, and nothing that other users of the machine can read."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import World, definition, own_shuffler, private, world
-from voxpop.stores import database as stores
-from voxpop.stores.database import open_database
+from voxpop.service.stores import database as stores
+from voxpop.service.stores.database import open_database
 
 
 def on_disk(folder: Path, name: str) -> bytes:
@@ -26,7 +26,7 @@ def begin(it: World) -> None:
     it.settle()
 
 
-def test_no_report_is_on_disk_after_its_phase(tmp_path: Path) -> None:
+def test_no_report_is_on_disk_after_its_wave(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(), 30) as it:
         begin(it)
         it.answer_all()

@@ -14,17 +14,16 @@ import schemathesis
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, definition, private
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import new_key
+from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 Reply = tuple[str, str, int]  # method, path, status
 
@@ -95,7 +94,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
     """Make what a device sends: addresses and bodies."""
-    told = invitation["phase"]
+    told = invitation["wave"]
     release, arms = release_from_dict(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0]
     parts = release.parts(report, Simulated(rng))
@@ -124,7 +123,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
         if now["stage"] == "finished":
             return said
         if now["rounds"]:
-            body = {"phase": now["phase"], "rounds": now["rounds"]}
+            body = {"wave": now["wave"], "rounds": now["rounds"]}
             client.put(f"{place}/rounds/{turn}", json=body, headers=as_(KEY))
     raise AssertionError("the study does not end")
 
@@ -147,7 +146,7 @@ def ask_for_the_rest(services: Services) -> None:
                 services.client.get(url + path)
 
 
-UPLOAD, BATCH = "/v1/studies/{study}/phases/{phase}/report", "/v1/batches/{batch}"
+UPLOAD, BATCH = "/v1/studies/{study}/waves/{wave}/report", "/v1/batches/{batch}"
 # The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
 FORWARDED = {("PUT", BATCH + "/total", status) for status in (200, 201)}

@@ -5,26 +5,26 @@ from pathlib import Path
 import pytest
 
 from tests.service.world import STUDY, World, definition, private, world
-from voxpop.core.phases import Plan
-from voxpop.drivers.study import Study
+from voxpop.model.waves import Plan
 from voxpop.service.study.definition import Definition
-from voxpop.service.web.bodies.phases import FinishedEvent, OpenedEvent
+from voxpop.service.web.bodies.waves import FinishedEvent, OpenedEvent
+from voxpop.study.study import Study
 
 
 def plan_with_rest(it: World) -> Plan:
-    """Conduct the study up to a phase that has rounds of rest."""
+    """Conduct the study up to a wave that has rounds of rest."""
     for _ in range(20):
         it.settle()
-        phase = it.coordinator.snapshots.current(STUDY).current
-        assert phase is not None
-        if phase.plan.rest:
-            return phase.plan
+        wave = it.coordinator.snapshots.current(STUDY).current
+        assert wave is not None
+        if wave.plan.rest:
+            return wave.plan
         if it.coordinator.snapshots.current(STUDY).definition.rules.rounds_per_second is None:
             it.play_all()
-        it.clock.now += phase.plan.length
+        it.clock.now += wave.plan.length
         it.settle()
         it.answer_all()
-    raise AssertionError("no phase has rounds of rest")
+    raise AssertionError("no wave has rounds of rest")
 
 
 def test_people_are_invited_when_the_rounds_that_are_asked_about_are_played(tmp_path: Path) -> None:
@@ -32,12 +32,12 @@ def test_people_are_invited_when_the_rounds_that_are_asked_about_are_played(tmp_
         plan = plan_with_rest(it)
         assert plan.asked < plan.length
         assert it.status["rounds"] == plan.asked
-        assert it.coordinator.play(STUDY, plan.phase, "most", plan.asked - 1)["counted"] == plan.asked - 1
+        assert it.coordinator.play(STUDY, plan.wave, "most", plan.asked - 1)["counted"] == plan.asked - 1
         it.settle()
         assert it.status["stage"] == "playing"
         assert list(it.invited()) == []
         assert it.coordinator.decision(STUDY)["index"] == plan.arms[-1]
-        assert it.coordinator.play(STUDY, plan.phase, "rest", 1 + plan.rest) == {"counted": 1, "played": plan.asked}
+        assert it.coordinator.play(STUDY, plan.wave, "rest", 1 + plan.rest) == {"counted": 1, "played": plan.asked}
         it.settle()
         assert it.status["stage"] == "collecting"
         assert len(list(it.invited())) == plan.people
@@ -77,7 +77,7 @@ def test_the_log_says_what_rests_and_why_the_study_finished(tmp_path: Path, mode
         events = it.coordinator.log(STUDY)
         snapshot = it.coordinator.snapshots.current(STUDY)
     opened = [OpenedEvent.model_validate(vars(event)) for event in events if event.kind == "opened"]
-    assert [event.body.plan.rest for event in opened] == [phase.plan.rest for phase in snapshot.closed]
+    assert [event.body.plan.rest for event in opened] == [wave.plan.rest for wave in snapshot.closed]
     assert any(event.body.plan.rest for event in opened)
     finished = FinishedEvent.model_validate(vars(events[-1]))
     assert finished.body.reason == snapshot.reason
@@ -90,9 +90,9 @@ def test_the_service_ends_for_the_reason_that_a_study_gives(tmp_path: Path) -> N
         it.run()
         snapshot = it.coordinator.snapshots.current(STUDY)
     study = Study(made.problem, made.policy)
-    for phase in snapshot.closed:
+    for wave in snapshot.closed:
         question = study.ask()
         assert question is not None
-        study.tell(question.phase, phase.feedback)
+        study.tell(question.wave, wave.feedback)
     assert study.ask() is None
     assert study.ended == snapshot.reason

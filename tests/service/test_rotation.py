@@ -1,4 +1,4 @@
-"""Rotation: a secret or a shuffler key is replaced in the middle of a phase, and nothing is lost."""
+"""Rotation: a secret or a shuffler key is replaced in the middle of a wave, and nothing is lost."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -13,19 +13,18 @@ from tests.helpers_cli import main_of, refusal
 from tests.service.served import served
 from tests.service.test_http import as_
 from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import audit
-from voxpop.service.keyring import Keyring, read_keyring
-from voxpop.service.keys import hash_key, new_key, sign, token_of, write_key
+from voxpop.service.keys import Keyring, hash_key, new_key, read_keyring, sign, token_of, write_key
 from voxpop.service.rotation import KeyFile, read_key_file, require_unneeded, write_key_file
 from voxpop.service.serve import coordinator_of
 from voxpop.service.settings import settings_of
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 OLD, NEW = "o" * 40, "n" * 40
 CENTRAL = definition(private("central"), deadline=100.0)
@@ -69,7 +68,7 @@ def test_a_file_without_usable_keys_is_refused(text: str) -> None:
         read_keyring("the secret in x", text)
 
 
-def test_a_secret_replaced_in_the_middle_of_a_phase_loses_no_report(address: str) -> None:
+def test_a_secret_replaced_in_the_middle_of_a_wave_loses_no_report(address: str) -> None:
     with world(address, CENTRAL, 30) as it:
         restarted(it, ring(OLD))
         begun(it)
@@ -157,7 +156,7 @@ def test_a_coordinator_starts_with_a_new_secret_if_the_old_one_is_accepted(addre
 
 @pytest.fixture
 def linked(tmp_path: Path) -> Iterator[tuple[World, CoordinatorApp, ShufflerApp]]:
-    """A coordinator and a shuffler that talk over HTTP, in the middle of a phase."""
+    """A coordinator and a shuffler that talk over HTTP, in the middle of a wave."""
     with ExitStack() as stack:
         shuffler = stack.enter_context(own_shuffler(str(tmp_path / "s.db")))
         it = stack.enter_context(world(str(tmp_path / "c.db"), definition(private("shuffle")), 30, shuffler))
@@ -182,11 +181,11 @@ def hold(it: World, mine: CoordinatorApp, keys: Keyring) -> None:
 def answer(theirs: ShufflerApp, invitation: dict[str, Any]) -> None:
     """Send the shuffler a report without a single one."""
     batch = invitation["upload"].split("/")[-2]
-    report = np.zeros((1, len(invitation["phase"]["arms"])))
+    report = np.zeros((1, len(invitation["wave"]["arms"])))
     assert theirs.shuffler.store([encoded(batch, invitation, report)]) == [True]
 
 
-def test_a_shuffler_key_replaced_in_the_middle_of_a_phase_loses_no_total(
+def test_a_shuffler_key_replaced_in_the_middle_of_a_wave_loses_no_total(
     linked: tuple[World, CoordinatorApp, ShufflerApp],
 ) -> None:
     it, mine, theirs = linked
@@ -226,7 +225,7 @@ def test_a_shuffler_key_that_was_retired_is_refused(linked: tuple[World, Coordin
     theirs.keys = ring(NEW)
     theirs._forward()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_a_key_file_is_changed_in_steps_that_can_not_be_taken_twice(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.service.world import STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
@@ -78,7 +78,7 @@ def test_no_shows_are_replaced(pair: tuple[World, Shuffler]) -> None:
     assert late.status == 410
     it.answer_all()
     it.settle()
-    assert it.status["phase"] == 2
+    assert it.status["wave"] == 2
 
 
 def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:
@@ -167,7 +167,7 @@ def test_impossible_totals_are_refused(pair: tuple[World, Shuffler], change: dic
     with pytest.raises(Refusal) as call:
         it.coordinator.take_total(batch, {**total, **change})
     assert call.value.status == 422
-    with pytest.raises(Refusal, match="no phase waits"):
+    with pytest.raises(Refusal, match="no wave waits"):
         it.coordinator.take_total("x" * 43, total)
     assert it.coordinator.take_total(batch, total) is True
     other = {**total, "total": [value - 1 for value in total["total"]]}

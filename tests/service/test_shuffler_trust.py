@@ -13,17 +13,16 @@ import sqlalchemy as sa
 from tests.helpers_cli import main_of
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, world
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service import serve
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import digest_of, hash_key, new_key, sign, token_of
+from voxpop.service.keys import Keyring, digest_of, hash_key, new_key, sign, token_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import invitations, people, receipts, tokens, totals
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import invitations, people, receipts, tokens, totals
 
 BATCH, KEY = "b" * 43, b"k" * 32
 
@@ -161,10 +160,10 @@ def charged(it: World) -> int:
 
 def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
-    with it.coordinator.database.write() as connection:  # one whose invitation is over, and one of another phase
+    with it.coordinator.database.write() as connection:  # one whose invitation is over, and one of another wave
         rows = connection.execute(sa.select(invitations)).mappings().all()
         over, elsewhere = b"o" * 32, b"e" * 32
-        for token, changes in ((over, {"expired": True}), (elsewhere, {"phase": 7})):
+        for token, changes in ((over, {"expired": True}), (elsewhere, {"wave": 7})):
             row = {name: value for name, value in rows[0].items() if name != "id"}
             connection.execute(sa.insert(invitations).values(**{**row, "token_hash": token, **changes}))
     batch, total = whole(it, shuffler)
@@ -185,10 +184,10 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
     with pytest.raises(Refusal, match="forward the whole batch"):
         it.coordinator.take_total(batch, {**total, "count": len(names) - 1, "tokens": names[1:]})
     it.settle()
-    assert (it.status["phase"], charged(it)) == (1, 0)
+    assert (it.status["wave"], charged(it)) == (1, 0)
     it.forward()
     it.settle()
-    assert (it.status["phase"], charged(it)) == (2, 12)
+    assert (it.status["wave"], charged(it)) == (2, 12)
 
 
 def closed(it: World) -> int:
@@ -215,7 +214,7 @@ def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) 
     assert shuffler.sealed() == [(batch, total)]
     service._forward()
     it.settle()
-    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+    assert (it.status["wave"], closed(it), charged(it)) == (2, 1, 12)
 
 
 def test_a_coordinator_that_lost_the_total_gets_it_again(pair: tuple[World, Shuffler]) -> None:
@@ -230,7 +229,7 @@ def test_a_coordinator_that_lost_the_total_gets_it_again(pair: tuple[World, Shuf
     assert shuffler.sealed() == [(batch, total)]
     it.forward()
     it.settle()
-    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+    assert (it.status["wave"], closed(it), charged(it)) == (2, 1, 12)
 
 
 def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler]) -> None:
@@ -247,23 +246,23 @@ def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler])
     assert it.coordinator.take_total(batch, total) is False
     it.settle()
     shuffler.announce(batch, constants, [], [])
-    with pytest.raises(Refusal, match="no phase waits"):
+    with pytest.raises(Refusal, match="no wave waits"):
         it.forward()
     it.settle()
-    assert (it.status["phase"], closed(it), charged(it)) == (2, 1, 12)
+    assert (it.status["wave"], closed(it), charged(it)) == (2, 1, 12)
 
 
-def kept(it: World, phase: int) -> tuple[set[bytes], set[bytes | None]]:
-    """Return the nonces and the hashes of reports that the coordinator has of a phase."""
+def kept(it: World, wave: int) -> tuple[set[bytes], set[bytes | None]]:
+    """Return the nonces and the hashes of reports that the coordinator has of a wave."""
     joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    wanted = sa.select(invitations.c.nonce, receipts.c.digest).select_from(joined).where(invitations.c.phase == phase)
+    wanted = sa.select(invitations.c.nonce, receipts.c.digest).select_from(joined).where(invitations.c.wave == wave)
     with it.coordinator.database.read() as connection:
         rows = connection.execute(wanted).all()
     return {bytes(row.nonce) for row in rows}, {row.digest for row in rows}
 
 
 @pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
-def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
+def test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret(
     model: str, address: str, tmp_path: Path
 ) -> None:
     made = definition(None if model == "none" else private(model), deadline=100.0)
@@ -291,7 +290,7 @@ def test_reports_of_closed_phases_cannot_be_guessed_from_database_and_secret(
             assert it.upload(last[1], np.array(it.reports[1][-1])) is False  # whole, but not forwarded
             it.forward()
             it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         left, marks = kept(it, 1)
         assert left == {b""}
         guesses = [np.array(report).tobytes() for report in it.reports[1]]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import main_of, refusal
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import new_key, own_secret, write_key
 from voxpop.service.serve import coordinator_of, run, shuffler_of
 from voxpop.service.settings import Settings, settings_of
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.stores.migrate import open_store
 
 
 def test_another_secret_is_refused(address: str) -> None:
@@ -41,7 +41,7 @@ def test_a_path_may_be_written_as_a_url(tmp_path: Path) -> None:
 
 
 def test_no_password_is_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from voxpop.stores import database
+    from voxpop.service.stores import database
 
     def opened(address: str) -> database.Database:
         made = real(str(tmp_path / "c.db"))

@@ -1,4 +1,4 @@
-"""Counters of a phase agree with what is stored, whoever stores it; a phase is not closed if they do not."""
+"""Counters of a wave agree with what is stored, whoever stores it; a wave is not closed if they do not."""
 
 from pathlib import Path
 from typing import Any
@@ -9,19 +9,19 @@ import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox
+from voxpop.service.stores.schema import tallies as table
 from voxpop.service.study import tallies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.tallies import Funnel
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox
-from voxpop.stores.schema import tallies as table
 
 
-def funnel(it: World, phase: int = 1) -> Funnel:
+def funnel(it: World, wave: int = 1) -> Funnel:
     with it.coordinator.database.read() as connection:
-        return tallies.funnel(connection, STUDY, phase)
+        return tallies.funnel(connection, STUDY, wave)
 
 
 def collect(it: World) -> list[tuple[str, dict[str, Any]]]:
@@ -49,7 +49,7 @@ def test_the_funnel_says_what_became_of_everyone(address: str) -> None:
         it.answer_all()
         it.settle()
         assert funnel(it) == Funnel(asked=19, answered=12, lapsed=7, refused=7)
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         assert it.status["funnel"]["asked"] == 0
 
 
@@ -76,17 +76,17 @@ def test_each_coordinator_adds_to_counters_of_its_own(address: str) -> None:
             other.context.writer: 4,
         }
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         other.database.close()
 
 
-def test_reports_to_several_phases_in_one_group_are_counted_apart(address: str) -> None:
+def test_reports_to_several_waves_in_one_group_are_counted_apart(address: str) -> None:
     with world(address, definition(private("central"), participations=2, budget=20.0), people=12) as it:
         early = [invitation for _, invitation in collect(it)]
         it.answer_all()
         late = [invitation for _, invitation in collect(it)]
-        assert late[0]["phase"]["phase"] == 2
-        arms = len(late[0]["phase"]["arms"])
+        assert late[0]["wave"]["wave"] == 2
+        arms = len(late[0]["wave"]["arms"])
         group = [
             Upload((STUDY, 1), early[0]["token"], np.array([0.25]).tobytes()),
             Upload((STUDY, 2), late[0]["token"], np.full(arms, 0.5).tobytes()),
@@ -98,14 +98,14 @@ def test_reports_to_several_phases_in_one_group_are_counted_apart(address: str) 
         assert (funnel(it, 1).refused, funnel(it, 2).answered, funnel(it, 2).refused) == (1, 2, 0)
 
 
-def test_a_phase_whose_counters_disagree_with_its_reports_is_not_closed(address: str) -> None:
+def test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed(address: str) -> None:
     with world(address, definition(private("central")), people=12) as it:
         invited = collect(it)
         for key, invitation in invited[:11]:
             it.answer(key, invitation)
         with it.coordinator.database.write() as connection:
             tallies.add(connection, STUDY, 1, answered=1)
-        with pytest.raises(RuntimeError, match="holds 11 reports of the phase, and 12 were counted"):
+        with pytest.raises(RuntimeError, match="holds 11 reports of the wave, and 12 were counted"):
             it.settle()
         with it.coordinator.database.read() as connection:
             assert connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one() == 11

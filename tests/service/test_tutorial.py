@@ -73,8 +73,8 @@ class Folder:
             server.wait()
 
     def has_planned(self) -> bool:
-        """Return True once the first phase is open, a moment after the study was created."""
-        return bool(httpx.get(f"{self.url}/v1/studies/tea/decision").json()["phase"] == 1)
+        """Return True once the first wave is open, a moment after the study was created."""
+        return bool(httpx.get(f"{self.url}/v1/studies/tea/decision").json()["wave"] == 1)
 
     def _answers(self) -> bool:
         try:
@@ -95,8 +95,8 @@ def test_the_tutorial_finishes_and_shows_its_result(
         make_key, create, status = commands("voxpop keys")
         folder.run(make_key)
         created = folder.run(create)
-        until(folder.has_planned, "the plan of the first phase", pause=0.05)
-        for line, printed in zip(commands("phase 1 open"), folder.run(status).splitlines(), strict=True):
+        until(folder.has_planned, "the plan of the first wave", pause=0.05)
+        for line, printed in zip(commands("wave 1 open"), folder.run(status).splitlines(), strict=True):
             assert printed.startswith(line.removesuffix("..."))
         suggested = re.search(r"watch it with: (voxpop .*)", created)
         assert suggested is not None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.service.test_phases_of_service import AgentNoise
+from tests.service.test_one_wave import AgentNoise
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
@@ -54,7 +54,7 @@ def test_a_service_that_draws_its_own_noise_agrees_as_far_as_noise_allows(tmp_pa
         for report in it.reports[1]:
             report[0] -= 1000.0  # all are clipped to the edge of the ball
         assert disagreements(log, it.reports, own_noise=True) == [
-            "the releases of phase 1 differ by more than noise can explain"
+            "the releases of wave 1 differ by more than noise can explain"
         ]
 
 
@@ -67,7 +67,7 @@ def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None
         assert plan.forecast is not None
         assert (status.forecast.gain, status.forecast.answers) == (plan.forecast.gain, plan.forecast.answers)
         assert (status.people, status.arms) == (plan.people, len(plan.arms))
-        sentence = next(text for text in status.says if text.startswith("Phase 1"))
+        sentence = next(text for text in status.says if text.startswith("Wave 1"))
         assert f"asks {plan.people} people about {len(plan.arms)} decisions" in sentence
         assert f"bring {plan.forecast.gain:.3g} over" in sentence
 
@@ -92,7 +92,7 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
     with world(str(tmp_path / "c.db"), definition(None, 500, waves(answer_cost=1e6))) as it:
         it.settle()
         status = Status.model_validate(it.status)
-        assert (status.stage, status.phase, status.people) == ("finished", 0, 0)
+        assert (status.stage, status.wave, status.people) == ("finished", 0, 0)
         assert status.reason
         assert f"Finished: {status.reason}." in status.says
         assert [event.kind for event in it.coordinator.log(STUDY)] == ["created", "finished"]
@@ -109,7 +109,7 @@ def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) 
         it.settle()
         people = it.status["people"]
         assert people > 5
-        early = f"Waiting: phase 1 needs {people} people, and 5 who can be asked are registered; its rounds begin when "
+        early = f"Waiting: wave 1 needs {people} people, and 5 who can be asked are registered; its rounds begin when "
         assert f"{early}{people - 5} more are." in it.status["says"]
         it.register(people - 5)
         it.settle()

@@ -19,6 +19,8 @@ from tests.service.test_http import Site, as_
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
@@ -26,8 +28,6 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, register
 from voxpop.service.study.released import ReleaseRecord
 from voxpop.service.study.withdrawal import forget_again
-from voxpop.stores import schema
-from voxpop.stores.migrate import open_store
 
 CENTRAL = definition(private("central"), deadline=100.0)
 TWICE = definition(private("central"), participations=3, budget=20.0)
@@ -83,7 +83,7 @@ def test_a_report_that_waits_is_deleted_and_somebody_else_is_asked(address: str)
         assert it.status["funnel"] == {"asked": 12, "answered": 11, "lapsed": 1, "refused": 0}
         assert numbers(it) == (19, 19, 1)
         it.settle()
-        assert it.status["phase"] == 1  # the eleven are not released without a twelfth
+        assert it.status["wave"] == 1  # the eleven are not released without a twelfth
         ((newcomer, _),) = it.invited()
         assert newcomer not in invited
         it.answer_all()
@@ -142,7 +142,7 @@ def test_one_who_withdrew_is_never_asked_again_where_people_may_take_part_again(
         it.answer_all()
         it.settle()
         leaver = it.keys[0]
-        it.coordinator.withdraw(STUDY, leaver)  # after the rounds of the next phase began
+        it.coordinator.withdraw(STUDY, leaver)  # after the rounds of the next wave began
         collecting(it)
         assert set(dict(it.invited())) == set(it.keys[1:])
         assert person(it, leaver).id not in {row.person for row in rows(it, schema.invitations)}
@@ -155,7 +155,7 @@ def test_rounds_do_not_begin_for_people_who_have_left(address: str) -> None:
         collecting(it)
         it.answer_all()
         it.settle()
-        assert it.status["phase"] == 2
+        assert it.status["wave"] == 2
         it.coordinator.withdraw(STUDY, it.keys[0])
         with it.coordinator.database.read() as connection:
             assert asking.askable(connection, STUDY, it.coordinator.snapshots.current(STUDY)) == 11

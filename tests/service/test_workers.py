@@ -16,7 +16,7 @@ from tests.helpers_waiting import until
 from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.test_kill import KEY, check, study
 from voxpop.client import Promise
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import workers
 from voxpop.service.settings import Settings
 

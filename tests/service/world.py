@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.formats.releases import release_from_dict
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.io.schema import release_from_dict
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
-from voxpop.stores.migrate import open_store
+from voxpop.simulate.people import GPPeople
 
 SECRET = b"s" * 32
 STUDY = "tea"
@@ -41,7 +41,7 @@ def problem(horizon: int = 31) -> Problem:
 def definition(
     privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, **rules: Any
 ) -> Definition:
-    """Define a study, of dpbe unless another policy is given: its phases are known in advance."""
+    """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
     policy = policy or make_policy("dpbe", alpha=0.7)
     return Definition(problem(horizon), policy, privacy or NoPrivacy(), Rules(**rules))
 
@@ -87,7 +87,7 @@ def quiet(kind: str, **values: Any) -> None: ...
 
 def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: Any) -> EncodedReport:
     """Encode a report for the shuffler, with the batch that the device was told of."""
-    release = release_from_dict(invitation["phase"]["release"])
+    release = release_from_dict(invitation["wave"]["release"])
     assert release.batch is not None
     return EncodedReport(batch, invitation["token"], report.tobytes(), replace(release.batch, **others))
 
@@ -101,7 +101,7 @@ class World:
     shuffler: Shuffler | None = None
     keys: list[str] = field(default_factory=list)
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
-    asked: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # phases, by key
+    asked: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # waves, by key
     plays: int = 0
     halves: dict[tuple[str, bytes], tuple[Array, Array]] = field(default_factory=dict)  # by token and report
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
@@ -123,13 +123,13 @@ class World:
         raise AssertionError("the study does not come to rest")
 
     def play_all(self) -> None:
-        """Play the whole phase."""
+        """Play the whole wave."""
         while self.status["stage"] in ("open", "playing"):
             now = self.coordinator.decision(STUDY)
             if not now["rounds"]:
                 return
             self.plays += 1
-            self.coordinator.play(STUDY, now["phase"], f"play-{self.plays}", now["rounds"])
+            self.coordinator.play(STUDY, now["wave"], f"play-{self.plays}", now["rounds"])
 
     def invitation(self, key: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(self.coordinator.checkin(STUDY, key))
@@ -144,8 +144,8 @@ class World:
 
     def answer(self, key: str, invitation: dict[str, Any], averages: Array | None = None) -> Verdict:
         """Act as the device of this person."""
-        told = invitation["phase"]
-        plan = Plan(told["phase"], np.array(told["arms"]), np.array(told["rounds"]), 1)
+        told = invitation["wave"]
+        plan = Plan(told["wave"], np.array(told["arms"]), np.array(told["rounds"]), 1)
         if averages is None:
             f = np.sin(3 * np.linspace(0, 1, 6))
             averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
@@ -153,8 +153,8 @@ class World:
         report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
         verdict = self.upload(invitation, report)
         if verdict is True:
-            self.reports[told["phase"]].append(report[0].tolist())
-            self.asked[key].append(told["phase"])
+            self.reports[told["wave"]].append(report[0].tolist())
+            self.asked[key].append(told["wave"])
         return verdict
 
     def upload(self, invitation: dict[str, Any], report: Array) -> Verdict:
@@ -171,14 +171,14 @@ class World:
 
     def coordinate(self, invitation: dict[str, Any], report: Array) -> Verdict:
         """Send a report, or a share, to the coordinator."""
-        phase = invitation["phase"]["phase"]
-        return store(self.coordinator.context, [Upload((STUDY, phase), invitation["token"], report.tobytes())])[0]
+        wave = invitation["wave"]["wave"]
+        return store(self.coordinator.context, [Upload((STUDY, wave), invitation["token"], report.tobytes())])[0]
 
     def shares(self, invitation: dict[str, Any], report: Array) -> tuple[Array, Array]:
         """Split a report as a device does, once: into the helper's share and the coordinator's, of shape (1, arms)."""
         known = invitation["token"], report.tobytes()
         if known not in self.halves:
-            parts = release_from_dict(invitation["phase"]["release"]).parts(report.ravel(), Simulated(self.rng))
+            parts = release_from_dict(invitation["wave"]["release"]).parts(report.ravel(), Simulated(self.rng))
             assert parts.helper is not None
             assert parts.coordinator is not None
             theirs, ours = (np.array([half["report"]], dtype=float) for half in (parts.helper, parts.coordinator))
@@ -199,7 +199,7 @@ class World:
 
     def answer_all(self) -> None:
         for key, invitation in list(self.invited()):
-            if invitation["phase"]["phase"] not in self.asked.get(key, []):  # only the shuffler knows who has answered
+            if invitation["wave"]["wave"] not in self.asked.get(key, []):  # only the shuffler knows who has answered
                 assert self.answer(key, invitation) is True
         if self.shuffler is not None:
             self.forward()
@@ -214,7 +214,7 @@ class World:
             self.play_all()
             self.settle()
             self.answer_all()
-            now = self.status, self.plays, {phase: len(rows) for phase, rows in self.reports.items()}
+            now = self.status, self.plays, {wave: len(rows) for wave, rows in self.reports.items()}
             if self.status["short"] or now == before:  # the clock stands still, so nothing will happen any more
                 break
             before = now

@@ -39,8 +39,8 @@ class Account:
         return sum(word["verdict"] == "ANSWERED" for word in list(self.told.values()))
 
     @property
-    def phases(self) -> int:
-        """The number of released phases."""
+    def waves(self) -> int:
+        """The number of released waves."""
         return sum(event.kind == Entry.CLOSED for event in self.log)
 
     def hear(self, word: dict[str, Any]) -> None:
@@ -60,11 +60,11 @@ class Account:
             self.faults.append("the log has gaps or repetitions")
         if log[: len(self.log)] != self.log:
             self.faults.append("the log changed in its past")
-        phases = [event.body["plan"]["phase"] for event in log if event.kind == Entry.OPENED]
+        waves = [event.body["plan"]["wave"] for event in log if event.kind == Entry.OPENED]
         kinds = [event.kind for event in log if event.kind in (Entry.OPENED, Entry.CLOSED)]
         in_turn = all(kind == (Entry.OPENED, Entry.CLOSED)[place % 2] for place, kind in enumerate(kinds))
-        if phases != list(range(1, len(phases) + 1)) or not in_turn:
-            self.faults.append("a phase was opened or released twice")
+        if waves != list(range(1, len(waves) + 1)) or not in_turn:
+            self.faults.append("a wave was opened or released twice")
         self.log = log
 
 
@@ -76,25 +76,25 @@ def audit(account: Account, found: Stored, shuffled: Callable[[str], int]) -> li
     wrong = list(account.faults)
     reports = _counted(account, found, wrong)
     closed = _closed(account.log)
-    for phase, number in closed.items():
-        if len(reports[phase]) != number:
-            wrong.append(f"phase {phase}: {len(reports[phase])} reports were acknowledged, and {number} released")
+    for wave, number in closed.items():
+        if len(reports[wave]) != number:
+            wrong.append(f"wave {wave}: {len(reports[wave])} reports were acknowledged, and {number} released")
     took_part = sum(found.participations.values())
     if max(found.participations.values(), default=0) > 1 or took_part != sum(closed.values()):
         wrong.append(f"{sum(closed.values())} reports were released, and people took part {took_part} times")
     if found.receipts < took_part:
         wrong.append(f"there are {found.receipts} receipts for {took_part} reports")
-    for phase in reports.keys() - closed.keys():
-        held = found.inbox.get(phase, 0) if found.batch is None else shuffled(found.batch)
-        if len(reports[phase]) > held:
-            wrong.append(f"phase {phase}: {len(reports[phase])} reports were acknowledged, and {held} are stored")
+    for wave in reports.keys() - closed.keys():
+        held = found.inbox.get(wave, 0) if found.batch is None else shuffled(found.batch)
+        if len(reports[wave]) > held:
+            wrong.append(f"wave {wave}: {len(reports[wave])} reports were acknowledged, and {held} are stored")
     if not wrong:  # otherwise these are not the reports that were released
         wrong = disagreements(account.log, reports, own_noise=True)
     return [f"{account.name}: {sentence}" for sentence in wrong]
 
 
 def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, list[list[float]]]:
-    """Collect the reports that must be in releases, by phase: those told counted, and those the database confirms."""
+    """Collect the reports that must be in releases, by wave: those told counted, and those the database confirms."""
     reports: dict[int, list[list[float]]] = defaultdict(list)
     account.late = account.confirmed = 0
     for word in account.told.values():
@@ -105,13 +105,13 @@ def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, lis
                 wrong.append(f"person {word['person']} was told that it was too late, and was counted")
         elif word["verdict"] == "ANSWERED" or took_part:
             account.confirmed += word["verdict"] != "ANSWERED"
-            for phase, report in word["reports"]:
-                reports[phase].append(report)
+            for wave, report in word["reports"]:
+                reports[wave].append(report)
     return reports
 
 
 def _closed(log: list[Event]) -> dict[int, int]:
-    """Return the number of released reports of each phase."""
-    phases = [event.body["plan"]["phase"] for event in log if event.kind == Entry.OPENED]
+    """Return the number of released reports of each wave."""
+    waves = [event.body["plan"]["wave"] for event in log if event.kind == Entry.OPENED]
     counts = [event.body["feedback"]["count"] for event in log if event.kind == Entry.CLOSED]
-    return dict(zip(phases, counts, strict=False))
+    return dict(zip(waves, counts, strict=False))

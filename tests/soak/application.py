@@ -52,7 +52,7 @@ class Application:
 
     def play(self, study: str, now: dict[str, Any]) -> None:
         """Play all rounds of the decision in force, once."""
-        self.ask("PUT", f"/{study}/rounds/{new_key()}", {"phase": now["phase"], "rounds": now["rounds"]})
+        self.ask("PUT", f"/{study}/rounds/{new_key()}", {"wave": now["wave"], "rounds": now["rounds"]})
 
     def log(self, study: str) -> list[Event] | None:
         """Read the log of a study; None if nobody answers."""

@@ -77,7 +77,7 @@ class Person:
     make: Callable[[], Device]
     seen: list[Outgoing] = field(default_factory=list)  # reports that were made
     key: str = ""  # the hash of the device's key
-    lived: int = 0  # the last phase whose rewards were recorded
+    lived: int = 0  # the last wave whose rewards were recorded
     verdict: Outcome | None = None  # on the report
     _device: Device | None = None
 
@@ -98,13 +98,13 @@ class Person:
             self._device.memory.close()
             self._device = None
 
-    def check_in(self, phase: int, rng: np.random.Generator) -> Outcome:
-        """Live through the phase, if that is still to come, and check in."""
+    def check_in(self, wave: int, rng: np.random.Generator) -> Outcome:
+        """Live through the wave, if that is still to come, and check in."""
         with self.device() as device:
-            if self.lived < phase:
+            if self.lived < wave:
                 for arm, reward in enumerate(rewards(rng)):
-                    device.record(phase, arm, reward)
-                self.lived = phase
+                    device.record(wave, arm, reward)
+                self.lived = wave
             outcome = device.check_in()
         if outcome in VERDICTS and self.verdict is not Outcome.ANSWERED:
             self.verdict = outcome
@@ -120,7 +120,7 @@ class Person:
 class Call:
     """What makes people look at their devices: the study collects, and these are invited."""
 
-    phase: int = 0
+    wave: int = 0
     invited: tuple[str, ...] = ()  # hashes of keys
     finished: bool = False
 
@@ -132,7 +132,7 @@ class Crowd:
     name: str
     http: httpx.Client
     people: list[Person]
-    curious: float  # share of the others who look in a phase as well
+    curious: float  # share of the others who look in a wave as well
     pause: float
     rng: np.random.Generator
     call: Call = field(default_factory=Call)  # the last one
@@ -163,13 +163,13 @@ class Crowd:
 
     def _take_part(self) -> None:
         left = {person.key: person for person in self.people if not person.absent}
-        phase, looking, spent = 0, list[Person](), set[str]()
+        wave, looking, spent = 0, list[Person](), set[str]()
         while not stopping.is_set() and not (call := self.call).finished:
-            if call.phase != phase:
-                phase, looking = call.phase, [one for one in left.values() if self.rng.random() < self.curious]
+            if call.wave != wave:
+                wave, looking = call.wave, [one for one in left.values() if self.rng.random() < self.curious]
             invited = [left[key] for key in call.invited if key in left and key not in spent]
             for person in [*invited, *looking[:CHUNK]]:
-                outcome = person.check_in(phase, self.rng)
+                outcome = person.check_in(wave, self.rng)
                 if outcome is Outcome.ANSWERED and person.key in left:
                     self._tell(left.pop(person.key))
                     person.end()
@@ -191,7 +191,7 @@ class Crowd:
                 self._tell(person)
 
     def _tell(self, person: Person) -> None:
-        reports = [(report.phase, report.report) for report in person.seen]
+        reports = [(report.wave, report.report) for report in person.seen]
         verdict = None if person.verdict is None else person.verdict.name
         say(study=self.name, person=person.number, key=person.key, verdict=verdict, reports=reports)
 

@@ -31,7 +31,7 @@ report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {se
 {faults}
 
 {studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all),
-on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A phase
+on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A wave
 of a private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
 their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
 
@@ -50,18 +50,18 @@ their memory in a file and are closed after every check-in; {absent:.1%} registe
 
 ## What was checked
 
-| trust model | studies | finished | phases released | reports released | told counted | confirmed later |
+| trust model | studies | finished | waves released | reports released | told counted | confirmed later |
 |---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-- **Acknowledged is counted**: the reports of every released phase are those whose devices were told that they were
+- **Acknowledged is counted**: the reports of every released wave are those whose devices were told that they were
   counted, and those whose last reply was lost and which the database shows as counted ("confirmed later"). Reports told
-  counted but not released yet, because their phase was open at the end, are all stored. {late:,} reports came too late;
+  counted but not released yet, because their wave was open at the end, are all stored. {late:,} reports came too late;
   their devices were told so, and none of them is in a release.
-- **Nothing is released twice**: every log has each phase once, opened and then closed, and never changed in its past.
+- **Nothing is released twice**: every log has each wave once, opened and then closed, and never changed in its past.
 - **Nobody took part twice**: the database has at most one participation of each person, as many in all as reports
   released, and every device made at most one report.
-- **The plans are the simulator's**: replaying the reports gives the same plans in all {phases:,} phases and the same
+- **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same
   state to the last bit (none, local, shuffle, aggregate). In the central model the coordinator draws the noise: its
   releases are as close to the replayed ones as noise allows, and the plans follow from them.
 - **Every study made progress**: none stood still for {patience:g} s.
@@ -99,7 +99,7 @@ def page(soak: Soak) -> str:
         all_devices=sum(account.registered for account in accounts),
         rows="\n".join(map(row, (*MODELS, "all"), (*mine, accounts))),
         late=sum(account.late for account in accounts),
-        phases=sum(account.phases for account in accounts),
+        waves=sum(account.waves for account in accounts),
         statuses=listed(soak.statuses),
         memory="\n".join(grown(soak)),
         said="\n".join(f"- {name}: {listed(said)}." for name, said in soak.said.items()),
@@ -146,7 +146,7 @@ def row(name: str, accounts: list[Any]) -> str:
     figures = (
         len(accounts),
         sum(bool(account.log) and account.log[-1].kind == "finished" for account in accounts),
-        sum(account.phases for account in accounts),
+        sum(account.waves for account in accounts),
         released,
         sum(account.acknowledged for account in accounts),
         sum(account.confirmed for account in accounts),

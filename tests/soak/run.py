@@ -22,8 +22,8 @@ from tests.soak.scale import Scale
 from tests.soak.services import make_services
 from tests.soak.soak import Soak
 from voxpop.service.keys import new_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.stores.migrate import open_store
 
 PAUSE = 0.004  # seconds between two check-ins of one study's devices
 MEGABYTES = {"shuffler": 32, "PostgreSQL": 448}

@@ -14,7 +14,7 @@ class Scale:
     seconds: float
     studies: int  # at any time: when one is finished, another begins
     devices: int  # of each study
-    floor: int  # people of a phase in the private models
+    floor: int  # people of a wave in the private models
     horizon: int  # rounds of a study
     kills: int
     restarts: int  # of PostgreSQL
@@ -24,13 +24,13 @@ class Scale:
     fleets: int = 2  # processes of devices
     cut: float = 0.05  # share of the replies that are lost
     in_files: float = 0.05  # share of the devices that keep their memory in a file
-    curious: float = 0.1  # share of the devices that check in in a phase without being invited
+    curious: float = 0.1  # share of the devices that check in in a wave without being invited
     absent: float = 0.003  # share of the devices that never check in
     deadline: float = 120.0  # seconds to answer an invitation
     far: float = 240.0  # seconds by which a clock jumps forward at most
     back: float = 90.0  # seconds by which it jumps backward at most
     full: float = 12.0  # seconds for which a disk is full
-    drain: float = 180.0  # seconds for open phases to close at the end
+    drain: float = 180.0  # seconds for open waves to close at the end
     patience: float = 420.0  # seconds without progress of a study that are a fault
 
     @property

@@ -22,9 +22,9 @@ from tests.soak.scale import Scale
 from tests.soak.services import Service
 from tests.soak.stored import calls, held_by_shuffler, patiently, stored
 from tests.soak.studies import define, kind_of
+from voxpop.service.stores.database import Database
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind as Entry
-from voxpop.stores.database import Database
 
 CALL = 1.0  # seconds between two calls on people to look at their devices
 LOGS = 10.0  # seconds between two readings of all logs
@@ -172,7 +172,7 @@ class Soak:
         for sentence in audit(account, found, lambda batch: held_by_shuffler(self.shuffler, batch)):
             self.fault(sentence)
         print(  # noqa: T201
-            f"{self.clock():7.1f} s  {account.name} ({account.kind.model}): {account.phases} phases,"
+            f"{self.clock():7.1f} s  {account.name} ({account.kind.model}): {account.waves} waves,"
             f" {account.acknowledged} acknowledged",
             file=sys.stderr,
             flush=True,
@@ -181,7 +181,7 @@ class Soak:
     # -- the end
 
     def drain(self) -> None:
-        """Let open phases close: nothing breaks any more, and no rounds are played."""
+        """Let open waves close: nothing breaks any more, and no rounds are played."""
         end = time.monotonic() + self.scale.drain
         while time.monotonic() < end:
             found = patiently(lambda: calls(self.database))

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import inbox, invitations, people, receipts, studies, tokens
 from voxpop.service.study.stages import Stage
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import inbox, invitations, people, receipts, studies, tokens
 
 Answer = TypeVar("Answer")
 
@@ -33,8 +33,8 @@ class Stored:
 
     participations: dict[str, int]  # by the hash of a person's key
     receipts: int
-    inbox: dict[int, int]  # reports by phase
-    batch: str | None  # of the open phase, at the shuffler
+    inbox: dict[int, int]  # reports by wave
+    batch: str | None  # of the open wave, at the shuffler
 
 
 def stored(database: Database, study: str) -> Stored:
@@ -42,12 +42,12 @@ def stored(database: Database, study: str) -> Stored:
     mine = sa.select(people.c.key_hash, people.c.participations).where(people.c.study == study)
     joined = receipts.join(invitations, receipts.c.invitation == invitations.c.id)
     many = sa.select(sa.func.count()).select_from(joined).where(invitations.c.study == study)
-    waiting = sa.select(inbox.c.phase, sa.func.count()).where(inbox.c.study == study).group_by(inbox.c.phase)
+    waiting = sa.select(inbox.c.wave, sa.func.count()).where(inbox.c.study == study).group_by(inbox.c.wave)
     with database.read() as connection:
         return Stored(
             {row.key_hash.hex(): row.participations for row in connection.execute(mine)},
             int(connection.execute(many).scalar_one()),
-            {int(phase): int(number) for phase, number in connection.execute(waiting)},
+            {int(wave): int(number) for wave, number in connection.execute(waiting)},
             connection.execute(sa.select(studies.c.batch).where(studies.c.id == study)).scalar_one(),
         )
 
@@ -62,15 +62,15 @@ def held_by_shuffler(path: str, batch: str) -> int:
 
 def calls(database: Database) -> dict[str, dict[str, Any]]:
     """Find out who is invited in each study and has not answered, as far as the coordinators know."""
-    phases = sa.select(studies.c.id, studies.c.phase, studies.c.stage)
-    asked = (invitations.c.study == studies.c.id) & (invitations.c.phase == studies.c.phase)
+    waves = sa.select(studies.c.id, studies.c.wave, studies.c.stage)
+    asked = (invitations.c.study == studies.c.id) & (invitations.c.wave == studies.c.wave)
     joined = studies.join(invitations, asked).join(people, people.c.id == invitations.c.person)
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     waiting = sa.select(studies.c.id, people.c.key_hash).select_from(joined)
     waiting = waiting.where(studies.c.stage == Stage.COLLECTING, invitations.c.ready, ~invitations.c.expired)
     with database.read() as connection:
-        rows = list(connection.execute(phases))
-        found = {r.id: {"phase": r.phase, "invited": [], "finished": r.stage == Stage.FINISHED} for r in rows}
+        rows = list(connection.execute(waves))
+        found = {r.id: {"wave": r.wave, "invited": [], "finished": r.stage == Stage.FINISHED} for r in rows}
         for study, key in connection.execute(waiting.where(receipts.c.invitation.is_(None))):
             found[study]["invited"].append(key.hex())
     return found

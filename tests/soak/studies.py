@@ -8,8 +8,8 @@ import numpy as np
 
 from tests.soak.scale import Scale
 from voxpop.client import Promise
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.problem import Problem
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.service.study.definition import Definition, Rules
@@ -43,7 +43,7 @@ def kind_of(number: int) -> Kind:
 
 
 def define(kind: Kind, scale: Scale) -> Definition:
-    """Define a study whose phases, all together, ask about three quarters of its devices."""
+    """Define a study whose waves, all together, ask about three quarters of its devices."""
     model = kind.model
     privacy = NoPrivacy() if model == "none" else Private(model, EPSILON[model], 1e-6, "exact", scale.floor)
     if kind.policy == "waves":

@@ -41,9 +41,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Account, 
     with world(str(path), definition(private("local", 8), horizon=7), people=40) as it:
         it.run()
         account = Account(STUDY, Kind("local", "dpbe", False), 0)
-        left = {phase: list(reports) for phase, reports in it.reports.items()}
-        for number, (key, (phase,)) in enumerate(it.asked.items()):
-            reports = [(phase, left[phase].pop(0))]
+        left = {wave: list(reports) for wave, reports in it.reports.items()}
+        for number, (key, (wave,)) in enumerate(it.asked.items()):
+            reports = [(wave, left[wave].pop(0))]
             word = {"person": number, "key": hash_key(key).hex(), "verdict": "ANSWERED", "reports": reports}
             account.hear(json.loads(json.dumps(word)))
         account.read(it.coordinator.log(STUDY))
@@ -61,7 +61,7 @@ def held(batch: str) -> int:
 def test_the_audit_of_a_faultless_study_finds_nothing(served: tuple[Account, Stored]) -> None:
     account, found = served
     assert audit(account, found, held) == []
-    assert account.phases == 3
+    assert account.waves == 3
 
 
 def unknown(account: Account) -> None:
@@ -81,8 +81,8 @@ def invented(account: Account) -> None:
 
 
 def changed(account: Account) -> None:
-    phase, report = account.told[3]["reports"][0]
-    account.told[3]["reports"] = [(phase, [number + 10**9 for number in report])]
+    wave, report = account.told[3]["reports"][0]
+    account.told[3]["reports"] = [(wave, [number + 10**9 for number in report])]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_a_device_and_a_log_may_not_say(served: tuple[Account, Stored]) -> 
         "the log changed in its past",
         "the log has gaps or repetitions",
         "the log changed in its past",
-        "a phase was opened or released twice",
+        "a wave was opened or released twice",
     ]
 
 

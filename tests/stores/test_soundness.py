@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_cli import main_of, refusal
-from voxpop.core.errors import InputError
-from voxpop.stores import soundness
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import marks
+from voxpop.errors import InputError
+from voxpop.service.stores import migrate as soundness
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import marks
 
 
 def made(path: Path, rows: int = 300) -> int:

@@ -13,10 +13,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.helpers_cli import main_of, refusal
-from voxpop.core.errors import InputError
-from voxpop.stores import schema
-from voxpop.stores.database import open_database
-from voxpop.stores.migrate import Kind, _config, migrate, open_store
+from voxpop.errors import InputError
+from voxpop.service.stores import schema
+from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import Kind, _config, migrate, open_store
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
@@ -130,7 +130,7 @@ def test_sqlite_waits_for_a_writer_before_it_turns_the_log_on(tmp_path: Path, mo
             pauses.append(seconds)
             other.rollback()
 
-        monkeypatch.setattr("voxpop.stores.database.time.sleep", pause)
+        monkeypatch.setattr("voxpop.service.stores.database.time.sleep", pause)
         database = open_database(str(path))
         with database.read() as connection:
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
@@ -139,7 +139,7 @@ def test_sqlite_waits_for_a_writer_before_it_turns_the_log_on(tmp_path: Path, mo
 
 
 def test_sqlite_does_not_wait_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxpop.stores.database.BUSY_SECONDS", 0)
+    monkeypatch.setattr("voxpop.service.stores.database.BUSY_SECONDS", 0)
     path = tmp_path / "a.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -152,7 +152,7 @@ def test_sqlite_does_not_wait_without_end(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_connection_that_died_while_idle_is_replaced(
     new_postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("voxpop.stores.database.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("voxpop.service.stores.database.IDLE_SECONDS", 0.0)
     address = new_postgres()
     database, other = open_database(address), open_database(address)
     mine = sa.select(sa.func.pg_backend_pid())
@@ -167,11 +167,11 @@ def test_a_connection_that_died_while_idle_is_replaced(
 
 
 OLD = """
-    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
+    INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES
         ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
     INSERT INTO people (id, study, key_hash, participations) VALUES
         (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
-    INSERT INTO invitations (study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
+    INSERT INTO invitations (study, wave, person, nonce, token_hash, deadline, ready, expired) VALUES
         ('tea', 1, 1, '', 'x', 0, true, false), ('tea', 1, 2, '', 'y', 0, true, true),
         ('tea', 1, 3, '', 'z', 0, true, false), ('tea', 2, 3, '', 'w', 0, true, false)
 """

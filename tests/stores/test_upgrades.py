@@ -7,21 +7,21 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
-from voxpop.stores import schema
-from voxpop.stores.database import Database, open_database
-from voxpop.stores.migrate import open_store, upgrade_to
+from voxpop.service.stores import schema
+from voxpop.service.stores.database import Database, open_database
+from voxpop.service.stores.migrate import open_store, upgrade_to
 
 OLD = """
-    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
+    INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES
         ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
     INSERT INTO events (study, seq, kind, at, body) VALUES ('tea', 0, 'created', 5, '{}');
     INSERT INTO people (id, study, key_hash, participations) VALUES
         (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
-    INSERT INTO invitations (id, study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
+    INSERT INTO invitations (id, study, wave, person, nonce, token_hash, deadline, ready, expired) VALUES
         (1, 'tea', 1, 1, '', 'x', 0, true, false), (2, 'tea', 1, 2, '', 'y', 0, true, true),
         (3, 'tea', 1, 3, '', 'z', 0, true, false);
     INSERT INTO receipts (invitation) VALUES (1);
-    INSERT INTO inbox (invitation, study, phase, body) VALUES (1, 'tea', 1, 'report');
+    INSERT INTO inbox (invitation, study, wave, body) VALUES (1, 'tea', 1, 'report');
     INSERT INTO operators (name, key_hash) VALUES ('me', 'hash')
 """
 COUNTED = "; INSERT INTO counts (study, registered, never_asked) VALUES ('tea', 3, 2), ('cocoa', 1, 1)"

@@ -11,7 +11,7 @@ from tests.vectors.running import FOLDER, Case, run, save, script
 MODELS = ("none", "central", "local", "shuffle", "aggregate")
 PRIVATE = [model for model in MODELS if model != "none"]
 ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
-CASES = "A promise, rewards as (phase, arm, reward, rounds), an invitation and the device's randomness; what is sent."
+CASES = "A promise, rewards as (wave, arm, reward, rounds), an invitation and the device's randomness; what is sent."
 ABOUT = {
     "none": f"{CASES} Without privacy a device that lacks an average sends nothing.",
     "central": f"{CASES} An average that is missing is answered with the centre.",
@@ -23,12 +23,12 @@ Rewards = list[tuple[int, int, float, int]]
 
 
 def lives(arms: int, draw: random.Random) -> dict[str, Rewards]:
-    """Return what people may have lived through in phase 3, by what is special about it."""
+    """Return what people may have lived through in wave 3, by what is special about it."""
     each: Rewards = [(3, 10 + arm, draw.uniform(-0.5, 1.5), 1) for arm in range(arms)]
     return {
         "every decision": each,
         "several rounds of some": [*each, (3, 10, 0.1, 5), (3, 10, 0.9, 2)],
-        "rewards of other phases and decisions besides": [*each, (2, 10, 9.0, 1), (4, 10, 9.0, 1), (3, 99, 9.0, 1)],
+        "rewards of other waves and decisions besides": [*each, (2, 10, 9.0, 1), (4, 10, 9.0, 1), (3, 99, 9.0, 1)],
         "all but the first decision": each[1:],
         "nothing": [],
         "rewards far outside the ball": [(3, arm, 1000 * reward, rounds) for _, arm, reward, rounds in each],

@@ -91,19 +91,19 @@ WEAK: dict[str, list[Data]] = {
     ],
 }
 HOSTILE: list[tuple[str, Data, str]] = [
-    ("a phase that is none", {"phase": None}, "describes its phase as"),
-    ("a phase without a number", {"phase": {"phase": "1"}}, "the phase of an invitation must be a whole number"),
-    ("a phase beyond all phases", {"phase": {"phase": 10**30}}, "the phase of an invitation must be a whole number"),
-    ("no release", {"phase.release": None}, MALFORMED),
-    ("a release that is a list", {"phase.release": []}, MALFORMED),
+    ("a wave that is none", {"wave": None}, "describes its wave as"),
+    ("a wave without a number", {"wave": {"wave": "1"}}, "the wave of an invitation must be a whole number"),
+    ("a wave beyond all waves", {"wave": {"wave": 10**30}}, "the wave of an invitation must be a whole number"),
+    ("no release", {"wave.release": None}, MALFORMED),
+    ("a release that is a list", {"wave.release": []}, MALFORMED),
     ("no token", {"token": None}, "the coordinator's token cannot be sent in a header; nothing is sent"),
     ("a token that ends the header", {"token": "a\r\nb"}, "cannot be sent in a header"),
     ("a token outside ASCII", {"token": "é"}, "cannot be sent in a header"),
-    ("decisions that are none", {"phase.arms": "abcd"}, "the coordinator asks about the decisions"),
-    ("decisions without numbers", {"phase.arms": [None, 1, 2, 3]}, "the coordinator asks about the decisions"),
+    ("decisions that are none", {"wave.arms": "abcd"}, "the coordinator asks about the decisions"),
+    ("decisions without numbers", {"wave.arms": [None, 1, 2, 3]}, "the coordinator asks about the decisions"),
     (
         "fewer decisions than coordinates",
-        {"phase.arms": [10, 11]},
+        {"wave.arms": [10, 11]},
         "a report has 4 numbers, got 2 decisions; nothing is sent",
     ),
     ("no address", {"upload": None}, "the coordinator asks to send the report to"),
@@ -137,23 +137,23 @@ def _of_releases() -> Iterator[tuple[str, Data, Data, str | None]]:
         told = invitation(release(model))
         own = ENCODINGS if model in ENCODED else NOISE[1:] if model == "central" else NOISE
         for change in [*COMMON, *own]:
-            place = {f"phase.release.{name}": value for name, value in change.items()}
+            place = {f"wave.release.{name}": value for name, value in change.items()}
             yield f"{model}: {change}", promises(model), changed(told, place), MALFORMED
         for other in PRIVATE:
             if other != model:
                 yield f"{other} was promised", promises(other), told, None
     for model in ADDED:
         told, promise = invitation(release(model)), promises(model)
-        steep = changed(told, {"phase.release.ball.root": _steep(1e-11)})
+        steep = changed(told, {"wave.release.ball.root": _steep(1e-11)})
         yield f"{model}: a steep root", promise, steep, None
-        yield f"{model}: no clipping", promise, changed(told, {"phase.release.ball.radius": None}), None
+        yield f"{model}: no clipping", promise, changed(told, {"wave.release.ball.radius": None}), None
         for epsilon in (4.0, 4.999, 0.1):
             yield f"{model}: a smaller epsilon", {**promise, "epsilon": epsilon, "delta": 1e-6}, told, None
         yield f"{model}: a smaller delta", {**promise, "epsilon": 5.0, "delta": 1e-9}, told, None
         data, narrow = border(model, enough=False)
         yield f"{model}: almost enough noise", narrow, invitation(data), None
         for change in WEAK[model]:
-            place = {f"phase.release.{name}": value for name, value in change.items()}
+            place = {f"wave.release.{name}": value for name, value in change.items()}
             yield f"{model}: {change}", promise, changed(told, place), None
 
 

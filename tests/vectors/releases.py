@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers_privacy import first_phase, later_phase
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.formats.releases import for_devices, release_to_dict
+from tests.helpers_privacy import first_wave, later_wave
+from voxpop.io.schema import for_devices, release_to_dict
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import noise_multiplier
@@ -26,7 +26,7 @@ ELSEWHERE = "https://other.example/v1/batches/b4tch/report"
 
 
 def wide(arms: int, people: int) -> tuple[Problem, State, Plan]:
-    """Make a phase about this many decisions."""
+    """Make a wave about this many decisions."""
     points = np.linspace(0, 1, arms)
     problem = Problem(points, SquaredExponential(0.2), 0.1, 0.2, norm_bound=1.0, horizon=1000)
     plan = Plan(2, np.arange(arms), np.full(arms, 3), people)
@@ -34,20 +34,20 @@ def wide(arms: int, people: int) -> tuple[Problem, State, Plan]:
 
 
 def release(model: str, epsilon: float = 5.0, people: int = 40, **changes: Any) -> Data:
-    """Make the release of a small phase, as a device is told it."""
+    """Make the release of a small wave, as a device is told it."""
     if model == "none":
         return release_to_dict(PlainRelease(2.0**-40, 4))
-    return for_devices(release_to_dict(first_phase(people).release(Private(model, epsilon, **changes))))
+    return for_devices(release_to_dict(first_wave(people).release(Private(model, epsilon, **changes))))
 
 
 def others(model: str) -> list[tuple[str, Data]]:
-    """Make releases of other shapes: one decision, many, and after an earlier phase."""
+    """Make releases of other shapes: one decision, many, and after an earlier wave."""
     if model == "none":
         return [("one decision", release_to_dict(PlainRelease(0.5, 1)))]
     made = {
         "one decision": Private(model, 2.0, 1e-5).calibrate(*wide(1, 300)),
         "twelve decisions": Private(model, 8.0).calibrate(*wide(12, 500)),
-        "after an earlier phase": later_phase(3, Private("central", 5.0)).release(Private(model, 5.0)),
+        "after an earlier wave": later_wave(3, Private("central", 5.0)).release(Private(model, 5.0)),
     }
     return [(name, for_devices(release_to_dict(one))) for name, one in made.items()]
 
@@ -57,15 +57,15 @@ def arms_of(data: Data) -> int:
     return len(data["ball"]["centre"]) if "ball" in data else int(data["arms"])
 
 
-def invitation(data: Data, phase: int = 3) -> Data:
+def invitation(data: Data, wave: int = 3) -> Data:
     """Make the invitation to answer a release."""
     told: Data = {
         "invited": True,
         "token": TOKEN,
-        "upload": f"/v1/studies/tea/phases/{phase}/report",
+        "upload": f"/v1/studies/tea/waves/{wave}/report",
         "seconds_left": 3599.2,
         "next_check_in": 61.3,
-        "phase": {"phase": phase, "arms": [10 + arm for arm in range(arms_of(data))], "release": data},
+        "wave": {"wave": wave, "arms": [10 + arm for arm in range(arms_of(data))], "release": data},
     }
     if data["model"] in OTHERS:
         told[OTHERS[data["model"]]] = ELSEWHERE

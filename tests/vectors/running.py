@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.helpers_cli import ROOT
 from voxpop.client import Device, Promise
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Secure
 from voxpop.privacy.sources import Integers
 
@@ -69,8 +69,8 @@ def run(case: Case, give: Callable[[int], bytes]) -> dict[str, Any]:
     device = Device(case.get("url", URL), STUDY, promise, http=http, source=source)
     assert device.memory.key
     device.memory.note_registered()
-    for phase, arm, reward, rounds in case.get("rewards", []):
-        device.record(phase, arm, reward, rounds)
+    for wave, arm, reward, rounds in case.get("rewards", []):
+        device.record(wave, arm, reward, rounds)
     try:
         with patch.object(os, "urandom", give):  # but not for keys, which take their bytes from `secrets`
             outcome = device.check_in()

@@ -7,7 +7,7 @@ import { readRelease, type Release } from "./releases.ts";
 import { Caller, isDone, isNotNow, refusalOf, type Answer, type Sleep } from "./requests.ts";
 import { Source } from "./source.ts";
 
-const MOST_PHASE = 2 ** 31;
+const MOST_WAVE = 2 ** 31;
 const MOST_PAUSE = 7 * 86_400; // seconds between two check-ins that a coordinator can ask for
 
 /** How a check-in ended. */
@@ -17,7 +17,7 @@ export const Outcome = {
   TOO_LATE: "the report came too late and was not counted",
   ANOTHER: "another report was counted for this invitation, and this one was not",
   REFUSED: "the report was refused and not counted",
-  NOTHING_TO_SAY: "invited, but the device has no reward for some decision of the phase; nothing was sent",
+  NOTHING_TO_SAY: "invited, but the device has no reward for some decision of the wave; nothing was sent",
   SPENT: "invited, but the device has already made as many reports as its promise allows; nothing was sent",
   FINISHED: "the study is over",
   WITHDRAWN: "the device has withdrawn from the study; nothing is asked, kept or sent any more",
@@ -25,8 +25,8 @@ export const Outcome = {
 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
-/** The decision in force: its phase, its index (the arm), its name, and for how many more rounds. */
-export type Decision = { phase: number; index: number; decision: Record<string, unknown>; stage: string; rounds: number };
+/** The decision in force: its wave, its index (the arm), its name, and for how many more rounds. */
+export type Decision = { wave: number; index: number; decision: Record<string, unknown>; stage: string; rounds: number };
 
 export interface Options {
   /** The coordinator's address. */
@@ -75,14 +75,14 @@ export class Device {
   }
 
   /** Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded. */
-  record(phase: number, arm: number, reward: number, rounds = 1): Promise<void> {
-    return this.memory.record(phase, arm, reward, rounds);
+  record(wave: number, arm: number, reward: number, rounds = 1): Promise<void> {
+    return this.memory.record(wave, arm, reward, rounds);
   }
 
   /** Fetch the decision in force. */
   async decision(): Promise<Decision> {
     const answer = await this.call("GET", "/decision");
-    if (!("phase" in answer.document)) throw stranger(answer);
+    if (!("wave" in answer.document)) throw stranger(answer);
     return answer.document as Decision;
   }
 
@@ -113,10 +113,10 @@ export class Device {
       if (typeof invited !== "boolean") throw stranger(answer);
       this.nextCheckIn = typeof next === "number" && next >= 0 && next <= MOST_PAUSE ? next : null;
       if (left !== null) {
-        if (invited && phaseOf(answer.document) === left.phase) return Outcome.OFFLINE; // it is still waited for
+        if (invited && waveOf(answer.document) === left.wave) return Outcome.OFFLINE; // it is still waited for
         sent = await this.send(left); // for the last time, perhaps only to learn that it was counted
         if (sent !== Outcome.OFFLINE) return sent;
-        await this.memory.forget(left.phase);
+        await this.memory.forget(left.wave);
       }
       if (invited) return await this.answer(answer.document);
       if (status === "withdrawn") return await this.leave(); // with this key, on another device
@@ -164,8 +164,8 @@ export class Device {
 
   /** Make the report, if the promise allows it; null if there is nothing to say. This draws the noise, once. */
   private report(invitation: Invitation, state: State): Outgoing | null {
-    const phase = phaseOf(invitation);
-    const { release: proposed, arms } = invitation["phase"] as Record<string, unknown>;
+    const wave = waveOf(invitation);
+    const { release: proposed, arms } = invitation["wave"] as Record<string, unknown>;
     const release = readRelease(proposed);
     checkRelease(this.promise, release);
     const addresses = this.addresses(invitation, release);
@@ -179,9 +179,9 @@ export class Device {
     if (arms.length !== release.arms) {
       throw new InputError(`a report has ${release.arms} numbers, got ${arms.length} decisions; nothing is sent`);
     }
-    const report = release.randomize(averages(state, phase, arms), this.source);
+    const report = release.randomize(averages(state, wave, arms), this.source);
     if (report === null) return null;
-    return { phase, token, uploads: this.uploads(report, release, addresses) };
+    return { wave, token, uploads: this.uploads(report, release, addresses) };
   }
 
   /** Write the report down, as one message or as a share for each of two, of which the helper's comes first. */
@@ -230,7 +230,7 @@ export class Device {
   }
 
   /** Send a kept report; forget it only when a voxpop service says that it was counted or refused. */
-  private async send({ phase, token, uploads }: Outgoing): Promise<Outcome> {
+  private async send({ wave, token, uploads }: Outgoing): Promise<Outcome> {
     const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
     let outcome: Outcome = Outcome.ANSWERED;
     for (const { address, body } of uploads) {
@@ -246,7 +246,7 @@ export class Device {
         throw error;
       }
     }
-    await this.memory.forget(phase);
+    await this.memory.forget(wave);
     return outcome;
   }
 
@@ -271,12 +271,12 @@ export class Device {
   }
 }
 
-function phaseOf(invitation: Invitation): number {
-  const phase = invitation["phase"];
-  if (!isObject(phase)) {
-    throw new InputError(`the coordinator's invitation describes its phase as ${shown(phase)}; nothing is sent`);
+function waveOf(invitation: Invitation): number {
+  const wave = invitation["wave"];
+  if (!isObject(wave)) {
+    throw new InputError(`the coordinator's invitation describes its wave as ${shown(wave)}; nothing is sent`);
   }
-  return requireInteger("the phase of an invitation", phase["phase"], 1, MOST_PHASE);
+  return requireInteger("the wave of an invitation", wave["wave"], 1, MOST_WAVE);
 }
 
 function server({ hostname, port, protocol }: URL): string {

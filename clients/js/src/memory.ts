@@ -8,7 +8,7 @@ const VERSION = 1;
 export type Upload = { address: string; body: string };
 
 /** A report that was made and is not acknowledged yet; its uploads are made one after the other. */
-export type Outgoing = { phase: number; token: string; uploads: Upload[] };
+export type Outgoing = { wave: number; token: string; uploads: Upload[] };
 
 /** All that a device keeps. */
 export type State = {
@@ -17,10 +17,10 @@ export type State = {
   registered: boolean;
   withdrawn: boolean;
   forgotten: boolean;
-  /** By phase and arm: the number of rounds, and the sum of their rewards. */
-  rewards: { [phase: string]: { [arm: string]: [rounds: number, total: number] } };
+  /** By wave and arm: the number of rounds, and the sum of their rewards. */
+  rewards: { [wave: string]: { [arm: string]: [rounds: number, total: number] } };
   outgoing: Outgoing | null;
-  /** The phases of all reports that were ever kept for sending, counted or not. */
+  /** The waves of all reports that were ever kept for sending, counted or not. */
   made: number[];
 };
 
@@ -71,16 +71,16 @@ export class Memory {
   }
 
   /** Add a reward, or the average of several rounds. */
-  async record(phase: number, arm: number, reward: number, rounds: number): Promise<void> {
-    requireInteger("phase", phase, 1);
+  async record(wave: number, arm: number, reward: number, rounds: number): Promise<void> {
+    requireInteger("wave", wave, 1);
     requireInteger("arm", arm, 0);
     requireInteger("rounds", rounds, 1);
     // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
     const clipped = Math.max(-HUGE, Math.min(HUGE, requireNumber("reward", reward)));
     await this.change((state) => {
       if (state.withdrawn) return;
-      const [count, total] = ((state.rewards[phase] ??= {})[arm] ??= [0, 0]);
-      state.rewards[phase][arm] = [count + rounds, total + clipped * rounds];
+      const [count, total] = ((state.rewards[wave] ??= {})[arm] ??= [0, 0]);
+      state.rewards[wave][arm] = [count + rounds, total + clipped * rounds];
     });
   }
 
@@ -90,16 +90,16 @@ export class Memory {
       if (state.withdrawn) return null;
       if (state.outgoing !== null) return state.outgoing; // another tab or process of this device was faster
       if (state.made.length >= most) return null;
-      state.made.push(report.phase);
+      state.made.push(report.wave);
       return (state.outgoing = report);
     });
   }
 
-  /** Delete the report of a phase that is over for this device, and the rewards up to that phase. */
-  async forget(phase: number): Promise<void> {
+  /** Delete the report of a wave that is over for this device, and the rewards up to that wave. */
+  async forget(wave: number): Promise<void> {
     await this.change((state) => {
-      if (state.outgoing?.phase === phase) state.outgoing = null;
-      for (const known of Object.keys(state.rewards)) if (Number(known) <= phase) delete state.rewards[known];
+      if (state.outgoing?.wave === wave) state.outgoing = null;
+      for (const known of Object.keys(state.rewards)) if (Number(known) <= wave) delete state.rewards[known];
     });
   }
 
@@ -126,10 +126,10 @@ export class Memory {
   }
 }
 
-/** Compute the average reward of each arm in a phase; NaN for an arm without a reward. */
-export function averages(state: State, phase: number, arms: number[]): number[] {
+/** Compute the average reward of each arm in a wave; NaN for an arm without a reward. */
+export function averages(state: State, wave: number, arms: number[]): number[] {
   return arms.map((arm) => {
-    const found = state.rewards[phase]?.[arm];
+    const found = state.rewards[wave]?.[arm];
     return found === undefined ? NaN : found[1] / found[0];
   });
 }

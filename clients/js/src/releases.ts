@@ -1,4 +1,4 @@
-/** How a phase is released, as the coordinator proposes it: what a device checks, and what it makes of its answer. */
+/** How a wave is released, as the coordinator proposes it: what a device checks, and what it makes of its answer. */
 import { Ball, between } from "./ball.ts";
 import { binomialDelta } from "./binomial.ts";
 import { exact, general, InputError, isObject, requireInteger, requireNumber, shown } from "./errors.ts";
@@ -209,7 +209,7 @@ export function readRelease(data: unknown): Release {
   }
 }
 
-const COST = "model people epsilon delta multiplier phase names binomial honest guaranteed".split(" ");
+const COST = "model people epsilon delta multiplier wave names binomial honest guaranteed".split(" ");
 const NOISE = "trials chance shift".split(" ");
 
 /** Check the form of what a release says that it costs; the device computes that itself. */

@@ -16,7 +16,7 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   assert.deepEqual([state.rewards, state.outgoing, state.made], [{}, null, [3]]);
   assert.match(state.key, /^[\w-]{43}$/);
   const { address, headers } = services.uploads[0]!;
-  assert.equal(address, "https://coordinator.example/v1/studies/tea/phases/3/report");
+  assert.equal(address, "https://coordinator.example/v1/studies/tea/waves/3/report");
   assert.equal(headers.get("authorization"), `Bearer ${String(told("local").token)}`);
   assert.equal(await device.checkIn(), Outcome.SPENT);
   assert.equal(services.uploads.length, 1);
@@ -100,7 +100,7 @@ test("refusals say what happened", async () => {
   }
 });
 
-test("a dead address blocks no longer than its phase", async () => {
+test("a dead address blocks no longer than its wave", async () => {
   const ends = { waiting: Outcome.WAITING, finished: Outcome.FINISHED, answered: Outcome.ANSWERED };
   for (const [status, outcome] of Object.entries(ends)) {
     const services = new Services(told("central"));
@@ -117,10 +117,10 @@ test("a dead address blocks no longer than its phase", async () => {
   const device = services.device(CENTRAL, { attempts: 2 });
   await device.checkIn();
   const next = told("central");
-  next.phase.phase = 4;
+  next.wave.wave = 4;
   services.invitation = next;
-  assert.equal(await device.checkIn(), Outcome.OFFLINE); // the report of phase 4, at the same dead address
-  assert.equal((await device.memory.read()).outgoing?.phase, 4);
+  assert.equal(await device.checkIn(), Outcome.OFFLINE); // the report of wave 4, at the same dead address
+  assert.equal((await device.memory.read()).outgoing?.wave, 4);
 });
 
 test("a pause is as long as asked within reason, whatever the device's clock says", async () => {

@@ -1,13 +1,13 @@
 /** Simulated devices in a process of their own, as `voxpop.service.demo.fleet` has them.
  *
- * Standard input brings the settings and then the phases that were played, one JSON object a line; standard output
+ * Standard input brings the settings and then the waves that were played, one JSON object a line; standard output
  * returns the reports that were counted, and when the devices have registered and finished.
  */
 import { createInterface } from "node:readline";
 import { Device, MemoryStorage, Outcome, type Outgoing, type OwnersPromise, type State } from "../src/index.ts";
 
 type Settings = { url: string; study: string; promise: OwnersPromise; devices: number; prices: number[] };
-type Played = { phase: number; arms: number[]; pulls: number[] };
+type Played = { wave: number; arms: number[]; pulls: number[] };
 
 const BETWEEN = 300; // milliseconds from one check-in to the next
 const UNIT_COST = 1.5;
@@ -36,23 +36,23 @@ class Person {
     this.prices = prices;
   }
 
-  async live({ phase, arms, pulls }: Played): Promise<void> {
+  async live({ wave, arms, pulls }: Played): Promise<void> {
     for (const [place, arm] of arms.entries()) {
       const price = this.prices[arm]!;
-      await this.device.record(phase, arm, price <= this.most ? price - UNIT_COST : 0, pulls[place]!);
+      await this.device.record(wave, arm, price <= this.most ? price - UNIT_COST : 0, pulls[place]!);
     }
   }
 
   /** Return the report that was counted; of one that was split, the sum of its shares. */
-  get counted(): { phase: number; report: number[] } {
-    const { phase, uploads } = this.storage.last!;
+  get counted(): { wave: number; report: number[] } {
+    const { wave, uploads } = this.storage.last!;
     const shares = uploads.map(({ body }) => (JSON.parse(body) as { report: number[] }).report);
     const bodies = uploads.map(({ body }) => JSON.parse(body) as { size: number; levels: number; trials: number });
-    if (shares.length === 1) return { phase, report: shares[0]! };
+    if (shares.length === 1) return { wave, report: shares[0]! };
     const { size, levels, trials } = bodies[0]!;
     let modulus = 256;
     while (size * (levels + trials) >= modulus) modulus *= 256;
-    return { phase, report: shares[0]!.map((share, i) => (share + shares[1]![i]!) % modulus) };
+    return { wave, report: shares[0]!.map((share, i) => (share + shares[1]![i]!) % modulus) };
   }
 }
 

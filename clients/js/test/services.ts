@@ -4,7 +4,7 @@ import { Device, MemoryStorage, type Options, type OwnersPromise } from "../src/
 import type { Case } from "./vectors.ts";
 
 export type Reply = { status?: number; body?: unknown; text?: string; headers?: Record<string, string> } | "nobody";
-type Told = { token: unknown; upload: unknown; phase: { phase: number; arms: number[]; release: Record<string, unknown> } };
+type Told = { token: unknown; upload: unknown; wave: { wave: number; arms: number[]; release: Record<string, unknown> } };
 
 /** Return an invitation to answer a release of this model, from the test vectors. */
 export function told(model: string): Told {

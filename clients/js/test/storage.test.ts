@@ -59,7 +59,7 @@ test("several processes of one device lose no reward and make one report", async
     const memory = new Memory(new FileStorage(process.argv[1]), () => "key of " + process.pid);
     for (let times = 0; times < 20; times++) await memory.record(1, 0, 1, 1);
     const body = String(process.pid);
-    const kept = await memory.keepWithin({ phase: 1, token: "t", uploads: [{ address: "a", body }] }, 1);
+    const kept = await memory.keepWithin({ wave: 1, token: "t", uploads: [{ address: "a", body }] }, 1);
     console.log(kept.uploads[0].body);
   `;
   const children = [1, 2, 3].map(() => spawn(process.execPath, ["--input-type=module", "-e", program, path]));

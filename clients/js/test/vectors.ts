@@ -71,7 +71,7 @@ async function run(vector: Case): Promise<Pick<Case, "outcome" | "uploads" | "wo
       fetch: services,
       source,
     });
-    for (const [phase, arm, reward, rounds] of vector.rewards ?? []) await device.record(phase, arm, reward, rounds);
+    for (const [wave, arm, reward, rounds] of vector.rewards ?? []) await device.record(wave, arm, reward, rounds);
     try {
       const outcome = await device.checkIn();
       if (source.left.length || source.noise.length) throw new Error("the device used less randomness than the vector has");

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from voxpop import Problem, SquaredExponential, make_policy
-from voxpop.core.spaces import Float, Space
-from voxpop.drivers.fielded import Fielded
+from voxpop.model.decisions import Float, Space
 from voxpop.privacy import make_privacy
+from voxpop.study.fielded import Fielded
 
 HOURS = Space({"start": Float(6.0, 10.0)}).grid(17)
 

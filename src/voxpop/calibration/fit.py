@@ -14,20 +14,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from voxpop.calibration.likelihood import Evaluation
+from voxpop.calibration.likelihood import KERNELS, Evaluation, Fit
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
-from voxpop.calibration.search import KERNELS, Fit
 from voxpop.calibration.tails import skewness
-from voxpop.core.direction import Direction
-from voxpop.core.errors import InputError, require_choice, require_number
-from voxpop.core.evidence import Evidence
-from voxpop.core.kernels import Kernel
-from voxpop.core.problem import Problem
-from voxpop.core.spaces import Decisions, Space
-from voxpop.core.words import html_table, number
+from voxpop.errors import InputError, require_choice, require_number
+from voxpop.model.decisions import Decisions, Space
+from voxpop.model.direction import Direction
+from voxpop.model.kernels import Kernel
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.words import html_table, number
 from voxpop.privacy.sources import Secure, Source
-from voxpop.runtime.threads import one_thread
+from voxpop.runtime.machine import one_thread
 
 AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first
 CLOSE = 2.0  # kernels whose log-densities are this close to the largest are not told apart

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.direction import Direction
-from voxpop.core.errors import Array, InputError, require_array
-from voxpop.core.frames import Columns, columns_of, headings_of, is_frame
-from voxpop.core.problem import Indices
-from voxpop.core.spaces import Choice, Decisions, Float, Parameter, Space
+from voxpop.errors import Array, InputError, require_array
+from voxpop.io.frames import Columns, columns_of, headings_of, is_frame
+from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
+from voxpop.model.direction import Direction
+from voxpop.model.problem import Indices
 
 MOST_NUMBERS = 3000  # the most group means that are solved for together
 PEOPLE = ("person", "user")

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.calibration.pilot import Group, Moments, Pilot
-from voxpop.core.errors import Array, InputError, require_number
-from voxpop.core.problem import Indices
+from voxpop.errors import Array, InputError, require_number
+from voxpop.model.problem import Indices
 from voxpop.privacy.gaussian import noise_multiplier, require_delta, require_epsilon
 from voxpop.privacy.sources import Integers, Source
 

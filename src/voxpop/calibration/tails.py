@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import betainc
 
 from voxpop.calibration.pilot import Pilot
-from voxpop.core.errors import Array, InputError, require_array, require_number
+from voxpop.errors import Array, InputError, require_array, require_number
 
 FEWEST = 8  # answers to an action below which its own skewness says nothing
 OUTWEIGHS = 0.4  # an outlier makes up at least this share of how much people differ

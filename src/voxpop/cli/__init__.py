@@ -51,7 +51,7 @@ def main() -> None:
     try:
         app()
     except ValueError as error:
-        from voxpop.core.errors import InputError
+        from voxpop.errors import InputError
 
         if not isinstance(error, InputError):
             raise

@@ -13,10 +13,10 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.opening import conduct
-from voxpop.drivers.question import Question
-from voxpop.drivers.study import Study
-from voxpop.formats.tables import read_answers
+from voxpop.io.tables import read_answers
+from voxpop.journal.question import Question
 from voxpop.report.summary import certified, confidence, describe, expectation, number
+from voxpop.study.study import Study
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 Newest = Annotated[
@@ -33,7 +33,7 @@ def ask(
 
     Asking again gives the same question.
 
-    The study remembers its phases in a file beside the study file, with the ending .json.
+    The study remembers its waves in a file beside the study file, with the ending .json.
     """
     opened = conduct(study, newest, begin=True)
     question = opened.ask()
@@ -48,9 +48,7 @@ def ask(
 def tell(
     study: StudyPath,
     answers: Annotated[Path, typer.Argument(help="CSV with the columns person, reward and one per parameter.")],
-    phase: Annotated[
-        int | None, typer.Option(help="The phase the answers belong to; the open one if not given.")
-    ] = None,
+    wave: Annotated[int | None, typer.Option(help="The wave the answers belong to; the open one if not given.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")
     ] = False,
@@ -63,7 +61,7 @@ def tell(
     opened = conduct(study)
     decisions, measure = opened.problem.decisions, opened.direction.measure
     told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure)
-    opened.tell(len(opened.log) + 1 if phase is None else phase, told, partial)
+    opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
     else:
@@ -77,7 +75,7 @@ def undo(study: StudyPath) -> None:
     """
     opened = conduct(study)
     opened.take_back()
-    said = f"phase {len(opened.log) + 1} is open again"
+    said = f"wave {len(opened.log) + 1} is open again"
     if opened.private:
         people = opened.ledger.entries[-1].people
         said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"
@@ -97,9 +95,9 @@ def show_question(question: Question, study: Path | None) -> None:
     table.add_column("rounds", justify="right")
     for decision, rounds in zip(question.decisions, question.rounds, strict=True):
         table.add_row(escape(describe(decision)), f"{rounds:,}")
-    name = f"[bold]phase {question.phase}[/bold]"
+    name = f"[bold]wave {question.wave}[/bold]"
     if question.forecast is not None:
-        name = f"[bold]wave {question.phase}[/bold]: {expectation(question.forecast)}"
+        name = f"[bold]wave {question.wave}[/bold]: {expectation(question.forecast)}"
     console.print(name, highlight=False, soft_wrap=True)
     console.print(table)
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())

@@ -10,8 +10,8 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 
 from voxpop.cli.display import progress
-from voxpop.core.errors import InputError
-from voxpop.lab.sweep import BACKENDS, Backend, sweep
+from voxpop.errors import InputError
+from voxpop.simulate.sweep import BACKENDS, Backend, sweep
 
 WORTHWHILE = 4.0  # seconds of work from which starting worker processes pays off
 

@@ -13,7 +13,7 @@ from voxpop.cli.display import console, errors
 from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
 
 if TYPE_CHECKING:
-    from voxpop.stores.backup import Backup
+    from voxpop.service.stores.backup import Backup
 
 
 def backup(
@@ -23,11 +23,11 @@ def backup(
 ) -> None:
     """Write a service's database to one file, while the service runs.
 
-    The file also holds the reports of open phases: protect it as you protect them. It does not hold the secret.
+    The file also holds the reports of open waves: protect it as you protect them. It does not hold the secret.
     """
     need_service()
-    from voxpop.stores.backup import write_backup
-    from voxpop.stores.database import open_database, require_database
+    from voxpop.service.stores.backup import write_backup
+    from voxpop.service.stores.database import open_database, require_database
 
     kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
@@ -48,8 +48,8 @@ def restore(
     database that is older than its releases, and does not start.
     """
     need_service()
-    from voxpop.stores.backup import check_backup, restore_backup
-    from voxpop.stores.database import open_database
+    from voxpop.service.stores.backup import check_backup, restore_backup
+    from voxpop.service.stores.database import open_database
 
     found = check_backup(file)
     if check:

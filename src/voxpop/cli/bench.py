@@ -23,12 +23,12 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
     """Measure how fast voxpop is, in ratios; exits with 1 if a target is missed or a ratio has fallen by a third."""
-    from voxpop.formats.files import write_atomically
-    from voxpop.lab.bench import report
-    from voxpop.lab.bench.clock import machine_limits
-    from voxpop.lab.bench.figures import pieces
-    from voxpop.lab.bench.results import Results
-    from voxpop.runtime.threads import one_thread
+    from voxpop.io.files import write_atomically
+    from voxpop.runtime.machine import one_thread
+    from voxpop.simulate.bench import report
+    from voxpop.simulate.bench.clock import machine_limits
+    from voxpop.simulate.bench.figures import pieces
+    from voxpop.simulate.bench.results import Results
 
     results, before, parts = Results(), report.baseline(quick, baseline), pieces(quick)
     with one_thread(), progress(len(parts), "parts") as (bar, task):  # ratios then do not depend on the number of cores

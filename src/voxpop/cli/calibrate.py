@@ -12,21 +12,20 @@ from rich.table import Table
 from voxpop.calibration.doubts import LEVEL, doubts
 from voxpop.calibration.fit import Calibration, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
+from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection, require_bounds
-from voxpop.calibration.search import KERNELS
 from voxpop.calibration.tails import people_needed
 from voxpop.cli.columns import ChoiceOption, IgnoreOption, ParameterOption, roles_of
 from voxpop.cli.display import console
-from voxpop.core.direction import Direction
-from voxpop.core.errors import InputError, require_integer
-from voxpop.formats.files import write_atomically
-from voxpop.formats.ranges import Ranges, limits_of
-from voxpop.formats.released_pilot import ReleasedPilot
-from voxpop.formats.study_writing import write_study
-from voxpop.formats.tables import PilotTable, read_pilot_table
+from voxpop.errors import InputError, require_integer
+from voxpop.io.files import write_atomically
+from voxpop.io.pilots import ReleasedPilot
+from voxpop.io.studyfile import write_study
+from voxpop.io.tables import PilotTable, Ranges, limits_of, read_pilot_table
+from voxpop.model.direction import Direction
 from voxpop.policies import DEFAULT
 from voxpop.privacy.sources import Secure
-from voxpop.report.calibrated import constant_rows, pilot_sentences
+from voxpop.report.summary import constant_rows, pilot_sentences
 
 
 def calibrate(

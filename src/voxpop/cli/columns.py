@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from voxpop.formats.roles import Roles
+from voxpop.io.columns import Roles
 
 Names = list[str] | None
 COLUMNS = {

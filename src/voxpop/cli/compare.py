@@ -12,28 +12,21 @@ from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, JobsOption, run_all
 from voxpop.cli.display import console
-from voxpop.cli.people import (
-    PeopleIn,
-    PopulationOption,
-    ResampleOption,
-    built_in,
-    takes_people,
-)
+from voxpop.cli.people import PeopleIn, PopulationOption, ResampleOption, built_in, takes_people
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
-from voxpop.core.errors import InputError, require_choice, require_integer
-from voxpop.drivers.simulate import FinitePopulation
-from voxpop.formats.files import file_stem, write_atomically
-from voxpop.lab.comparison import because, suitable
-from voxpop.lab.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
-from voxpop.lab.experiments.exhibits import Cell, Cells
-from voxpop.lab.experiments.summaries import RunSummary, summarise
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.scenario import Scenario
-from voxpop.lab.scenarios import SCENARIOS
-from voxpop.lab.sweep import Backend
-from voxpop.lab.trials import Trial
+from voxpop.errors import InputError, require_choice, require_integer
+from voxpop.io.files import file_stem, write_atomically
 from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
+from voxpop.simulate.comparison import because, suitable
+from voxpop.simulate.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
+from voxpop.simulate.experiments.exhibits import Cell, Cells
+from voxpop.simulate.experiments.summaries import RunSummary, summarise
+from voxpop.simulate.runs import Scenario
+from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.simulate.simulator import FinitePopulation
+from voxpop.simulate.sweep import Backend
+from voxpop.simulate.trials import Rehearsal, Trial
 
 
 @takes_people

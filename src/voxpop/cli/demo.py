@@ -19,10 +19,10 @@ from rich.table import Table
 from voxpop.cli.display import console
 from voxpop.cli.operators import need_service
 from voxpop.cli.privacy import PrivacyOption
-from voxpop.core.errors import require_integer, require_number
-from voxpop.lab.scenarios import Options, make_scenario
+from voxpop.errors import require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
+from voxpop.simulate.scenarios import Options, make_scenario
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -97,11 +97,11 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
     """Draw the study as it is now."""
     status = seen["status"]
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("phase", "rounds", "played", "people", "left", "widest bound"):
+    for name in ("wave", "rounds", "played", "people", "left", "widest bound"):
         table.add_column(name, justify="right")
-    for phase in seen["phases"]:
-        cells = (phase["phase"], f"{phase['rounds']:,}", phase["arms"], phase["people"], phase["active"])
-        table.add_row(*map(str, cells), f"±{phase['width']:.3g}")
+    for wave in seen["waves"]:
+        cells = (wave["wave"], f"{wave['rounds']:,}", wave["arms"], wave["people"], wave["active"])
+        table.add_row(*map(str, cells), f"±{wave['width']:.3g}")
     bars = Table.grid(padding=(0, 2))
     shown = [("devices registered", status["registered"], devices)]
     if status["stage"] != "finished":  # otherwise nothing is played, and nobody is asked
@@ -114,7 +114,7 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
     ledger = seen["ledger"]
     spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
     text = (
-        f"Phase {status['phase']}, {status['stage']}. Privacy ledger: {counted(ledger['releases'], 'release')} about "
+        f"Wave {status['wave']}, {status['stage']}. Privacy ledger: {counted(ledger['releases'], 'release')} about "
         f"{counted(ledger['people'], 'person', 'people')}, eps of the most exposed {spent}."
     )
     return Group(table, bars, text, *status["says"])
@@ -132,7 +132,7 @@ def _conclude(
     sent = sum(map(len, reports.values()))
     console.print(
         f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} per customer of {f.max():.3f} possible"
-        f"; {counted(sent, 'device')} answered in {counted(len(reports), 'phase')}; it ended because "
+        f"; {counted(sent, 'device')} answered in {counted(len(reports), 'wave')}; it ended because "
         f"{seen['status']['reason']}; {seconds:.1f} s",
         highlight=False,
     )

@@ -20,18 +20,16 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from voxpop.core.errors import Array
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.drivers.simulate import FinitePopulation
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.runs import Run, simulate
-from voxpop.lab.scenario import Scenario
-from voxpop.lab.trials import Trial
+from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
-from voxpop.report.phases import phase_table
 from voxpop.report.summary import summarise
+from voxpop.report.waves import wave_table
+from voxpop.simulate.runs import Run, Scenario, simulate
+from voxpop.simulate.simulator import FinitePopulation
+from voxpop.simulate.trials import Rehearsal, Trial
 
 console = Console()
 errors = Console(stderr=True)
@@ -76,12 +74,12 @@ def watched(trial: Trial | Rehearsal) -> Run:
 
 
 def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
-    """Simulate with a live display of the phase, the rounds and what is left."""
+    """Simulate with a live display of the wave, the rounds and what is left."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 
-        def watch(phase: ClosedPhase) -> None:
-            left = f"{phase.info.active_after} of {scenario.problem.size} actions left"
-            bar.update(task, advance=phase.plan.length, description=f"phase {phase.plan.phase}: {left}")
+        def watch(wave: ClosedWave) -> None:
+            left = f"{wave.info.active_after} of {scenario.problem.size} actions left"
+            bar.update(task, advance=wave.plan.length, description=f"wave {wave.plan.wave}: {left}")
 
         return simulate(scenario, policy, seed, privacy, watch)
 
@@ -105,9 +103,9 @@ def print_table(table: Table) -> None:
     (Console(width=UNLIMITED) if free else console).print(table)
 
 
-def show_phases(course: Course) -> None:
-    """Print a study as a table of phases, or of waves."""
-    made = phase_table(course)
+def show_waves(course: Course) -> None:
+    """Print a study as a table of waves, or of waves."""
+    made = wave_table(course)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in made.headings:
         table.add_column(name, justify="right")

@@ -13,7 +13,7 @@ import typer
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, need_service, own_key, send
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def fleet(
     need_service()
     import httpx
 
-    from voxpop.runtime.threads import one_thread
+    from voxpop.runtime.machine import one_thread
     from voxpop.service.demo.crowd import THREADS, Crowd, simulated
 
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
@@ -99,8 +99,8 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.lab.own_people import rewards_of_formula
     from voxpop.service.demo.tastes import ListedTastes, ModelTastes
+    from voxpop.simulate.own_people import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)
@@ -128,18 +128,18 @@ class _Application:
     study: str
     by_clock: bool  # a clock plays the rounds, and they are not reported
 
-    def play(self, phase: int) -> None:
-        """Play the rounds of the phase that are left."""
-        from voxpop.service.demo.crowd import play_phase
+    def play(self, wave: int) -> None:
+        """Play the rounds of the wave that are left."""
+        from voxpop.service.demo.crowd import play_wave
         from voxpop.service.keys import new_key
 
         def report(rounds: int, _: int) -> None:
-            self._send("PUT", f"/rounds/{new_key()}", {"phase": phase, "rounds": rounds})
+            self._send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": rounds})
 
         if self.by_clock:
             return
         try:
-            play_phase(phase, lambda: self._send("GET", "/decision"), report)
+            play_wave(wave, lambda: self._send("GET", "/decision"), report)
         except RefusedError as refusal:
             if refusal.status != 409:  # the study was paused, or another application plays too: look again
                 raise
@@ -164,9 +164,9 @@ def _live(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
         except StudyOverError:
             return crowd.devices[0].decision()
         while (now := crowd.devices[0].decision())["stage"] != "finished":
-            line = f"phase {now['phase']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
+            line = f"wave {now['wave']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
             if application is not None and now["rounds"]:
-                application.play(now["phase"])
+                application.play(now["wave"])
             elif application is not None and (waits := application.waiting()):
                 line += f". {waits}"
             shown.update(line)

@@ -17,7 +17,7 @@ from voxpop.cli.rotation import rotate
 
 if TYPE_CHECKING:
     from voxpop.service.operators import KeyRole
-    from voxpop.stores.database import Database
+    from voxpop.service.stores.database import Database
 
 Result = TypeVar("Result")
 
@@ -119,7 +119,7 @@ def _add(name: str, role: KeyRole, study: str | None, database: str | None, file
 
 def _with_store(database: str | None, use: Callable[[Database], Result], create: bool = False) -> Result:
     """Open the coordinator's database for one use; with `create` a new one is set up, and this is said."""
-    from voxpop.core.errors import InputError
+    from voxpop.errors import InputError
     from voxpop.service.refusals import Refusal
 
     with closing(_opened(database or DATABASES["coordinator"], create)) as store:
@@ -130,8 +130,8 @@ def _with_store(database: str | None, use: Callable[[Database], Result], create:
 
 
 def _opened(address: str, create: bool) -> Database:
-    from voxpop.stores.database import MissingDatabaseError
-    from voxpop.stores.migrate import open_store
+    from voxpop.service.stores.database import MissingDatabaseError
+    from voxpop.service.stores.migrate import open_store
 
     try:
         return open_store(address, "coordinator", create=False)

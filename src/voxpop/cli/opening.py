@@ -12,12 +12,12 @@ import typer
 
 from voxpop import __version__
 from voxpop.cli.operators import LOCAL, need_service, request
-from voxpop.core.errors import InputError
-from voxpop.drivers.course import Course
-from voxpop.drivers.question import Question
-from voxpop.drivers.study import Study
-from voxpop.formats.record import ENDING
+from voxpop.errors import InputError
+from voxpop.journal.course import Course
+from voxpop.journal.question import Question
+from voxpop.journal.record import ENDING
 from voxpop.service.study.definition import NAME
+from voxpop.study.study import Study
 
 SAVED = ".json"  # the ending of a saved study
 
@@ -38,7 +38,7 @@ class Seen:
     files: tuple[Path, ...] = ()  # in which it is kept
     file: Path | None = None  # the study file, with which it is conducted
     question: Question | None = None  # the one that is open
-    progress: Mapping[str, Any] | None = None  # how far the open phase is, in the words of a coordinator
+    progress: Mapping[str, Any] | None = None  # how far the open wave is, in the words of a coordinator
 
 
 def conduct(file: Path, newest: bool = False, begin: bool = False) -> Study:
@@ -104,8 +104,8 @@ def _question(study: Study) -> Question | None:
 
 def _note_recovered(study: Study) -> None:
     if study.recovered and study.path is not None:
-        phases, record = ", ".join(map(str, study.recovered)), study.path.with_suffix(ENDING)
-        typer.echo(f"note: {study.path} is older than {record}, from which phase {phases} is taken", err=True)
+        waves, record = ", ".join(map(str, study.recovered)), study.path.with_suffix(ENDING)
+        typer.echo(f"note: {study.path} is older than {record}, from which wave {waves} is taken", err=True)
 
 
 def _files(memory: Path) -> tuple[Path, ...]:

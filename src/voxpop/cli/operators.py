@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
 DatabaseOption = Annotated[
@@ -47,10 +47,10 @@ def said_when(seconds: float | None) -> str:
 
 
 def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) -> str:
-    """Write a status: how far the phase is, then what the coordinator says about it, or about some topics only."""
-    first = f"phase {found['phase']} {found['stage']}"
+    """Write a status: how far the wave is, then what the coordinator says about it, or about some topics only."""
+    first = f"wave {found['wave']} {found['stage']}"
     if found["stage"] == "finished":
-        first = f"finished after phase {found['phase']}" if found["phase"] else "finished before the first phase"
+        first = f"finished after wave {found['wave']}" if found["wave"] else "finished before the first wave"
     elif found["rounds"] or found["people"]:  # a plan is there
         first += (
             f": {found['played']:,} of {found['rounds']:,} rounds played, "

@@ -11,10 +11,9 @@ import typer
 
 from voxpop.cli.columns import COLUMNS, Names, roles_of
 from voxpop.cli.stopping import WHO, Limits, taking
-from voxpop.core.errors import InputError, require_choice
-from voxpop.lab.own_people import OwnPeople
-from voxpop.lab.piloted import PEOPLE
-from voxpop.lab.scenarios import SCENARIOS
+from voxpop.errors import InputError, require_choice
+from voxpop.simulate.own_people import OwnPeople
+from voxpop.simulate.scenarios import PEOPLE, SCENARIOS
 
 
 def _option(kind: Any, text: str, metavar: str | None = None) -> Any:

@@ -9,11 +9,11 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
-from voxpop.core.errors import one_of, require_choice
+from voxpop.errors import one_of, require_choice
 from voxpop.privacy import RELEASES, NoPrivacy, Private, Secure
 from voxpop.privacy.audit import audit as attack
 from voxpop.privacy.audit import audit_shares
-from voxpop.privacy.batch import HELPER
+from voxpop.privacy.release import HELPER
 
 MODELS = one_of([NoPrivacy.model, *RELEASES])
 PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
@@ -24,7 +24,7 @@ DeltaOption = Annotated[float, typer.Option(help="The probability with which the
 CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
 FloorOption = Annotated[
     int | None,
-    typer.Option(help="The least number of people per phase; 0 for the schedule alone; chosen unless given."),
+    typer.Option(help="The least number of people per wave; 0 for the schedule alone; chosen unless given."),
 ]
 HonestOption = Annotated[
     float | None,

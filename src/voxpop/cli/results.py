@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from voxpop.cli.ask_tell import plain, show_question
-from voxpop.cli.display import console, print_table, show_phases, show_summary
+from voxpop.cli.display import console, print_table, show_summary, show_waves
 from voxpop.cli.opening import Seen, Which, look
 from voxpop.cli.operators import LOCAL, KeyFile, Url, progress_lines
-from voxpop.core.errors import InputError, require_choice
-from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES, Row, best_rows, headline, wave_rows
-from voxpop.formats import exports
-from voxpop.formats.files import file_stem, write_atomically
+from voxpop.errors import InputError, require_choice
+from voxpop.io import frames as exports
+from voxpop.io.files import file_stem, write_atomically
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
 from voxpop.report.export import WRITERS, exported, summary
 from voxpop.report.summary import number
 
@@ -45,9 +45,9 @@ def status(
         console.print(f"note: {course.unanswered}", highlight=False, soft_wrap=True)
     if (ledger := headline(course)["ledger"]) is not None:
         console.print(f"ledger: {_charged(ledger)}", highlight=False, soft_wrap=True)
-    if course.phases or course.problem.pilot:
+    if course.closed or course.problem.pilot:
         console.print()
-        show_phases(course)
+        show_waves(course)
     _show_leading(course)
     console.print()
     _show_next(seen)
@@ -63,7 +63,7 @@ def report(
 
     A study may be reported on at any time, before its first wave and after its last.
     """
-    from voxpop.report.files import write_report
+    from voxpop.report.page import write_report
 
     course = look(study, url, key_file).course
     page, picture = write_report(course, out, f"{file_stem(course.name)}-results")
@@ -169,4 +169,4 @@ def _show_next(seen: Seen) -> None:
         show_question(seen.question, seen.file)
     elif course.ended is None:
         how = f"voxpop ask {seen.file}" if seen.file else "Study.ask()"
-        console.print(f"no wave is open; {how} opens wave {len(course.phases) + 1}", highlight=False, soft_wrap=True)
+        console.print(f"no wave is open; {how} opens wave {len(course.closed) + 1}", highlight=False, soft_wrap=True)

@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from voxpop.cli.operators import need_service
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 AGAIN = "start all services that have it again, one by one"
 NEXT = {
     "added": f"a new key is only accepted so far; copy the file to everyone who has it, {AGAIN}, then use --promote",
-    "promoted": f"the new key is the one in use; {AGAIN}, and when the phases open now are closed, use --retire",
-    "replaced": "a new key is the one in use; start the coordinator again, and when the phases open now are closed, "
+    "promoted": f"the new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
+    "replaced": "a new key is the one in use; start the coordinator again, and when the waves open now are closed, "
     "use --retire",
     "retired": f"only the key in use is left; {AGAIN}",
 }
@@ -47,7 +47,7 @@ def rotate(
     """
     need_service()
     from voxpop.service.rotation import note_rotation, read_key_file, require_unneeded, write_key_file
-    from voxpop.stores.migrate import open_store
+    from voxpop.service.stores.migrate import open_store
 
     if add + promote + retire > 1:
         raise InputError("--add, --promote and --retire are steps of their own; give one of them, or none")

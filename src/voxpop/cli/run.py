@@ -7,18 +7,12 @@ from typing import Annotated
 
 import typer
 
-from voxpop.cli.display import console, show_people, show_phases, show_summary, watched_run
-from voxpop.cli.people import (
-    PeopleIn,
-    ResampleOption,
-    split_population,
-    takes_people,
-)
+from voxpop.cli.display import console, show_people, show_summary, show_waves, watched_run
+from voxpop.cli.people import PeopleIn, ResampleOption, split_population, takes_people
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.formats.files import file_stem
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.trials import Trial, policy_settings
+from voxpop.io.files import file_stem
+from voxpop.simulate.trials import Rehearsal, Trial, policy_settings
 
 TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
 
@@ -70,10 +64,10 @@ def run(
         scenario = trial.scenario()
     result = watched_run(scenario, trial.make_policy(scenario), seed, trust)
     show_people(result)
-    show_phases(result.course)
+    show_waves(result.course)
     show_summary(result.course, scenario.f)
     if report:
-        from voxpop.report.files import write_report
+        from voxpop.report.page import write_report
 
         page, picture = write_report(result.course, out, file_stem(scenario.name), scenario.f)
         console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)

@@ -9,11 +9,11 @@ import typer
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
-from voxpop.core.errors import require_integer
+from voxpop.errors import require_integer
 
 if TYPE_CHECKING:
     from voxpop.service.settings import Settings
-    from voxpop.stores.migrate import Kind
+    from voxpop.service.stores.migrate import Kind
 
 Database = Annotated[str | None, typer.Option(help="A path (SQLite) or postgresql://user@host/name.")]
 Host = Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless given.")]
@@ -149,8 +149,8 @@ def migrate(
 ) -> None:
     """Bring a service's database up to date; safe to repeat, and safe to run twice at once."""
     need_service()
-    from voxpop.stores.database import open_database, require_database
-    from voxpop.stores.migrate import migrate as upgrade
+    from voxpop.service.stores.database import open_database, require_database
+    from voxpop.service.stores.migrate import migrate as upgrade
 
     kind: Kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
@@ -165,14 +165,14 @@ def restored(
     database: Database = None,
     accept: Annotated[bool, typer.Option(help="Go on with it, although people may be asked twice.")] = False,
 ) -> None:
-    """Show which released phases a coordinator's database lost, because it was restored from an older backup."""
+    """Show which released waves a coordinator's database lost, because it was restored from an older backup."""
     settings = _settings(locals(), 8000, DATABASES["coordinator"])
     from voxpop.service import serve
-    from voxpop.stores.database import require_database
+    from voxpop.service.stores.database import require_database
 
     require_database(settings.database)
     found = serve.lost_releases(settings, accept)
     for lost in found.values():
         console.print(f"{'accepted' if accept else 'lost'}: {lost}", highlight=False, soft_wrap=True)
     if not found:
-        console.print("the database knows every phase that was released", highlight=False, soft_wrap=True)
+        console.print("the database knows every wave that was released", highlight=False, soft_wrap=True)

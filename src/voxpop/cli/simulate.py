@@ -11,31 +11,17 @@ import typer
 from rich.table import Table
 
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
-from voxpop.cli.display import console, errors, show_people, show_phases, show_summary, watched
-from voxpop.cli.people import (
-    PeopleIn,
-    ResampleOption,
-    built_in,
-    split_population,
-    takes_people,
-)
-from voxpop.cli.privacy import (
-    CalibrationOption,
-    DeltaOption,
-    EpsilonOption,
-    FloorOption,
-    HonestOption,
-    PrivacyOption,
-)
+from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, watched
+from voxpop.cli.people import PeopleIn, ResampleOption, built_in, split_population, takes_people
+from voxpop.cli.privacy import CalibrationOption, DeltaOption, EpsilonOption, FloorOption, HonestOption, PrivacyOption
 from voxpop.cli.stopping import Limits, takes_limits
-from voxpop.core.errors import InputError, require_integer
-from voxpop.core.problem import GRAM_LIMIT
-from voxpop.lab.rehearsals import Rehearsal
-from voxpop.lab.scenarios import SCENARIOS
-from voxpop.lab.sweep import Backend
-from voxpop.lab.trials import Trial, policy_settings
+from voxpop.errors import InputError, require_integer
+from voxpop.model.problem import GRAM_LIMIT
 from voxpop.policies import DEFAULT, POLICIES
-from voxpop.runtime.memory import statement
+from voxpop.runtime.machine import statement
+from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.simulate.sweep import Backend
+from voxpop.simulate.trials import Rehearsal, Trial, policy_settings
 
 
 @takes_limits
@@ -47,7 +33,7 @@ def simulate(
     policy: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(POLICIES)}; the study file's or {DEFAULT} unless given.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Phase l of dpbe asks ceil(2^(alpha l)) people.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Wave l of dpbe asks ceil(2^(alpha l)) people.")] = None,
     ratio: Annotated[float | None, typer.Option(help="C of dpbe, how rarely the action is switched; above 1.")] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
     size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None,
@@ -121,7 +107,7 @@ def simulate(
         else:
             result = watched(first)
             show_people(result)
-            show_phases(result.course)
+            show_waves(result.course)
             show_summary(result.course, result.scenario.f)
         return
     trials = [replace(first, seed=number) for number in range(seed, seed + runs)]

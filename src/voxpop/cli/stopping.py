@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from voxpop.core.errors import require_number
+from voxpop.errors import require_number
 
 Limits = dict[str, Any]  # what was given, by the names of a trial's fields
 Command = Callable[..., None]

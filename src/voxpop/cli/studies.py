@@ -14,7 +14,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request, said_when
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 study = typer.Typer(
     no_args_is_help=True,
@@ -78,7 +78,7 @@ def status(
 def played(
     name: Name,
     rounds: Annotated[int, typer.Argument(help="Rounds that were played.")],
-    phase: Annotated[int | None, typer.Option(help="The phase; the current one if not given.")] = None,
+    wave: Annotated[int | None, typer.Option(help="The wave; the current one if not given.")] = None,
     url: Url = LOCAL,
     key_file: KeyFile = None,
 ) -> None:
@@ -86,11 +86,11 @@ def played(
     need_service()
     from voxpop.service.keys import new_key
 
-    if phase is None:
-        phase = request(url, key_file, "GET", f"/v1/studies/{name}/decision")["phase"]
-    body = {"phase": phase, "rounds": rounds}
+    if wave is None:
+        wave = request(url, key_file, "GET", f"/v1/studies/{name}/decision")["wave"]
+    body = {"wave": wave, "rounds": rounds}
     found = request(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
-    typer.echo(f"{found['counted']} rounds counted, {found['played']} played in phase {phase}")
+    typer.echo(f"{found['counted']} rounds counted, {found['played']} played in wave {wave}")
 
 
 @study.command("list")
@@ -108,7 +108,7 @@ def list_all(
     rows = [("study", "state", "wave", "registered", "answered")]
     for one in sorted(found["glances"], key=lambda glance: (glance["archived"], glance["study"])):
         answered = f"{one['answered']:,} of {one['people']:,}" if one["people"] else ""
-        rows.append((one["study"], one["state"], str(one["phase"] or ""), f"{one['registered']:,}", answered))
+        rows.append((one["study"], one["state"], str(one["wave"] or ""), f"{one['registered']:,}", answered))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows if len(rows) > 1 else ():
         typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -134,8 +134,8 @@ def resume(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
 
 @study.command("end")
 def end(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False) -> None:
-    """End a study now, with what is known; the reports of an open phase are deleted, unread."""
-    question = f"End {name} now, for good? Answers of an open phase are deleted, unread"
+    """End a study now, with what is known; the reports of an open wave are deleted, unread."""
+    question = f"End {name} now, for good? Answers of an open wave are deleted, unread"
     if not yes and not typer.confirm(question):
         raise InputError(f"nothing was ended; to hold {name} for a while, use: voxpop study pause {name}")
     _change(name, "ended", url, key_file, "is finished")

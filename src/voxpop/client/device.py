@@ -16,12 +16,12 @@ import numpy as np
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.core.errors import InputError, require_integer
-from voxpop.formats.releases import release_from_dict
+from voxpop.errors import InputError, require_integer
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Secure, Source
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.privacy.release import HELPER, SHUFFLER
 
-MOST_PHASE = 2**31
+MOST_WAVE = 2**31
 MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for
 
 
@@ -33,7 +33,7 @@ class Outcome(Enum):
     TOO_LATE = "the report came too late and was not counted"
     ANOTHER = "another report was counted for this invitation, and this one was not"
     REFUSED = "the report was refused and not counted"
-    NOTHING_TO_SAY = "invited, but the device has no reward for some decision of the phase; nothing was sent"
+    NOTHING_TO_SAY = "invited, but the device has no reward for some decision of the wave; nothing was sent"
     SPENT = "invited, but the device has already made as many reports as its promise allows; nothing was sent"
     FINISHED = "the study is over"
     WITHDRAWN = "the device has withdrawn from the study; nothing is asked, kept or sent any more"
@@ -49,7 +49,7 @@ class Device:
 
     >>> from voxpop import Promise
     >>> device = Device("https://study.example", "espresso", Promise("shuffle", epsilon=5.0))
-    >>> device.record(phase=1, arm=3, reward=2.4)  # stays here until `check_in` finds an invitation
+    >>> device.record(wave=1, arm=3, reward=2.4)  # stays here until `check_in` finds an invitation
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class Device:
         self._caller = Caller(self._http, attempts, sleep)
         self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
-    def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded."""
-        self.memory.record(phase, arm, reward, rounds)
+        self.memory.record(wave, arm, reward, rounds)
 
     def decision(self) -> dict[str, Any]:
-        """Fetch the decision in force: its phase, its index (the arm) and its name."""
+        """Fetch the decision in force: its wave, its index (the arm) and its name."""
         answer = self._study("GET", "/decision")
         found = document_of(answer)
-        if "phase" not in found:
+        if "wave" not in found:
             raise _stranger(answer)
         return found
 
@@ -114,12 +114,12 @@ class Device:
                 raise _stranger(answer)
             self.next_check_in = _pause(found.get("next_check_in"))
             if left is not None:
-                if found["invited"] and _phase_of(found) == left.phase:
+                if found["invited"] and _wave_of(found) == left.wave:
                     return Outcome.OFFLINE  # the coordinator still waits for it
                 sent = self._send(left)  # for the last time, perhaps only to learn that it was counted
                 if sent is not Outcome.OFFLINE:
                     return sent
-                self.memory.forget(left.phase)
+                self.memory.forget(left.wave)
             if found["invited"]:
                 return self._answer(found)
             if found.get("status") == "withdrawn":  # with this key, on another device
@@ -181,15 +181,15 @@ class Device:
         coordinator that the device was not there. Without privacy the result is then None. This draws the noise, once
         per report.
         """
-        number, phase = _phase_of(invitation), invitation["phase"]
-        release = release_from_dict(phase.get("release"))
+        number, wave = _wave_of(invitation), invitation["wave"]
+        release = release_from_dict(wave.get("release"))
         self.promise.check(release)
         token = invitation.get("token")
         address = self._address(invitation.get("upload"), release.second == SHUFFLER)
         helper = self._address(invitation.get("helper"), True) if release.second == HELPER else None
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InputError("the coordinator's token cannot be sent in a header; nothing is sent")
-        arms = phase.get("arms")
+        arms = wave.get("arms")
         if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
         if len(arms) != release.arms:
@@ -240,7 +240,7 @@ class Device:
             if sent is not Outcome.ANSWERED:
                 break
         if sent is not Outcome.OFFLINE:
-            self.memory.forget(outgoing.phase)
+            self.memory.forget(outgoing.wave)
         return sent
 
     def _put(self, address: str, token: str, body: bytes) -> Outcome:
@@ -280,11 +280,11 @@ def _pause(seconds: object) -> float | None:
     return float(cast(float, seconds)) if known else None
 
 
-def _phase_of(invitation: dict[str, Any]) -> int:
-    phase = invitation.get("phase")
-    if not isinstance(phase, dict):
-        raise InputError(f"the coordinator's invitation describes its phase as {phase!r:.100}; nothing is sent")
-    return require_integer("the phase of an invitation", phase.get("phase"), least=1, most=MOST_PHASE)
+def _wave_of(invitation: dict[str, Any]) -> int:
+    wave = invitation.get("wave")
+    if not isinstance(wave, dict):
+        raise InputError(f"the coordinator's invitation describes its wave as {wave!r:.100}; nothing is sent")
+    return require_integer("the wave of an invitation", wave.get("wave"), least=1, most=MOST_WAVE)
 
 
 def _server(url: str) -> tuple[str | None, int | None]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.privacy import Release
-from voxpop.privacy.batch import HELPER, SHUFFLER
 from voxpop.privacy.gaussian import require_delta, require_epsilon
 from voxpop.privacy.models import release_type_of
+from voxpop.privacy.release import HELPER, SHUFFLER
 
 
 @dataclass(frozen=True)

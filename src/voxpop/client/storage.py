@@ -15,18 +15,18 @@ from pathlib import Path
 from threading import RLock
 from weakref import finalize
 
-from voxpop.core.errors import require_integer, require_number
+from voxpop.errors import require_integer, require_number
 from voxpop.privacy.ball import HUGE
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rewards (
-    phase INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (phase, arm));
+    wave INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (wave, arm));
 CREATE TABLE IF NOT EXISTS outbox (
-    phase INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS twins (phase INTEGER PRIMARY KEY, address TEXT NOT NULL, body BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, phase INTEGER NOT NULL);
+    wave INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS twins (wave INTEGER PRIMARY KEY, address TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, wave INTEGER NOT NULL);
 """
 
 
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS made (number INTEGER PRIMARY KEY, phase INTEGER NOT N
 class Outgoing:
     """A report that was made and is not acknowledged yet."""
 
-    phase: int
+    wave: int
     address: str
     token: str
     body: bytes
@@ -108,9 +108,9 @@ class Memory:
         with self._lock:
             self._file.execute("INSERT OR IGNORE INTO facts VALUES (?, '')", [fact])
 
-    def record(self, phase: int, arm: int, reward: float, rounds: int = 1) -> None:
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Add a reward, or the average of several rounds."""
-        require_integer("phase", phase, least=1)
+        require_integer("wave", wave, least=1)
         require_integer("arm", arm, least=0)
         require_integer("rounds", rounds, least=1)
         # Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
@@ -118,13 +118,13 @@ class Memory:
         add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
         with self._transaction():
             if not self.withdrawn:
-                values = [phase, arm, rounds, reward * rounds]
+                values = [wave, arm, rounds, reward * rounds]
                 self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", values)
 
-    def averages(self, phase: int, arms: list[int]) -> list[float]:
-        """Compute the average reward of each arm in a phase; NaN for an arm without a reward."""
+    def averages(self, wave: int, arms: list[int]) -> list[float]:
+        """Compute the average reward of each arm in a wave; NaN for an arm without a reward."""
         with self._lock:
-            rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE phase = ?", [phase]).fetchall()
+            rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE wave = ?", [wave]).fetchall()
         found = {arm: total / count for arm, total, count in rows}
         return [found.get(arm, math.nan) for arm in arms]
 
@@ -136,12 +136,12 @@ class Memory:
 
     def keep(self, outgoing: Outgoing) -> None:
         """Keep a report before it is sent, and count it; if sending fails, this same report is sent again."""
-        values = [outgoing.phase, outgoing.address, outgoing.token, outgoing.body]
+        values = [outgoing.wave, outgoing.address, outgoing.token, outgoing.body]
         with self._transaction():
             if self._file.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, ?)", values).rowcount:
-                self._file.execute("INSERT INTO made (phase) VALUES (?)", [outgoing.phase])
+                self._file.execute("INSERT INTO made (wave) VALUES (?)", [outgoing.wave])
                 if outgoing.twin is not None:
-                    twin = [outgoing.phase, *outgoing.twin]
+                    twin = [outgoing.wave, *outgoing.twin]
                     self._file.execute("INSERT OR REPLACE INTO twins VALUES (?, ?, ?)", twin)
 
     def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
@@ -160,19 +160,19 @@ class Memory:
     def outgoing(self) -> Outgoing | None:
         """Return the report that is not acknowledged yet, if there is one."""
         with self._lock:
-            row = self._file.execute("SELECT * FROM outbox ORDER BY phase LIMIT 1").fetchone()
+            row = self._file.execute("SELECT * FROM outbox ORDER BY wave LIMIT 1").fetchone()
             if row is None:
                 return None
-            phase, address, token, body = row
-            twin = self._file.execute("SELECT address, body FROM twins WHERE phase = ?", [phase]).fetchone()
-        return Outgoing(phase, address, token, body, twin)
+            wave, address, token, body = row
+            twin = self._file.execute("SELECT address, body FROM twins WHERE wave = ?", [wave]).fetchone()
+        return Outgoing(wave, address, token, body, twin)
 
-    def forget(self, phase: int) -> None:
-        """Delete the report of a phase that is over for this device, and the rewards up to that phase."""
+    def forget(self, wave: int) -> None:
+        """Delete the report of a wave that is over for this device, and the rewards up to that wave."""
         with self._transaction():
             for table in ("outbox", "twins"):
-                self._file.execute(f"DELETE FROM {table} WHERE phase = ?", [phase])
-            self._file.execute("DELETE FROM rewards WHERE phase <= ?", [phase])
+                self._file.execute(f"DELETE FROM {table} WHERE wave = ?", [wave])
+            self._file.execute("DELETE FROM rewards WHERE wave <= ?", [wave])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -20,10 +20,10 @@ from flwr.clientapp import ClientApp
 
 from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 from voxpop.flower import messages
 from voxpop.flower.shares import check_helper, send_share
-from voxpop.formats.releases import release_from_dict
+from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Secure
 
 SECONDS = 30.0  # that the helper has to answer
@@ -90,7 +90,7 @@ def _report(question: messages.Question, answers: Answers, promise: Promise, mem
     source = Secure()
     parts = release.parts(release.randomize(averages, source)[0], source)
     assert parts.coordinator is not None
-    _count(memory, question.phase, promise)
+    _count(memory, question.wave, promise)
     if parts.helper is not None:  # first, because a share that only the server has would be counted by nobody
         with httpx.Client(timeout=SECONDS) as http:
             send_share(question.helper, promise, parts.helper, http)
@@ -98,15 +98,15 @@ def _report(question: messages.Question, answers: Answers, promise: Promise, mem
     return report
 
 
-def _count(memory: Memory, phase: int, promise: Promise) -> None:
+def _count(memory: Memory, wave: int, promise: Promise) -> None:
     """Count one more report, or refuse it. Flower delivers a question once, so that the report need not be kept."""
     left = memory.outgoing()
     if left is not None:  # a process was killed right here, and its report was counted
-        memory.forget(left.phase)
-    mine = Outgoing(phase, "", secrets.token_urlsafe(), b"")
+        memory.forget(left.wave)
+    mine = Outgoing(wave, "", secrets.token_urlsafe(), b"")
     if memory.keep_within(mine, promise.participations) != mine:  # another process of this node may have been faster
         raise _spent(promise)
-    memory.forget(phase)
+    memory.forget(wave)
 
 
 def _averages(question: messages.Question, answers: Answers) -> Array:

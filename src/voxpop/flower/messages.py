@@ -1,6 +1,6 @@
 """What the server and a node say to each other: one question, and one reply with a report or the reason for none.
 
-A question is what any device of voxpop is told of a phase, as JSON. A report is a list of numbers, which Flower carries
+A question is what any device of voxpop is told of a wave, as JSON. A report is a list of numbers, which Flower carries
 as they are, to the last bit.
 """
 
@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from voxpop.core.errors import Array, InputError, require_integer
+from voxpop.errors import Array, InputError, require_integer
 
 ACTION = "voxpop"  # nodes answer messages of this type in a handler of their own, beside any training
 MESSAGE_TYPE = f"query.{ACTION}"
 RECORD = "voxpop"
-MOST_PHASE = 2**31
+MOST_WAVE = 2**31
 
 
 @dataclass(frozen=True)
 class Question:
     """What a node is asked: which decisions were in force for how many rounds, and how to make a report of that."""
 
-    phase: int
+    wave: int
     decisions: list[Any]
     rounds: list[int]
     release: dict[str, Any]
@@ -36,7 +36,7 @@ class Question:
 def ask(node: int, told: dict[str, Any], seconds: float) -> Message:
     """Write the message that asks a node; it has this many seconds to reply."""
     content = RecordDict({RECORD: ConfigRecord({"question": json.dumps(told, allow_nan=False)})})
-    return Message(content, node, MESSAGE_TYPE, ttl=seconds, group_id=str(told["phase"]))
+    return Message(content, node, MESSAGE_TYPE, ttl=seconds, group_id=str(told["wave"]))
 
 
 def read_question(message: Message) -> Question:
@@ -46,8 +46,8 @@ def read_question(message: Message) -> Question:
         decisions, rounds = list(told["decisions"]), list(told["rounds"])
         if not len(decisions) == len(rounds) > 0 or not all(type(count) is int and count > 0 for count in rounds):
             raise ValueError("it needs a number of rounds for each decision")
-        phase = require_integer("phase", told["phase"], least=1, most=MOST_PHASE)
-        return Question(phase, decisions, rounds, told["release"], dict(told.get("helper", {})))
+        wave = require_integer("wave", told["wave"], least=1, most=MOST_WAVE)
+        return Question(wave, decisions, rounds, told["release"], dict(told.get("helper", {})))
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"this is not a voxpop question ({error!s:.200}); nothing is sent") from None
 

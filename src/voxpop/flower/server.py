@@ -1,4 +1,4 @@
-"""The server's part: draw nodes, ask them, replace those that do not answer, and close the phase with the tally.
+"""The server's part: draw nodes, ask them, replace those that do not answer, and close the wave with the tally.
 
 Planning, releasing and saving are those of every study (`Fielded`). What is left is to collect: nodes are drawn with
 the operating system's generator, each is asked once, and one that is late, fails or declines makes room for another.
@@ -17,14 +17,14 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.fielded import Fielded
-from voxpop.drivers.phase import Phase
+from voxpop.errors import Array, InputError
 from voxpop.flower import messages
 from voxpop.flower.shares import Helper, Shared, shared_of
-from voxpop.formats.releases import phase_for_devices, release_to_dict
-from voxpop.privacy.batch import HELPER
+from voxpop.io.schema import release_to_dict, wave_for_devices
+from voxpop.journal.wave import Wave
+from voxpop.model.waves import Tally
+from voxpop.privacy.release import HELPER
+from voxpop.study.fielded import Fielded
 
 PAUSE = 1.0  # seconds between two looks at what has arrived
 
@@ -36,7 +36,7 @@ class Rules:
     """How long to wait for whom.
 
     `seconds` is the time a node has to reply, and `patience` the time to wait for nodes to connect when everybody who
-    is connected has been asked. With `partial`, a phase that still lacks people then closes with those who answered.
+    is connected has been asked. With `partial`, a wave that still lacks people then closes with those who answered.
     """
 
     seconds: float = 600.0
@@ -51,32 +51,32 @@ class Collector:
     grid: Grid
     rules: Rules = field(default_factory=Rules)
     helper: Helper | None = None  # of the aggregate model
-    asked: set[int] = field(default_factory=set)  # in any phase: nobody is asked twice
+    asked: set[int] = field(default_factory=set)  # in any wave: nobody is asked twice
 
-    def collect(self, study: Fielded, phase: Phase) -> tuple[Tally, tuple[str, ...]]:
-        """Ask as many nodes as the phase asks people; return their tally and their names."""
-        told = phase_for_devices(study.problem, phase.plan, release_to_dict(phase.release))
-        shared, reports = shared_of(phase, self.helper), dict[int, Array]()
+    def collect(self, study: Fielded, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
+        """Ask as many nodes as the wave asks people; return their tally and their names."""
+        told = wave_for_devices(study.problem, wave.plan, release_to_dict(wave.release))
+        shared, reports = shared_of(wave, self.helper), dict[int, Array]()
         while True:
-            self._gather(phase, told, shared, reports)
-            tally: Tally | None = phase.release.tally(np.concatenate(list(reports.values())))
+            self._gather(wave, told, shared, reports)
+            tally: Tally | None = wave.release.tally(np.concatenate(list(reports.values())))
             if shared is not None and tally is not None:
-                tally = shared.join(phase, reports, tally)
+                tally = shared.join(wave, reports, tally)
             if tally is not None:
                 return tally, tuple(str(node) for node in reports)
 
-    def _gather(self, phase: Phase, told: dict[str, Any], shared: Shared | None, reports: dict[int, Array]) -> None:
-        """Ask nodes until there are as many reports as the phase asks people, or nobody is left."""
+    def _gather(self, wave: Wave, told: dict[str, Any], shared: Shared | None, reports: dict[int, Array]) -> None:
+        """Ask nodes until there are as many reports as the wave asks people, or nobody is left."""
         waiting, last = dict[str, tuple[int, float]](), time.monotonic()
-        while len(reports) < phase.plan.people:
-            drawn = self._draw(phase.plan.people - len(reports) - len(waiting))
+        while len(reports) < wave.plan.people:
+            drawn = self._draw(wave.plan.people - len(reports) - len(waiting))
             if drawn:
                 waiting |= self._ask(drawn, told, shared)
             for reply in self.grid.pull_messages(list(waiting)):
                 node, _ = waiting.pop(reply.metadata.reply_to_message_id)
                 try:
                     report = messages.read_report(reply)
-                    phase.release.accept(report)
+                    wave.release.accept(report)
                 except InputError as refused:
                     log.warning("node %d is replaced: %s", node, refused)
                 else:
@@ -87,8 +87,8 @@ class Collector:
             last = now if drawn or waiting else last
             if now - last > self.rules.patience:
                 break
-            time.sleep(PAUSE if len(reports) < phase.plan.people else 0.0)
-        self._require_enough(phase, len(reports))
+            time.sleep(PAUSE if len(reports) < wave.plan.people else 0.0)
+        self._require_enough(wave, len(reports))
 
     def _ask(self, nodes: list[int], told: dict[str, Any], shared: Shared | None) -> dict[str, tuple[int, float]]:
         """Send the question; return whose reply is awaited, by message, and until when."""
@@ -108,11 +108,11 @@ class Collector:
         self.asked |= set(drawn)
         return drawn
 
-    def _require_enough(self, phase: Phase, count: int) -> None:
-        people = phase.plan.people
+    def _require_enough(self, wave: Wave, count: int) -> None:
+        people = wave.plan.people
         if count < people and not (self.rules.partial and count):
             raise InputError(
-                f"phase {phase.plan.phase} asks {people:,} people and {count:,} answered, and everybody who is "
+                f"wave {wave.plan.wave} asks {people:,} people and {count:,} answered, and everybody who is "
                 "connected was asked; connect more nodes, and set population in [policy] to their number"
             )
 
@@ -130,11 +130,11 @@ def conduct(grid: Grid, study: Fielded, rules: Rules | None = None, helper: Help
         )
     known = {int(name) for entry in study.ledger.entries for name in entry.names}
     collector = Collector(grid, rules or Rules(), helper, known)
-    while (phase := study.open_phase()) is not None:
-        plan = phase.plan
-        log.info("phase %d asks %d people about %d decisions", plan.phase, plan.people, len(plan.arms))
-        study.close_phase(*collector.collect(study, phase))
-        log.info("phase %d is closed; best so far: %s", plan.phase, study.best.decision)
+    while (wave := study.open_wave()) is not None:
+        plan = wave.plan
+        log.info("wave %d asks %d people about %d decisions", plan.wave, plan.people, len(plan.arms))
+        study.close_wave(*collector.collect(study, wave))
+        log.info("wave %d is closed; best so far: %s", plan.wave, study.best.decision)
     log.info("the study is over, because %s; best: %s", study.ended, study.best.decision)
     return study
 

@@ -20,11 +20,11 @@ import httpx
 
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, is_done
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
-from voxpop.drivers.phase import Phase
+from voxpop.errors import Array, InputError
+from voxpop.journal.wave import Wave
+from voxpop.model.waves import Tally
 from voxpop.privacy import Release
-from voxpop.privacy.batch import HELPER, Batch
+from voxpop.privacy.release import HELPER, Batch
 from voxpop.service.keys import hash_key, new_key
 
 if TYPE_CHECKING:
@@ -63,30 +63,28 @@ class Shared:
         """Return what a node must know to send its share."""
         return {"batch": self.name, "token": self.tokens[node]}
 
-    def join(self, phase: Phase, reports: dict[int, Array], ours: Tally) -> Tally | None:
+    def join(self, wave: Wave, reports: dict[int, Array], ours: Tally) -> Tally | None:
         """Put the two totals together; if the helper lacks shares, remove those nodes from the reports instead."""
         hashes = {hash_key(self.tokens[node]): node for node in reports}
         sealed = self.helper.seal(self.name, sorted(hashes))  # their order tells nothing
         for missing in sealed.missing:
             del reports[hashes[missing]]
-        return None if sealed.missing else phase.release.join(ours, Tally(ours.count, sealed.total, ours.step))
+        return None if sealed.missing else wave.release.join(ours, Tally(ours.count, sealed.total, ours.step))
 
 
 def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
     """Return the helper at an address, to which the server proves itself with the key that they share."""
-    from voxpop.service.keyring import keyring_of_file
-    from voxpop.service.shuffler.signed_http import HttpShuffler, require_url  # nodes do without a database
+    from voxpop.service.keys import keyring_of_file
+    from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 
     address = require_url("the helper", url)
     return HttpShuffler(address, keyring_of_file("helper's key", Path(key_file)), address)
 
 
-def shared_of(phase: Phase, helper: Helper | None) -> Shared | None:
-    """Return the server's side of a phase whose reports are shared; None if they are not."""
-    batch = phase.release.batch
-    return (
-        Shared(helper, batch) if phase.release.second == HELPER and helper is not None and batch is not None else None
-    )
+def shared_of(wave: Wave, helper: Helper | None) -> Shared | None:
+    """Return the server's side of a wave whose reports are shared; None if they are not."""
+    batch = wave.release.batch
+    return Shared(helper, batch) if wave.release.second == HELPER and helper is not None and batch is not None else None
 
 
 def check_helper(release: Release, told: Mapping[str, Any], promise: Promise) -> None:

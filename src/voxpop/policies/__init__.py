@@ -5,8 +5,9 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from voxpop.core.errors import InputError, one_of, require_choice
-from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, peers, thompson, waves
+from voxpop.errors import InputError, one_of, require_choice
+from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, peers, waves
+from voxpop.policies import peers as thompson
 from voxpop.policies.protocol import Policy
 
 __all__ = ["DEFAULT", "POLICIES", "Policy", "make_policy", "settings_of"]

@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
 from voxpop.policies.protocol import OVER, require_few_rounds
-from voxpop.runtime.memory import require_room
+from voxpop.runtime.machine import require_room
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class BBKB:
             covariance -= np.multiply.outer(column, column)
             variance = _variance(belief.missing, covariance)
         arms, rounds = (np.fromiter(numbers, dtype=np.intp) for numbers in (pulls, pulls.values()))
-        return Plan(state.phase + 1, arms, rounds, int(rounds.sum()), int(arms[0]), "one")
+        return Plan(state.wave + 1, arms, rounds, int(rounds.sum()), int(arms[0]), "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Add the rewards of the batch, and redraw the dictionary."""
@@ -104,7 +103,7 @@ class BBKB:
         variance = _variance(belief.missing, belief.covariance)
         gain = belief.gain + 0.5 * float(np.log1p(variance[plan.arms] / noise) @ plan.pulls)
         chance = np.minimum(1.0, self.oversampling * variance / noise)
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave,)))
         drawn = rng.random(problem.size) < 1 - (1 - chance) ** rounds
         drawn[plan.arms[0]] = True  # never empty
         known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)

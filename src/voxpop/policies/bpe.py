@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array
+from voxpop.gp.posterior import in_blocks, information_gain, regress
+from voxpop.gp.selection import select
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import noise_variance
 from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
-from voxpop.selection.greedy import select
-from voxpop.selection.posterior import in_blocks, information_gain, regress
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,9 @@ class BPE:
         left = state.rounds_left(problem)
         if left == 0:
             return OVER if len(state.active) > 1 else ALONE
-        length = min(batch_lengths(problem.horizon)[state.phase], left)
+        length = min(batch_lengths(problem.horizon)[state.wave], left)
         chosen = select(_noisy(problem), state.active, length, 2.0, "single")
-        return Plan(state.phase + 1, chosen.arms, chosen.pulls, length, state.best, "one")
+        return Plan(state.wave + 1, chosen.arms, chosen.pulls, length, state.best, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Estimate f, and eliminate actions."""

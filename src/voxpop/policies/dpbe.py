@@ -24,18 +24,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, InputError, require_choice, require_integer, require_number
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
+from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
+from voxpop.gp.posterior import in_blocks, information_gain, regress
+from voxpop.gp.selection import BatchRule, require_end, select
+from voxpop.gp.widths import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
-from voxpop.selection.greedy import BatchRule, require_end, select
-from voxpop.selection.posterior import in_blocks, information_gain, regress
-from voxpop.widths.affine import AffineEstimator
-from voxpop.widths.blocks import affine_values, affine_values_and_gaps
-from voxpop.widths.printed import printed_privacy_width, printed_width
 
 PRINTED: dict[str, Any] = {
     "width": "printed",
@@ -100,8 +97,8 @@ class DPBE:
         left = state.rounds_left(problem)
         if left == 0:
             return OVER if len(state.active) > 1 else ALONE
-        phase = state.phase + 1
-        chosen = select(problem, state.active, min(2**state.phase, left), self.ratio, self.batches)
+        phase = state.wave + 1
+        chosen = select(problem, state.active, min(2**state.wave, left), self.ratio, self.batches)
         people = people_of_phase(self.alpha, phase) if self.people is None else self.people
         reports: Literal["averages", "rounds"] = "rounds" if self.batches == "single" else "averages"
         plan = Plan(phase, chosen.arms, chosen.pulls, people, self.best(problem, state), reports)
@@ -210,7 +207,7 @@ class DPBE:
         history = tuple(phase for phase in state.history if phase.feedback.clipping is None)
         if not history:
             fresh = State.prior(problem, 2 * norm_bound)
-            return replace(fresh, phase=state.phase, rounds=state.rounds)
+            return replace(fresh, wave=state.wave, rounds=state.rounds)
         while True:
             alone = len(history) == 1
             for _ in range(DOUBLINGS):
@@ -220,7 +217,7 @@ class DPBE:
                     if len(after.active):
                         after, _ = self._learn(problem, after, plan, feedback, self.compare and not alone)
                 if not after.contradicts():
-                    return replace(after, phase=state.phase, rounds=state.rounds)
+                    return replace(after, wave=state.wave, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
 

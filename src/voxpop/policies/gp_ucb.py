@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_number
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_number
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies.protocol import OVER, require_few_rounds
-from voxpop.runtime.memory import require_room
+from voxpop.runtime.machine import require_room
 
 TOGETHER = 16  # updates that are subtracted from the covariance at once
 
@@ -114,7 +113,7 @@ class GPUCB:
         if self.ratio is not None:
             variance = max(state.memory.variance.item(arm), np.finfo(float).tiny)
             rounds = max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / variance, left)))
-        return Plan(state.phase + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
+        return Plan(state.wave + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Condition on the average of the rounds."""
@@ -136,7 +135,7 @@ class GPUCB:
 
 
 def news(problem: Problem, state: State) -> Info:
-    """Describe a phase of a policy that never eliminates anything."""
+    """Describe a wave of a policy that never eliminates anything."""
     widest = state.lead_width.item(state.lead_width.argmax())
     return Info(problem.size, problem.size, widest, state.memory.gain, problem.norm_bound, refuted=False)
 

@@ -15,15 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.belief.posterior import pooled_best
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import require_integer
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import require_integer, require_number
+from voxpop.gp.belief import believe, pooled_best, total_noise
+from voxpop.gp.posterior import information_gain
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
+from voxpop.policies.gp_ucb import Belief
 from voxpop.policies.protocol import OVER, prior_state
-from voxpop.selection.posterior import information_gain
 
 MOST_ARMS = 101  # of more actions, an evenly spread subset is played
 
@@ -79,8 +78,8 @@ class EqualSplit(Pooled):
     name = "equal-split"
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
-        """Plan the only phase."""
-        if state.phase > 0:
+        """Plan the only wave."""
+        if state.wave > 0:
             return End("every action was asked about once")
         arms = spread(problem, min(self.arms, problem.horizon))
         return channel.enlist(problem, state, short_plan(problem, state, arms, self.people))
@@ -111,7 +110,7 @@ class Halving(Pooled):
 
 
 def better_half(state: State) -> Indices:
-    """Return the better half of the last phase's arms by their averages, best first; of three arms, two."""
+    """Return the better half of the last wave's arms by their averages, best first; of three arms, two."""
     plan, feedback = state.history[-1]
     ranked = plan.arms[np.argsort(-feedback.mean, kind="stable")]
     return np.asarray(ranked[: (len(ranked) + 1) // 2])
@@ -120,7 +119,7 @@ def better_half(state: State) -> Indices:
 def few_rounds(problem: Problem) -> int:
     """Compute the rounds beyond which an arm teaches almost nothing: 2 sigma^2 / (v^2 max k), rounded up.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> few_rounds(Problem([0.0, 1.0], SquaredExponential(0.2), 0.3, 0.1, norm_bound=1.0, horizon=100))
     18
     """
@@ -129,13 +128,13 @@ def few_rounds(problem: Problem) -> int:
 
 
 def short_plan(problem: Problem, state: State, arms: Indices, people: int) -> Plan:
-    """Plan a phase of few rounds of each arm, and fewer if the horizon ends before that."""
+    """Plan a wave of few rounds of each arm, and fewer if the horizon ends before that."""
     rounds = min(few_rounds(problem), (problem.horizon - state.rounds) // len(arms))
-    return Plan(state.phase + 1, arms, np.full(len(arms), rounds), people, state.best)
+    return Plan(state.wave + 1, arms, np.full(len(arms), rounds), people, state.best)
 
 
 def unproven(problem: Problem, state: State, plan: Plan) -> Info:
-    """Describe a phase that leaves the bounds as they are."""
+    """Describe a wave that leaves the bounds as they are."""
     widest = float(state.lead_width.max())
     gain = information_gain(problem, plan.arms, plan.pulls)
     return Info(problem.size, problem.size, widest, gain, state.norm_bound, refuted=False)
@@ -145,7 +144,7 @@ def unproven(problem: Problem, state: State, plan: Plan) -> Info:
 def spread(problem: Problem, count: int) -> Indices:
     """Choose `count` evenly spread actions, in their order: each is the farthest from those chosen before it.
 
-    >>> from voxpop.core.kernels import SquaredExponential
+    >>> from voxpop.model.kernels import SquaredExponential
     >>> line = Problem([[x / 8] for x in range(9)], SquaredExponential(0.2), 0.3, 0.1, norm_bound=1.0, horizon=100)
     >>> spread(line, 5).tolist()
     [0, 2, 4, 6, 8]
@@ -159,3 +158,85 @@ def spread(problem: Problem, count: int) -> Indices:
         distance[chosen[-1]] = -1.0  # never twice, even if distances vanish to rounding
         chosen.append(int(np.argmax(distance)))
     return np.sort(np.array(chosen, dtype=np.intp))
+
+
+MOST_ACTIONS = 1000  # of more actions, draws are compared at an evenly spread subset
+JITTER = 1e-9  # of the prior variance, so that a covariance that is singular to rounding has a root
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """Thompson sampling with averages of a few people."""
+
+    people: int = 20  # in each step
+    steps: int = 200
+    widen: float = 1.5  # draws spread this many times as far as the posterior, which trusts its fitted constants
+    seed: int = 0  # of the draws
+    name = "thompson"
+    aggregates = True
+
+    def __post_init__(self) -> None:
+        require_integer("people", self.people, least=1)
+        require_integer("steps", self.steps, least=1)
+        require_number("widen", self.widen, above=0, most=1e3)
+        require_integer("seed", self.seed, least=0)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
+
+    def init(self, problem: Problem) -> State:
+        """Return the state in which only the prior and the pilot are known."""
+        return fitted(problem, prior_state(problem))
+
+    def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
+        """Plan to play the best action of a function drawn from the posterior."""
+        left = problem.horizon - state.rounds
+        if left == 0:
+            return OVER
+        if state.wave >= self.steps:
+            return End("every step is played")
+        arm = spread(problem, MOST_ACTIONS)[self._draw(problem, state)]
+        rounds = min(few_rounds(problem), left)
+        plan = Plan(state.wave + 1, np.array([arm]), np.array([rounds]), self.people, state.best)
+        return channel.enlist(problem, state, plan)
+
+    def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
+        """Condition on the average of the people."""
+        feedback.check(plan)
+        after = state.record(plan, feedback)
+        over = after.wave >= self.steps or after.rounds >= problem.horizon
+        if over or after.wave.bit_count() == 1:
+            after = fitted(problem, after)
+        else:
+            after = one_more(problem, after, state.memory)
+        return after, unproven(problem, after, plan)
+
+    def best(self, problem: Problem, state: State) -> int:
+        """Return the action of largest pooled mean."""
+        return state.best
+
+    def _draw(self, problem: Problem, state: State) -> int:
+        """Return which of the actions that are compared is the best of a drawn function."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(state.wave,)))
+        at, belief = spread(problem, MOST_ACTIONS), state.memory
+        covariance = self.widen**2 * belief.covariance
+        covariance.flat[:: len(at) + 1] += JITTER * problem.norm_bound**2 * problem.prior_variance[at]
+        return int(np.argmax(rng.multivariate_normal(belief.mean, covariance, check_valid="ignore", method="cholesky")))
+
+
+def fitted(problem: Problem, state: State) -> State:
+    """Return the state with a posterior whose scale and length-scales are fitted to all answers."""
+    belief, at = believe(problem, state.history), spread(problem, MOST_ACTIONS)
+    known = Belief.of(belief.mean[at], belief.covariance(at))
+    return changed(state, memory=known, decision=int(np.argmax(belief.mean)))
+
+
+def one_more(problem: Problem, state: State, before: Belief) -> State:
+    """Return the state with the posterior conditioned on the last wave, which played one arm."""
+    plan, feedback = state.history[-1]
+    at = spread(problem, MOST_ACTIONS)
+    place = int(np.searchsorted(at, plan.arms[0]))
+    noise = total_noise(problem, plan, feedback)
+    known = before.condition(place, float(feedback.mean[0]), float(noise[0, 0]))
+    return changed(state, memory=known, decision=int(at[np.argmax(known.mean)]))

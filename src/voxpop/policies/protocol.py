@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from voxpop.belief.posterior import pooled_best
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import InputError
-from voxpop.core.frozen import changed
-from voxpop.core.phases import End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import InputError
+from voxpop.gp.belief import pooled_best
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 
 MOST_ROUNDS = 10**7  # for a policy that decides about every single round
 
@@ -28,7 +26,7 @@ def require_few_rounds(name: str, problem: Problem) -> None:
 
 
 def prior_state(problem: Problem) -> State:
-    """Return the state before the first phase; a pilot says already what to use meanwhile."""
+    """Return the state before the first wave; a pilot says already what to use meanwhile."""
     state = State.prior(problem, problem.norm_bound)
     return changed(state, decision=pooled_best(problem)) if problem.pilot else state
 
@@ -48,13 +46,13 @@ class Policy(Protocol):
         """Return the arguments with which `make_policy` makes this policy again."""
 
     def init(self, problem: Problem) -> State:
-        """Return the state before the first phase."""
+        """Return the state before the first wave."""
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
-        """Return the next phase, or why there is none; the channel predicts what privacy will do to the answers."""
+        """Return the next wave, or why there is none; the channel predicts what privacy will do to the answers."""
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """Return the state after the phase, and what happened in it."""
+        """Return the state after the wave, and what happened in it."""
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action to use now."""

@@ -9,8 +9,7 @@
 | aggregate | whiten, clip, encode, split into two shares | add up (a helper) | add up, join, debias |
 """
 
-from voxpop.privacy.entries import Entry
-from voxpop.privacy.ledger import Budget, Ledger
+from voxpop.privacy.ledger import Budget, Entry, Ledger
 from voxpop.privacy.models import RELEASES, Private, make_privacy
 from voxpop.privacy.none import NoPrivacy
 from voxpop.privacy.release import Privacy, Release

@@ -25,12 +25,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Tally
-from voxpop.privacy.batch import HELPER, Parts
+from voxpop.errors import Array, InputError
+from voxpop.model.waves import Tally
 from voxpop.privacy.encoded import MOST_BITS, MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.release import View
+from voxpop.privacy.release import HELPER, Parts, View
 from voxpop.privacy.sources import Source
 
 FAIR = 0.5  # the chance of each trial: a device counts the ones among random bits

@@ -30,11 +30,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.models import Private
@@ -96,7 +96,7 @@ def audit_shares(
 
 
 def specimen(people: int) -> tuple[Problem, State, Plan]:
-    """Make a small problem, its first state, and a phase of it."""
+    """Make a small problem, its first state, and a wave of it."""
     points = np.linspace(0, 1, 6)
     problem = Problem(points, SquaredExponential(0.3), noise_std=0.1, bias_std=0.2, norm_bound=1.0, horizon=100)
     plan = Plan(3, np.array([0, 2, 3, 5]), np.array([1, 2, 1, 3]), people)

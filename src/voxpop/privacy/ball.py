@@ -6,7 +6,7 @@ deviation; the ball should hold the averages of nearly everyone who follows the 
 about f:
 
 kernel     f has norm at most B, so f(A) - m lies in the ellipsoid of shape B^2 K around 0.
-earlier    Besides, f(A0) is near the average y0 that the previous phase released, with error covariance N0: for any t
+earlier    Besides, f(A0) is near the average y0 that the previous wave released, with error covariance N0: for any t
            in (0, 1), (1 - t) |f|^2 / B^2 + t |f(A0) - y0|^2_{N0^-1} / chi^2 <= 1, where chi is the quantile of the
            error's length at level beta. That is an ellipsoid in the RKHS whose centre is a ridge regression and whose
            shape is a posterior covariance. It costs no budget, because y0 is public.
@@ -29,10 +29,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
-from voxpop.core.errors import Array, InputError, require_array, require_number
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, InputError, require_array, require_number
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 
 OUTSIDE = 1e-3  # the share of the people who follow the model that is clipped
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried
@@ -131,7 +131,7 @@ class Ball:
 
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
-    """Return the balls for a phase that follow from public knowledge."""
+    """Return the balls for a wave that follow from public knowledge."""
     prior = state.norm_bound**2 * problem.covariance(plan.arms, plan.arms)
     kernel = _around(problem, plan, "kernel", np.zeros(len(plan.arms)), prior)
     earlier = [ball for t in MIXTURES for ball in _earlier(problem, plan, state, t)]
@@ -139,7 +139,7 @@ def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
 
 
 def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]:
-    """Return the ball that the previous phase allows; none without such a phase or if it contradicts the norm bound."""
+    """Return the ball that the previous wave allows; none without such a wave or if it contradicts the norm bound."""
     if not state.history:
         return []
     before, feedback = state.history[-1]

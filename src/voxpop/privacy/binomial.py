@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import bdtr, bdtrc, logsumexp
 
-from voxpop.core.errors import Array
+from voxpop.errors import Array
 
 MOST_EPSILON = 2.0**20  # noise that needs a larger eps hides nothing
 ORDERS = 1 + np.geomspace(0.2, 300, 32)  # of the Rényi divergences

@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.frozen import changed
-from voxpop.core.phases import Feedback, Tally, Weighting
-from voxpop.core.strata import Sample
-from voxpop.privacy.additive import Additive
-from voxpop.privacy.checks import check_length
+from voxpop.errors import Array
+from voxpop.model.strata import Sample
+from voxpop.model.waves import Feedback, Tally, Weighting, changed
+from voxpop.privacy.clipped import Additive
 from voxpop.privacy.crowds import clipped
+from voxpop.privacy.release import check_length
 from voxpop.privacy.sources import Source
 
 

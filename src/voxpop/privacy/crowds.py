@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.special import chdtrc, chdtri
 
-from voxpop.core.errors import Array
-from voxpop.core.phases import Tally
+from voxpop.errors import Array
+from voxpop.model.waves import Tally
 from voxpop.privacy.ball import Ball
 
 CHUNK = 4_000_000  # answers drawn at a time, so that memory stays bounded

@@ -29,14 +29,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError, require_number
-from voxpop.core.phases import Feedback, Tally
+from voxpop.errors import Array, InputError, require_number
+from voxpop.model.waves import Feedback, Tally
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import HELPER, Batch
 from voxpop.privacy.binomial import Binomial
-from voxpop.privacy.checks import require_count
 from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
-from voxpop.privacy.entries import Entry
+from voxpop.privacy.ledger import Entry
+from voxpop.privacy.release import HELPER, Batch, require_count
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01

@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy.special import log_ndtr
 
-from voxpop.core.errors import InputError, require_number
+from voxpop.errors import InputError, require_number
 
 
 def require_epsilon(epsilon: object) -> float:

@@ -10,13 +10,120 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from voxpop.core.errors import InputError, require_integer
-from voxpop.privacy.composition import compose
-from voxpop.privacy.entries import Entry
-from voxpop.privacy.gaussian import require_delta, require_epsilon
+import numpy as np
+
+from voxpop.errors import Array, InputError, require_integer
+from voxpop.privacy.binomial import ORDERS, Binomial
+from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release.
+
+    `multiplier` is the noise multiplier of a Gaussian model (standard deviation divided by replace-one sensitivity),
+    and `binomial` the noise of the shuffle model. A release with neither is composed by its (eps, delta).
+    """
+
+    model: str
+    people: int
+    epsilon: float = math.inf
+    delta: float = 0.0
+    multiplier: float | None = None
+    wave: int = 0
+    names: tuple[str, ...] = ()  # pseudonyms of the people, where they are known
+    binomial: Binomial | None = None
+    honest: float = 1.0  # the share of the people whose own devices are counted on to add noise
+    guaranteed: bool = True  # False: the printed calibration does not give what it claims
+
+    @property
+    def private(self) -> bool:
+        """True if it promises anything."""
+        return self.guaranteed and math.isfinite(self.epsilon)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as plain data; its eps is None if it promises nothing."""
+        return {**asdict(self), "epsilon": self.epsilon if self.private else None}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Entry:
+        """Read what `as_dict` wrote."""
+        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
+        noise = row.get("binomial")
+        binomial = None if noise is None else Binomial(**noise)
+        return cls(**{**row, "epsilon": epsilon, "names": tuple(row["names"]), "binomial": binomial})
+
+
+def compose(entries: Iterable[Entry], delta: float) -> float:
+    """Compute the eps of several releases about one person, at this delta; inf if one of them promises nothing."""
+    entries = list(entries)
+    if not entries:
+        return 0.0
+    if not all(entry.private for entry in entries):
+        return math.inf
+    if len(entries) == 1 and entries[0].delta <= delta:
+        return entries[0].epsilon
+    if all(entry.multiplier is not None for entry in entries):
+        return epsilon_of(_multiplier(entries), delta)
+    if all(entry.multiplier is not None or entry.binomial is not None for entry in entries):
+        return _epsilon(np.sum([_loss(entry) for entry in entries], axis=0), delta)
+    return _by_loss_distributions(entries, delta)
+
+
+def compose_any(entries: Iterable[Entry], count: int, delta: float) -> float:
+    """Bound the eps of any `count` releases about one person, each of them like one of these, at this delta."""
+    kinds = {replace(entry, people=0, wave=0, names=()) for entry in entries}
+    if count > 1 and len(kinds) > 1 and all(kind.binomial is not None for kind in kinds):
+        return _epsilon(count * np.max([_loss(kind) for kind in kinds], axis=0), delta)
+    return max((compose([kind] * count, delta) for kind in kinds), default=0.0)
+
+
+def _multiplier(entries: Sequence[Entry]) -> float:
+    """Compute the noise multiplier of all Gaussian releases together; inf if there are none."""
+    gaussian = [entry.multiplier for entry in entries if entry.multiplier is not None]
+    return 1 / math.sqrt(sum(m**-2 for m in gaussian)) if gaussian else math.inf
+
+
+def _loss(entry: Entry) -> Array:
+    """Return the Rényi divergences of a release, and after them the probability that they leave out."""
+    if entry.binomial is None:
+        assert entry.multiplier is not None
+        return np.append(ORDERS / (2 * entry.multiplier**2), 0.0)
+    return np.append(*entry.binomial.divergences())
+
+
+def _epsilon(loss: Array, delta: float) -> float:
+    """Compute the eps of a sum of losses."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+
+    *divergences, outside = loss.tolist()
+    if outside >= delta or math.isinf(min(divergences)):
+        return math.inf
+    return float(compute_epsilon(ORDERS.tolist(), divergences, delta - outside)[0])
+
+
+def _by_loss_distributions(entries: Sequence[Entry], delta: float) -> float:
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    losses = [
+        privacy_loss_distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(entry.epsilon, entry.delta)
+        )
+        for entry in entries
+        if entry.multiplier is None
+    ]
+    multiplier = _multiplier(entries)
+    if math.isfinite(multiplier):
+        # The multiplier is already that of replace-one, so the library need not double the sensitivity.
+        losses.append(privacy_loss_distribution.from_gaussian_mechanism(multiplier))
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total.compose(loss)
+    return float(total.get_epsilon_for_delta(delta))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError
-from voxpop.core.phases import Feedback, Tally
-from voxpop.privacy.additive import MOST_STD, Additive
-from voxpop.privacy.checks import check_finite, check_length
-from voxpop.privacy.clipped import weakness_of_noise
+from voxpop.errors import Array, InputError
+from voxpop.model.waves import Feedback, Tally
+from voxpop.privacy.clipped import MOST_STD, Additive, weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.release import check_finite, check_length
 from voxpop.privacy.sources import Source
 
 # Steps per radius: enough for a discrete Gaussian to be as good as a continuous one, and, like MOST_STD, few enough for

@@ -1,45 +1,97 @@
-"""The trust models with their parameters: how many people they enlist, and how they release a phase."""
+"""The trust models with their parameters: how many people they enlist, and how they release a wave."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from voxpop.core.channel import Prospect
-from voxpop.core.errors import Array, InputError, one_of, require_choice, require_integer, require_number
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.privacy import printed
+from voxpop.errors import Array, InputError, one_of, require_choice, require_integer, require_number
+from voxpop.gp.large_widths import affine_values
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.problem import Problem
+from voxpop.model.state import Prospect, State
+from voxpop.model.waves import Plan
 from voxpop.privacy.aggregate import Aggregated
-from voxpop.privacy.ball import Ball, candidates
+from voxpop.privacy.ball import Ball, candidates, unbounded
 from voxpop.privacy.central import Central
-from voxpop.privacy.entries import Entry
-from voxpop.privacy.gaussian import require_delta, require_epsilon
-from voxpop.privacy.ledger import Budget
+from voxpop.privacy.gaussian import classical_multiplier, delta_of, require_delta, require_epsilon
+from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.local import Local
 from voxpop.privacy.none import NoPrivacy, PlainRelease
 from voxpop.privacy.release import Privacy, PrivateRelease, Release
-from voxpop.privacy.shuffle import Shuffled
-from voxpop.widths.affine import AffineEstimator
-from voxpop.widths.blocks import affine_values
+from voxpop.privacy.shuffle import Shuffled, printed_encoding
+
+Calibrate = Callable[[Entry, Problem, Plan], PrivateRelease]
+
+
+def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> PrivateRelease:
+    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE."""
+    cost = Entry(model, 0, epsilon, delta, guaranteed=False)
+    return PRINTED[model](cost, problem, plan)
+
+
+def _gaussian(made: type[Central | Local]) -> Calibrate:
+    """Return a function that calibrates the noise of eq:gaussian_noise.
+
+    It is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
+    """
+
+    def calibrate(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+        std = 2 * _spread(cost, problem, plan) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
+        step = problem.grid_step
+        return made(unbounded(problem, plan), problem.beta, cost, step, std / step)
+
+    return calibrate
+
+
+def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+    """Calibrate by eq:gbp_set; answers are clipped to the sum of the norm bound and the spread."""
+    arms = len(plan.arms)
+    radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
+    encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.people, arms)
+    return Shuffled(replace(unbounded(problem, plan), radius=radius), problem.beta, cost, encoding)
+
+
+def _spread(cost: Entry, problem: Problem, plan: Plan) -> float:
+    """Bound the length of a deviation, with probability 1 - delta_1."""
+    arms = len(plan.arms)
+    log_term = math.log(2 * arms / (cost.delta / 2))
+    return math.sqrt(2 * (problem.largest_variance + problem.noise_std**2) * arms * log_term)
+
+
+PRINTED: dict[str, Calibrate] = {
+    Central.model: _gaussian(Central),
+    Local.model: _gaussian(Local),
+    Shuffled.model: _shuffled,
+}
+
+
+def caveats(model: str, epsilon: float, delta: float) -> list[str]:
+    """Say where the printed calibration does not give the promised guarantee."""
+    found = ["the sensitivity holds for people who behave like the model only: others get no guarantee"]
+    half = delta / 2
+    actual = delta_of(classical_multiplier(epsilon, half), epsilon)
+    if model != Shuffled.model and actual > half:
+        found.append(f"the classical noise gives delta = {actual:.2g} at epsilon = {epsilon:g}, not {half:g}")
+    return found
+
 
 # To add a trust model, write its release in a file of its own and list it here.
 RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
 ANCHORS = 4  # noise is predicted from numbers of people that are powers of this
-MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a phase
+MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a wave
 
 
 @dataclass(frozen=True)
 class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
-    `floor` is the least number of people per phase: a number, 0 for the policy's own schedule, or None for a
+    `floor` is the least number of people per wave: a number, 0 for the policy's own schedule, or None for a
     number computed from public constants so that privacy does not dominate the error. `honest` is the share of the
     people whose devices are counted on to add noise; it matters where everyone's noise protects everyone.
 
@@ -60,7 +112,7 @@ class Private:
         require_delta(self.delta)
         require_choice("calibration", self.calibration, ("exact", "paper"))
         if self.calibration == "paper":
-            require_choice("model of the paper", self.model, printed.PRINTED)
+            require_choice("model of the paper", self.model, PRINTED)
         if self.floor is not None:
             require_integer("floor", self.floor, least=0)
         require_number("honest", self.honest, above=0, most=1)
@@ -78,7 +130,7 @@ class Private:
             "delta": self.delta,
             "calibration": self.calibration,
             **({"honest": self.honest} if self.honest < 1 else {}),
-            "caveats": printed.caveats(self.model, self.epsilon, self.delta) if self.calibration == "paper" else [],
+            "caveats": caveats(self.model, self.epsilon, self.delta) if self.calibration == "paper" else [],
         }
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
@@ -89,15 +141,15 @@ class Private:
         return replace(plan, people=max(plan.people, floor))
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
-        """Calibrate the release of a phase: of all candidate balls, take the one with the smallest predicted width."""
+        """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
-            return printed.release(self.model, self.epsilon, self.delta, problem, plan)
+            return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
     @property
     def least(self) -> int:
-        """The least number of people in a phase, if one was chosen."""
+        """The least number of people in a wave, if one was chosen."""
         return self.floor or 0
 
     def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:

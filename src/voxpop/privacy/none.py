@@ -9,17 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from voxpop.core.channel import Open
-from voxpop.core.errors import Array, require_number
-from voxpop.core.phases import Feedback, Plan, Tally
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.core.strata import Sample
-from voxpop.privacy.batch import Parts
-from voxpop.privacy.checks import check_length, require_count
+from voxpop.errors import Array, require_number
+from voxpop.model.problem import Problem
+from voxpop.model.state import Open, State
+from voxpop.model.strata import Sample
+from voxpop.model.waves import Feedback, Plan, Tally
 from voxpop.privacy.crowds import unclipped
-from voxpop.privacy.entries import Entry
-from voxpop.privacy.release import Release
+from voxpop.privacy.ledger import Entry
+from voxpop.privacy.release import Parts, Release, check_length, require_count
 from voxpop.privacy.sources import Source
 
 
@@ -91,7 +88,7 @@ class PlainRelease:
         return cls(require_number("step", data["step"], above=0), require_count("arms", data["arms"]))
 
 
-# They are the same in every phase, and a policy may have a phase every round.
+# They are the same in every wave, and a policy may have a wave every round.
 _plain = lru_cache(maxsize=1024)(PlainRelease)
 
 

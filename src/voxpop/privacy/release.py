@@ -1,4 +1,4 @@
-"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each phase.
+"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each wave.
 
 A release defines everything that depends on the model: what a device checks and sends, who adds the reports up, what
 the agent makes of them, what that costs, and how the release is written down. Code outside `privacy/` need not ask
@@ -7,28 +7,128 @@ which model it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from voxpop.core.channel import Channel
-from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Plan, Tally
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.core.strata import Sample
+from voxpop.errors import Array, InputError, require_integer
+from voxpop.model.problem import Problem
+from voxpop.model.state import Channel, State
+from voxpop.model.strata import Sample
+from voxpop.model.waves import Feedback, Plan, Tally
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.batch import Batch, Parts
-from voxpop.privacy.entries import Entry
-from voxpop.privacy.ledger import Budget
+from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
+
+MOST_COUNT = 10**15  # people, bits or arms; counts up to this are exact as floats
+
+
+def check_length(reports: Array, arms: int) -> None:
+    """Refuse reports of another length, and an empty list of reports."""
+    if reports.ndim != 2:
+        raise InputError(f"reports must have the shape (people, {arms}), got {reports.shape}; a report is a row")
+    if reports.shape[1] != arms:
+        raise InputError(f"a report has {arms} numbers, got shape {reports.shape[1:]}; send one for each arm")
+    if not len(reports):
+        raise InputError("there is not a single report to add up; wait for one")
+
+
+def check_finite(reports: Array) -> None:
+    """Refuse reports with infinities or NaN, which no device sends."""
+    if not np.isfinite(reports).all():
+        bad = reports[~np.isfinite(reports)][0]
+        raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")
+
+
+def require_count(name: str, value: object) -> int:
+    """Return the value if it is a whole number of people, bits or arms; 3.0 is not."""
+    if isinstance(value, float):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    return require_integer(name, value, least=1, most=MOST_COUNT)
+
+
+SHUFFLER, HELPER = "shuffler", "helper"  # the second servers there are: one adds reports up, one its shares of them
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The reports that are added up together.
+
+    >>> import numpy as np
+    >>> batch = Batch(size=2, coordinates=3, levels=3, trials=1, chance=0.5)
+    >>> batch.tally(np.array([[0.0, 1.0, 4.0], [2.0, 1.0, 0.0]])).total
+    (2, 2, 4)
+    """
+
+    size: int  # the number of people; fewer would weaken everyone's privacy
+    coordinates: int
+    levels: int  # of an answer
+    trials: int  # of the noise
+    chance: float  # of the noise; compared exactly, because everybody is sent the same JSON number
+    shared: bool = False  # reports are shares, whose twins are elsewhere
+
+    @property
+    def bits(self) -> int:
+        """The largest number that a person reports for a coordinate."""
+        return self.levels + self.trials
+
+    @property
+    def width(self) -> int:
+        """The bytes of a share: the least for which no total reaches the modulus.
+
+        >>> Batch(size=5, coordinates=1, levels=50, trials=1, chance=0.5).width  # a total of 255 at most
+        1
+        >>> Batch(size=4, coordinates=1, levels=63, trials=1, chance=0.5).width  # 256
+        2
+        """
+        return ((self.size * self.bits).bit_length() + 7) // 8
+
+    @property
+    def modulus(self) -> int:
+        """M, modulo which two shares add up to a report."""
+        return int(256**self.width)
+
+    def stated(self) -> dict[str, Any]:
+        """Return the batch as every report states it."""
+        return {name: value for name, value in asdict(self).items() if name != "shared" or value}
+
+    def tally(self, reports: Array) -> Tally:
+        """Add up the ones, or the shares, of each coordinate in reports of shape (people, coordinates)."""
+        check_length(reports, self.coordinates)
+        check_finite(reports)
+        most = self.modulus - 1 if self.shared else self.bits
+        if reports.min() < 0 or reports.max() > most or (reports != reports.round()).any():
+            what = "a share is a whole number" if self.shared else "a report has"
+            raise InputError(f"{what} from 0 to {most} {'' if self.shared else 'ones '}for each arm; encode it again")
+        return Tally.of_steps(reports, 1.0)
+
+    def could_be_shares(self, total: Sequence[int]) -> bool:
+        """Return True if this can be a total of shares, of which a helper tells the remainder modulo M."""
+        return len(total) == self.coordinates and all(0 <= number < self.modulus for number in total)
+
+    def require_total(self, count: int, total: Sequence[int]) -> None:
+        """Refuse a total that cannot be the whole batch's."""
+        if count != self.size or len(total) != self.coordinates:
+            raise InputError("the total is not that of the announced batch; forward the whole batch")
+        if not all(0 <= ones <= count * self.bits for ones in total):
+            raise InputError("the total holds more ones than the batch has bits; count again")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a device sends of one report: to the coordinator, to the shuffler or helper, or a share to each."""
+
+    coordinator: dict[str, Any] | None = None
+    helper: dict[str, Any] | None = None
+
 
 View = Callable[[Array, Source], Array]  # what somebody sees of answers, (people, arms), as numbers for each arm
 
 
 class Release(Protocol):
-    """How one phase is released, as public constants that may be sent to anyone."""
+    """How one wave is released, as public constants that may be sent to anyone."""
 
     model: ClassVar[str]
     noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
@@ -73,7 +173,7 @@ class Release(Protocol):
         """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """Compute, at the agent, the private average. Call it once per phase, because it draws noise."""
+        """Compute, at the agent, the private average. Call it once per wave, because it draws noise."""
 
     def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
         """Compute, at the agent, the private average of people who were sampled unevenly. This draws noise, too."""
@@ -146,7 +246,7 @@ class Privacy(Channel, Protocol):
         """What a release costs a person in it; None if nothing is promised."""
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        """Calibrate the release of a phase, from public constants only."""
+        """Calibrate the release of a wave, from public constants only."""
 
     def describe(self) -> dict[str, Any]:
         """Return the parameters and their caveats, for people to read."""

@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from voxpop.core.errors import Array, InputError
-from voxpop.privacy.batch import SHUFFLER, Parts
+from voxpop.errors import Array, InputError
 from voxpop.privacy.binomial import least
 from voxpop.privacy.encoded import MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
 from voxpop.privacy.gaussian import noise_multiplier
+from voxpop.privacy.release import SHUFFLER, Parts
 from voxpop.privacy.sources import Source
 
 FINENESS = 10.0  # g is at least this many times sqrt(H), so that rounding costs a tenth of the sensitivity

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 
 Integers = NDArray[np.int64]
 

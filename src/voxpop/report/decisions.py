@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.kernels.precomputed import Precomputed
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.spaces import Decisions
+from voxpop.errors import Array
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Precomputed
+from voxpop.model.problem import Indices, Problem
 
 Kind = Literal["line", "map", "options", "several"]
 WIDE = 30.0  # a parameter whose largest value is this many times its smallest may have a logarithmic axis

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES, Row, columns_of, headline
-from voxpop.formats import exports
+from voxpop.io import frames as exports
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES, Row, columns_of, headline
 from voxpop.report.summary import failure_chance
 
 WRITERS: dict[str, Callable[[Sequence[str], list[Row]], bytes]] = {
@@ -24,5 +24,5 @@ def exported(course: Course, ending: str, table: str) -> bytes:
 
 def summary(course: Course) -> Row:
     """Return what to do, how sure that is and with which confidence, as one row with plain values."""
-    chance = failure_chance(course.policy, course.problem, len(course.phases))
+    chance = failure_chance(course.policy, course.problem, len(course.closed))
     return {**headline(course), "confidence": 1 - chance if chance < 1 else None}

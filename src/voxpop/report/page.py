@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from voxpop import __version__
-from voxpop.core.errors import Array, InputError
-from voxpop.drivers.course import Course
+from voxpop.errors import Array, InputError
+from voxpop.io.files import write_atomically
+from voxpop.journal.course import Course
 from voxpop.report.drawing import DARK, LIGHT, inline
 from voxpop.report.figures import DRAWINGS, draw, pictures
-from voxpop.report.phases import phase_table
 from voxpop.report.summary import number, summarise
 from voxpop.report.view import View
+from voxpop.report.waves import wave_table
 
 FIRST = ("decision", "stakes")  # on the first screen
 ASSUMED = (
@@ -48,7 +50,7 @@ def fill(template: str, **values: Any) -> str:
 def render(course: Course, truth: Array | None = None) -> str:
     """Render the page about a study; `truth` is known of simulations only.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000, answer_cost=1e9).run()
     >>> "Nobody was asked" in render(run.course)
     True
@@ -65,7 +67,7 @@ def render(course: Course, truth: Array | None = None) -> str:
         lines=[line for line in lines if not line.first],
         first=_drawn(view, [name for name in names if name in FIRST]),
         others=_drawn(view, [name for name in names if name not in FIRST]),
-        table=phase_table(course),
+        table=wave_table(course),
         view=view,
         course=course,
         simulated=truth is not None,
@@ -84,3 +86,17 @@ def _drawn(view: View, names: Iterable[str]) -> list[Picture]:
         caption = DRAWINGS[name].explain(view)
         made.append(Picture(name, inline(draw(view, name), name, DRAWINGS[name].title, caption), caption))
     return made
+
+
+def write_report(course: Course, folder: Path, stem: str, truth: Array | None = None) -> tuple[Path, Path]:
+    """Write the page about a study and its picture to a folder; return where they are."""
+    from voxpop.report.drawing import png
+    from voxpop.report.figures import overview
+
+    page, picture = folder / f"{stem}.html", folder / f"{stem}.png"
+    # Both are made before anything is written.
+    made: dict[Path, str | bytes] = {page: render(course, truth), picture: png(overview(course, truth))}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in made.items():
+        write_atomically(path, content)
+    return page, picture

@@ -2,14 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase
-from voxpop.lab.metrics import played
+from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave
+from voxpop.model.problem import Indices
+from voxpop.model.waves import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """What a run cost."""
+
+    regret: float  # eq:regret
+    numbers: int  # eq:comm_cost
+    people: int
+    switches: int
+
+
+def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metrics:
+    """Compute the cost of the waves and of playing the final action for the rounds that are left."""
+    arms, pulls = played(plans, final, horizon)
+    return Metrics(
+        regret=float((f.max() - f[arms]) @ pulls),
+        numbers=sum(plan.numbers for plan in plans),
+        people=sum(plan.people for plan in plans),
+        switches=int(np.count_nonzero(np.diff(arms))),
+    )
+
+
+def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, Indices]:
+    """List every action in the order it was played, with its rounds, up to the horizon."""
+    plans = list(plans)
+    left = horizon - sum(plan.length for plan in plans)
+    pairs = [pair for plan in plans for pair in ((plan.arms, plan.pulls), _alone(plan.reference, plan.rest))]
+    arms, pulls = zip(*pairs, _alone(final, left), strict=True)
+    return np.concatenate(arms), np.concatenate(pulls)
+
+
+def _alone(action: int, rounds: int) -> tuple[Indices, Indices]:
+    """Return one action with its rounds, or nothing if there are none."""
+    kept = slice(None if rounds else 0)
+    return np.array([action], dtype=np.intp)[kept], np.array([rounds], dtype=np.intp)[kept]
+
+
+def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:
+    """Compute rounds and cumulative regret at every change of action; the curve is straight in between."""
+    arms, pulls = played(plans, final, horizon)
+    rounds = np.concatenate([[0], np.cumsum(pulls)])
+    regret = np.concatenate([[0.0], np.cumsum((f.max() - f[arms]) * pulls)])
+    return rounds.astype(float), regret
 
 
 @dataclass(frozen=True)
@@ -49,7 +95,7 @@ class Stakes:
 def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     """Compute what was at stake; None if nobody has said anything yet from which that could be estimated.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> found = stakes_of(run.course, run.scenario.f)
     >>> found.asking < found.guessing
@@ -58,7 +104,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     problem, state, best = course.problem, course.state, course.answer.index
     if truth is None:
         values, top = state.centre, float(state.centre[best]) + (state.expected_loss or 0.0)
-        if not (course.phases or problem.pilot) or np.ptp(values) == 0:
+        if not (course.closed or problem.pilot) or np.ptp(values) == 0:
             return None
     else:
         values, top = truth, float(truth.max())
@@ -67,7 +113,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     pilot = course.policy.best(problem, course.policy.init(problem)) if problem.pilot else None
     return Stakes(
         measured=truth is not None,
-        answers=sum(map(_price, course.phases)),
+        answers=sum(map(_price, course.closed)),
         trying=float(loss[arms] @ pulls) if len(arms) else 0.0,
         ahead=float(loss[best]) * (problem.horizon - course.rounds),
         pilot=None if pilot is None else float(loss[pilot]) * problem.horizon,
@@ -76,7 +122,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     )
 
 
-def _price(phase: ClosedPhase) -> float:
+def _price(wave: ClosedWave) -> float:
     """Return the price of the answers that came; 0 if the policy counts none."""
-    forecast = phase.plan.forecast
-    return 0.0 if forecast is None else forecast.answers * phase.people / phase.plan.people
+    forecast = wave.plan.forecast
+    return 0.0 if forecast is None else forecast.answers * wave.people / wave.plan.people

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.evidence import Evidence
-from voxpop.core.phases import Forecast
-from voxpop.core.problem import Problem
-from voxpop.core.words import certified as certified
-from voxpop.core.words import describe as describe
-from voxpop.core.words import number as number
-from voxpop.drivers.course import Course
-from voxpop.lab.metrics import measure
+from voxpop.calibration.fit import Calibration
+from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.waves import Forecast
+from voxpop.model.words import certified as certified
+from voxpop.model.words import describe as describe
+from voxpop.model.words import number as number
 from voxpop.policies import Policy
 from voxpop.report.decisions import Layout
-from voxpop.report.stakes import Stakes, stakes_of
+from voxpop.report.stakes import Stakes, measure, stakes_of
 
 NOTHING = 1e-4  # of the differences between decisions
 
@@ -33,20 +32,15 @@ class Line:
     first: bool = False  # for whoever has ten seconds
 
 
-def phase_word(course: Course) -> str:
-    """Return what a phase of this study's policy is called."""
-    return "wave" if course.policy.name == "waves" else "phase"
-
-
-def failure_chance(policy: Policy, problem: Problem, phases: int) -> float:
-    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every phase."""
-    printed = 2 * problem.size * max(1, phases) * problem.beta
+def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
+    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
+    printed = 2 * problem.size * max(1, waves) * problem.beta
     return float(min(1.0, policy.settings().get("delta", printed)))
 
 
-def confidence(policy: Policy, problem: Problem, phases: int) -> str:
-    """Say how sure everything is that is certified after this number of phases."""
-    chance = failure_chance(policy, problem, phases)
+def confidence(policy: Policy, problem: Problem, waves: int) -> str:
+    """Say how sure everything is that is certified after this number of waves."""
+    chance = failure_chance(policy, problem, waves)
     return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
 
 
@@ -70,7 +64,7 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
 
     The lines that a manager reads first have `first` set.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> [line.name for line in summarise(run.course) if line.first][:3]
     ['Do this', 'Expect', 'Certified']
@@ -93,7 +87,7 @@ def _decision(course: Course) -> Iterator[Line]:
 
 def _rests_on(course: Course) -> str:
     """Say what the decision rests on, as long as nobody has answered."""
-    if course.phases:
+    if course.closed:
         return ""
     nobody = "nobody has answered yet" if course.ended is None else "nobody was asked"
     if course.problem.pilot:
@@ -103,13 +97,13 @@ def _rests_on(course: Course) -> str:
 
 def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
     answer, state, problem = course.answer, course.state, course.problem
-    if not course.phases and not problem.pilot:
+    if not course.closed and not problem.pilot:
         return
-    sure = confidence(course.policy, problem, len(course.phases))
+    sure = confidence(course.policy, problem, len(course.closed))
     notes = [] if state.expected_loss is None else [f"estimate {number(float(course.estimates[answer.index]))}"]
     if truth is not None:
         notes.append(f"simulated truth {number(course.direction.turn(truth)[answer.index])}")
-    if course.phases:
+    if course.closed:
         said = f"{number(answer.low)} to {number(answer.high)}"
         yield Line("Expect", said, "; ".join([course.reward, sure, *notes]), first=True)
     else:  # bounds of values come from waves
@@ -135,19 +129,19 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
     """Compare what asking costs with what not knowing would cost."""
     if stakes is None:
         return
-    if course.phases:
+    if course.closed:
         parts = [f"answers {number(stakes.answers)}"] if stakes.answers else []
         parts.append(f"trying poorer decisions {number(stakes.trying)}")
         yield Line("Asking cost", number(stakes.asking), f"{', '.join(parts)}; in {course.reward}", first=True)
     source = "by the simulated truth" if stakes.measured else "as the model estimates it"
-    after = f"with what was learned {number(stakes.ahead)}; " if course.phases else ""
+    after = f"with what was learned {number(stakes.ahead)}; " if course.closed else ""
     over = f"{after}over {course.problem.horizon:,} rounds, {source}"
     if stakes.pilot is None:
         yield Line("Guessing would cost", number(stakes.guessing), over, first=True)
     else:
         assert stakes.pilot_choice is not None
         kept = Layout(course.problem).name(stakes.pilot_choice)
-        if course.phases and stakes.pilot_choice == course.answer.index:
+        if course.closed and stakes.pilot_choice == course.answer.index:
             kept = "which the answers confirm"
         note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
         caveat = f" ({stakes.caveat})" if stakes.caveat else ""
@@ -155,17 +149,17 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
 
 
 def _asked(course: Course) -> Iterator[Line]:
-    word, count = phase_word(course), len(course.phases)
+    count = len(course.closed)
     yield Line(
         "Asked",
-        f"{course.people:,} people, {course.numbers:,} numbers, in {count:,} {word}{'s' * (count != 1)}",
+        f"{course.people:,} people, {course.numbers:,} numbers, in {count:,} wave{'s' * (count != 1)}",
         f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
     if course.pending is not None:
         plan = course.pending
         yield Line(
             "Open",
-            f"{word} {plan.phase} asks {plan.people:,} people about {len(plan.arms)} decisions",
+            f"wave {plan.wave} asks {plan.people:,} people about {len(plan.arms)} decisions",
             "" if plan.forecast is None else expectation(plan.forecast),
         )
     if course.ended is not None:
@@ -215,7 +209,7 @@ def _notes(course: Course) -> Iterator[Line]:
         )
     if course.warning:
         yield Line("Model check", course.warning)
-    elif course.phases and phase_word(course) == "wave":  # other policies do not check
+    elif course.closed and course.policy.name == "waves":  # other policies do not check
         yield Line("Model check", "the answers fit the model", "it notices some of what can be wrong, not all")
 
 
@@ -226,3 +220,24 @@ def _per_round(loss: float, estimates: Array) -> str:
 
 def _share(part: float, whole: float) -> str:
     return f": {part / whole:.1%} of the best possible total" if whole > 0 else ""
+
+
+def pilot_sentences(found: Calibration) -> list[str]:
+    """Say what was best in the pilot, and how much people and rounds differ."""
+    best = max(range(len(found.rewards)), key=lambda action: found.direction.turn(found.rewards[action].value))
+    measure = found.direction.measure
+    reward, differ, vary = found.rewards[best], number(found.bias_std.value), number(found.noise_std.value)
+    tried = (
+        f"{found.people} people tried {len(found.pilot)} decisions. Best in the pilot: {describe(found.pilot[best])}, "
+        f"with a {measure} of about {number(reward.value)} ({number(reward.low)} to {number(reward.high)})."
+    )
+    spread = (
+        f"People differ by about {differ} in what one decision brings them, and one person's {measure} by about {vary} "
+        "from round to round."
+    )
+    return [tried, spread]
+
+
+def constant_rows(found: Calibration) -> list[tuple[str, str, str]]:
+    """List what the study will assume: the constant, its estimate, and its 95 % interval."""
+    return [(name, number(value.value), value.range) for name, value in found.constants.items()]

@@ -7,15 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.state import State
-from voxpop.drivers.course import Course
-from voxpop.drivers.question import Answer
+from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.journal.question import Answer
+from voxpop.model.state import State
 from voxpop.report.decisions import Layout
 from voxpop.report.stakes import Stakes, stakes_of
-from voxpop.report.summary import confidence, phase_word
+from voxpop.report.summary import confidence
 
-MOST_REPLAYED = 60  # phases; policies with more learn in such small steps that no picture shows them
+MOST_REPLAYED = 60  # waves; policies with more learn in such small steps that no picture shows them
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,29 +46,24 @@ class View:
         return stakes_of(self.course, self.truth)
 
     @cached_property
-    def word(self) -> str:
-        """What a phase is called."""
-        return phase_word(self.course)
-
-    @cached_property
     def sure(self) -> str:
         """How sure the certified bounds are."""
-        return confidence(self.course.policy, self.course.problem, len(self.course.phases))
+        return confidence(self.course.policy, self.course.problem, len(self.course.closed))
 
     @property
     def informed(self) -> bool:
         """True if anybody has answered, in the pilot or since."""
-        return bool(self.course.phases or self.course.problem.pilot)
+        return bool(self.course.closed or self.course.problem.pilot)
 
     @cached_property
     def trail(self) -> tuple[State, ...]:
-        """The state before the first phase and after each; empty if there are too many phases to learn them again."""
+        """The state before the first wave and after each; empty if there are too many waves to learn them again."""
         course = self.course
-        if len(course.phases) > MOST_REPLAYED:
+        if len(course.closed) > MOST_REPLAYED:
             return ()
         states = [course.policy.init(course.problem)]
-        for phase in course.phases:
-            states.append(course.policy.advance(course.problem, states[-1], phase.plan, phase.feedback)[0])
+        for wave in course.closed:
+            states.append(course.policy.advance(course.problem, states[-1], wave.plan, wave.feedback)[0])
         return tuple(states)
 
     def estimate(self, state: State | None = None) -> Array:

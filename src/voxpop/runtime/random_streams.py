@@ -1,9 +1,9 @@
-"""Random streams of a simulation: one for each role and phase, independent of what the others draw.
+"""Random streams of a simulation: one for each role and wave, independent of what the others draw.
 
-The stream of (seed, role, phase) is NumPy's `PCG64(SeedSequence(seed, spawn_key=(role, phase)))`. A policy may have a
-phase every round, and making that sequence takes longer than the round does; so the words with which it seeds a
-generator are computed for many phases at once. A test compares them with NumPy's. A phase that is drawn in chunks, side
-by side, has a stream for each: that of `spawn_key=(role, phase, chunk)`.
+The stream of (seed, role, wave) is NumPy's `PCG64(SeedSequence(seed, spawn_key=(role, wave)))`. A policy may have a
+wave every round, and making that sequence takes longer than the round does; so the words with which it seeds a
+generator are computed for many waves at once. A test compares them with NumPy's. A wave that is drawn in chunks, side
+by side, has a stream for each: that of `spawn_key=(role, wave, chunk)`.
 """
 
 from collections.abc import Iterator
@@ -15,25 +15,25 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from voxpop.core.errors import require_integer
+from voxpop.errors import require_integer
 
 ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5, "order": 6}
 WORD = 2**32
-BLOCK = 256  # phases whose words are computed together
+BLOCK = 256  # waves whose words are computed together
 
 Words = NDArray[np.uint32]
 
 
-def stream(seed: int, role: str, phase: int = 0, chunk: int | None = None) -> np.random.Generator:
-    """Return the random generator of one role in one phase, or in one chunk of it."""
+def stream(seed: int, role: str, wave: int = 0, chunk: int | None = None) -> np.random.Generator:
+    """Return the random generator of one role in one wave, or in one chunk of it."""
     require_integer("seed", seed, least=0)
     key = ROLES[role]
     if chunk is not None:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, phase, chunk))))
-    if seed < WORD and 0 <= phase < WORD:
-        block, place = divmod(phase, BLOCK)
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, wave, chunk))))
+    if seed < WORD and 0 <= wave < WORD:
+        block, place = divmod(wave, BLOCK)
         return np.random.Generator(np.random.PCG64(cast(Any, Seeded(_seeds(seed, key, block)[place]))))
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, phase))))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key, wave))))
 
 
 class Seeded(ISeedSequence):
@@ -49,9 +49,9 @@ class Seeded(ISeedSequence):
 
 @lru_cache(maxsize=16)
 def _seeds(seed: int, key: int, block: int) -> NDArray[np.uint64]:
-    """Compute what `SeedSequence(seed, spawn_key=(key, phase)).generate_state(4, uint64)` is for a block of phases."""
-    phases = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint32)
-    entropy = [np.full(BLOCK, word, dtype=np.uint32) for word in (seed, 0, 0, 0, key)] + [phases]
+    """Compute what `SeedSequence(seed, spawn_key=(key, wave)).generate_state(4, uint64)` is for a block of waves."""
+    waves = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint32)
+    entropy = [np.full(BLOCK, word, dtype=np.uint32) for word in (seed, 0, 0, 0, key)] + [waves]
     powers = _powers(0x43B0D7E5, 0x931E8875)
     pool = [_hash(word, powers) for word in entropy[:4]]
     for source in range(4):

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-from voxpop.stores.database import Database
-from voxpop.stores.schema import audit
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import audit
 
 COMMAND_LINE = "command line"  # who acts when no operator's key is involved
 SERVICE = "service"  # who acts when nobody does

@@ -2,7 +2,7 @@
 
 A participation token is the keyed hash of a random nonce under the coordinator's secret, which is not in the database.
 So a repeated check-in gets the same token if the first reply was lost, and a stolen database contains no tokens. The
-nonce is erased when the phase closes; after that, not even the secret can recover the token.
+nonce is erased when the wave closes; after that, not even the secret can recover the token.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import re
 import secrets
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from voxpop.core.errors import InputError
-from voxpop.formats.files import read_text
+from voxpop.errors import InputError
+from voxpop.io.files import read_text
 
 LEAST = 32  # characters of a key: a shorter one could be guessed from its hash
 MOST = 128
@@ -120,3 +121,51 @@ def own_secret(path: Path) -> str:
 def check_of(secret: bytes) -> bytes:
     """Compute a mark that recognises the same secret and reveals nothing about it."""
     return hmac.digest(secret, b"voxpop: the secret of this database", "sha256")
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """Keys of which the first is in use; there is at least one."""
+
+    all: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, keys: Keyring | bytes) -> Keyring:
+        """Make a keyring of a single key; a keyring is returned as it is."""
+        return keys if isinstance(keys, Keyring) else cls((keys,))
+
+    @property
+    def in_use(self) -> bytes:
+        """The key that makes tokens and signs messages."""
+        return self.all[0]
+
+    def token_of(self, nonce: bytes, hashed: bytes) -> str | None:
+        """Compute the token of an invitation with the key that made it; None if that key is not here any more."""
+        made = (token_of(key, nonce) for key in self.all)
+        return next((token for token in made if same(hash_key(token), hashed)), None)
+
+    def sign(self, method: str, path: str, body: bytes) -> str:
+        """Sign a message with the key in use."""
+        return sign(self.in_use, method, path, body)
+
+    def signed(self, method: str, path: str, body: bytes, signature: str) -> bool:
+        """Return True if the signature of the message was made with any of the keys."""
+        return any(signed(key, method, path, body, signature) for key in self.all)
+
+    def holds(self, mark: bytes) -> bool:
+        """Return True if this is the mark of any of the keys; see `check_of`."""
+        return any(same(check_of(key), mark) for key in self.all)
+
+
+def read_keyring(name: str, text: str) -> Keyring:
+    """Read the keys of a file or of a variable, one a line; lines that begin with "# " are comments."""
+    lines = [line.strip() for line in text.splitlines() or [""]]
+    keys = [line for line in lines if line and not line.startswith("# ")] or [""]
+    if len(set(keys)) < len(keys):
+        raise InputError(f"{name} holds a key twice; remove one of the lines")
+    return Keyring(tuple(require_key(name, key).encode() for key in keys))
+
+
+def keyring_of_file(name: str, path: Path) -> Keyring:
+    """Read the keys of a file."""
+    return read_keyring(f"the {name} in {path}", read_text(path))

@@ -4,15 +4,69 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import structlog
 
-from voxpop.core.errors import require_choice
-from voxpop.service.log_limit import LogLimit
-from voxpop.stores.causes import cause
+from voxpop.errors import require_choice
+from voxpop.service.stores.database import cause
+
+MOST = 10  # lines of a kind in each period
+PERIOD = 60.0  # seconds
+# What is repeated for as long as its cause lasts. Errors are limited too; what happens to a study never is.
+REPEATED = ("request", "library", "no_shuffler", "not_announced", "not_taken", "clock_back", "restored")
+KIND = ("event", "service", "study", "method", "route", "status", "error", "cause", "logger", "line")  # of a line
+
+Line = MutableMapping[str, Any]
+
+
+@dataclass
+class _Window:
+    start: float
+    lines: int = 0
+    suppressed: int = 0
+
+
+class LogLimit:
+    """A processor for structlog that drops what was said often enough, and says later how much it dropped."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, Lock()
+        self._windows: dict[tuple[Any, ...], _Window] = {}
+        self._next = 0.0  # when to look for kinds that have fallen silent
+
+    def __call__(self, logger: Any, method: str, line: Line) -> Line:
+        for summary in self._summaries():
+            structlog.get_logger().warning("suppressed", of=summary.pop("event"), **summary)
+        if line["level"] == "debug" or (line["level"] != "error" and line["event"] not in REPEATED):
+            return line
+        kind, now = tuple(line.get(name) for name in KIND), self._clock()
+        with self._lock:
+            window = self._windows.setdefault(kind, _Window(now))
+            if window.lines < MOST:
+                window.lines += 1
+                return line
+            window.suppressed += 1
+        raise structlog.DropEvent
+
+    def _summaries(self) -> list[dict[str, Any]]:
+        """Forget the kinds whose period is over, and return what was dropped of each."""
+        now = self._clock()
+        with self._lock:
+            if now < self._next:
+                return []
+            over = [kind for kind, window in self._windows.items() if now - window.start >= PERIOD]
+            dropped = {kind: self._windows.pop(kind).suppressed for kind in over}
+            starts = [window.start for window in self._windows.values()]
+            self._next = min(starts, default=now) + PERIOD
+        parts = [(dict(zip(KIND, kind, strict=True)), count) for kind, count in dropped.items() if count]
+        return [{**{name: value for name, value in kind.items() if value is not None}, "count": n} for kind, n in parts]
+
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import hash_key, new_key, same
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import operators, sessions
 from voxpop.service.study import log
-from voxpop.stores.database import Database
-from voxpop.stores.schema import operators, sessions
 
 KeyRole = Literal["operator", "viewer"]
 

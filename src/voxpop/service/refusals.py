@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
-from voxpop.stores.sqlite_file import ReplacedFileError
+from voxpop.service.stores.database import ReplacedFileError
 
 Answer = TypeVar("Answer")
 # The database cannot be reached, is too busy, or would not keep what it is given.

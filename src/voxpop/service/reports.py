@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from voxpop.core.errors import Array, InputError
+from voxpop.errors import Array, InputError
 from voxpop.service.keys import same
 from voxpop.service.refusals import Refusal
 

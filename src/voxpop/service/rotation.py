@@ -11,15 +11,14 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.formats.files import locked, read_text, write_durably
+from voxpop.errors import InputError
+from voxpop.io.files import locked, read_text, write_durably
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
-from voxpop.service.keyring import Keyring, read_keyring
-from voxpop.service.keys import check_of, new_key, same
+from voxpop.service.keys import Keyring, check_of, new_key, read_keyring, same
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import invitations, marks, receipts, studies
 from voxpop.service.study.stages import Stage
-from voxpop.stores.database import Database
-from voxpop.stores.schema import invitations, marks, receipts, studies
 
 WAITING = "# the next key is only accepted; it waits to be promoted"
 
@@ -95,7 +94,7 @@ def require_unneeded(database: Database, before: KeyFile, after: KeyFile) -> Non
     if needing:
         count, names = sum(needing.values()), ", ".join(map(repr, sorted(needing)))
         raise InputError(
-            f"{count} open invitations of {names} were made with an older secret; wait until their phases are closed"
+            f"{count} open invitations of {names} were made with an older secret; wait until their waves are closed"
         )
 
 
@@ -103,7 +102,7 @@ def _needing_others(connection: sa.Connection, ring: Keyring) -> dict[str, int]:
     """Count by study the invitations that can still be answered and whose tokens were made with none of these keys."""
     wanted = (
         sa.select(invitations.c.study, invitations.c.nonce, invitations.c.token_hash)
-        .join(studies, (studies.c.id == invitations.c.study) & (studies.c.phase == invitations.c.phase))
+        .join(studies, (studies.c.id == invitations.c.study) & (studies.c.wave == invitations.c.wave))
         .where(studies.c.stage.not_in((Stage.CLOSED, Stage.FINISHED)), ~invitations.c.expired)
         .where(~sa.exists().where(receipts.c.invitation == invitations.c.id))
     )

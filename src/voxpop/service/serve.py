@@ -15,25 +15,24 @@ import uvicorn
 from sqlalchemy.dialects import postgresql, sqlite
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from voxpop.core.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.service import logs
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import check_of, exposed
+from voxpop.service.keys import Keyring, check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import marks, studies
 from voxpop.service.study import life, withdrawal
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.released import ReleaseRecord, lost_phases
+from voxpop.service.study.released import ReleaseRecord, lost_waves
 from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.origins import require_origins
 from voxpop.service.web.protocol import server_config
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.database import Database
-from voxpop.stores.migrate import open_store
-from voxpop.stores.schema import marks, studies
 
 
 def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
@@ -109,10 +108,10 @@ def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
 
 
 def lost_of(database: Database, record: ReleaseRecord) -> dict[str, str]:
-    """Return by study which phases were released and are not in the database."""
+    """Return by study which waves were released and are not in the database."""
     with database.read() as connection:
         kept = [one for one in record.all() if (one.study, one.created) not in record.buried(one.study)]
-        found = {release.study: lost_phases(connection, release) for release in kept}
+        found = {release.study: lost_waves(connection, release) for release in kept}
     return {study: lost for study, lost in found.items() if lost}
 
 
@@ -123,8 +122,8 @@ def lost_releases(settings: Settings, accept: bool = False) -> dict[str, str]:
         return {}
     with closing(open_store(settings.database, "coordinator")) as database:
         lost = lost_of(database, record)
-    for study, phases in lost.items() if accept else ():
-        logs.warn("restored_accepted", study=study, lost=phases)
+    for study, waves in lost.items() if accept else ():
+        logs.warn("restored_accepted", study=study, lost=waves)
         record.forget(study)
     return lost
 
@@ -173,7 +172,7 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
         timeout_graceful_shutdown=10,
         headers=[("strict-transport-security", f"max-age={settings.hsts}")] if tls and settings.hsts else [],
     )
-    sys.setswitchinterval(0.0002)  # so that a thread that plans a phase does not delay answers
+    sys.setswitchinterval(0.0002)  # so that a thread that plans a wave does not delay answers
     if ready is None:
         host, port = listener.getsockname()[:2]
         scheme = "http" if tls is None else "https"

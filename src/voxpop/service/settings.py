@@ -8,12 +8,11 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import logs
-from voxpop.service.keyring import Keyring, keyring_of_file, read_keyring
-from voxpop.service.keys import exposed, own_secret
+from voxpop.service.keys import Keyring, exposed, keyring_of_file, own_secret, read_keyring
+from voxpop.service.stores.database import file_of
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores.database import file_of
 
 
 class Settings(BaseSettings):

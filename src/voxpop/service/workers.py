@@ -21,13 +21,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from voxpop.core.errors import InputError, require_integer
+from voxpop.errors import InputError, require_integer
 from voxpop.service import logs
 from voxpop.service.children import end_with_parent
 from voxpop.service.serve import coordinator_of, listen, run
 from voxpop.service.settings import Settings
+from voxpop.service.stores.database import file_of
 from voxpop.service.web.telemetry import SHARED
-from voxpop.stores.database import file_of
 
 MOST = 64  # workers
 READY = b"ready\n"

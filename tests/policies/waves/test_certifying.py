@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import random_problem
 from tests.helpers_waves import everyone, played, truth
-from voxpop.core.phases import End, Feedback, Forecast, Plan
+from voxpop.model.waves import End, Feedback, Forecast, Plan
 from voxpop.policies.waves.policy import CERTIFYING, Waves
 
 

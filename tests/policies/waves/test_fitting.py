@@ -8,16 +8,16 @@ import pytest
 
 from tests.helpers import evidence, function_of_norm, random_problem
 from tests.helpers_waves import everyone, truth
-from voxpop.core.errors import Array
-from voxpop.core.phases import Answered, Feedback, Plan
-from voxpop.core.problem import Problem
-from voxpop.policies.waves.fitting import check, share_of_raise
+from voxpop.errors import Array
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Answered, Feedback, Plan
+from voxpop.policies.waves.statements import check, share_of_raise
 
 ARMS = np.array([0, 2, 5, 8, 11])
 
 
-def wave(phase: int = 1, people: int = 200) -> Plan:
-    return Plan(phase, ARMS, np.ones(5, int), people)
+def wave(wave: int = 1, people: int = 200) -> Plan:
+    return Plan(wave, ARMS, np.ones(5, int), people)
 
 
 def answered(problem: Problem, f: Array, seed: int, waves: int = 1) -> tuple[Answered, ...]:

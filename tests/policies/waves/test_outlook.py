@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tests.helpers import everything, function_of_norm, random_problem
-from voxpop.belief.posterior import Belief, believe
-from voxpop.core.errors import Array
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import Answered, Feedback, Plan
-from voxpop.core.problem import Indices, Problem
+from voxpop.errors import Array
+from voxpop.gp.belief import Belief, believe
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.waves import Answered, Feedback, Plan
 from voxpop.policies.waves.outlook import MOST_ARMS, Outlook
 
 

@@ -9,17 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import random_problem
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.policies.waves.planning import (
-    GOOD_ENOUGH,
-    Limits,
-    Offer,
-    Planner,
-    numbers_of_people,
-    useful_rounds,
-)
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.policies.waves.planning import GOOD_ENOUGH, Limits, Offer, Planner, numbers_of_people, useful_rounds
 from voxpop.policies.waves.policy import Waves
 from voxpop.privacy import Private
 
@@ -59,7 +51,7 @@ def test_an_offer_counts_what_it_brings_and_costs() -> None:
     made = offer(10.0, 2.0, 1.0)
     assert (made.cost, made.net) == (3.0, 7.0)
     plan = made.plan(4, 2)
-    assert (plan.phase, plan.reference, plan.people, plan.length, plan.numbers) == (4, 2, 40, 6, 80)
+    assert (plan.wave, plan.reference, plan.people, plan.length, plan.numbers) == (4, 2, 40, 6, 80)
     assert plan.forecast is not None
     assert (plan.forecast.gain, plan.forecast.cost) == (10.0, 3.0)
 

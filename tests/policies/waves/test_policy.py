@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, played, truth
-from voxpop.belief.posterior import believe
-from voxpop.core.errors import Array, InputError
-from voxpop.core.kernels import SquaredExponential
-from voxpop.core.phases import End, Feedback, Plan, Tally
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
-from voxpop.drivers.study import Study
+from voxpop.errors import Array, InputError
+from voxpop.gp.belief import believe
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Feedback, Plan, Tally
 from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import MOST_WAVES, Waves
 from voxpop.privacy import Private
+from voxpop.study.study import Study
 
 # Limits
 
@@ -252,7 +252,7 @@ def same_plan(one: Plan | End, other: Plan | End) -> None:
     if isinstance(one, Plan) and isinstance(other, Plan):
         assert one.arms.tolist() == other.arms.tolist()
         assert one.pulls.tolist() == other.pulls.tolist()
-        rest = [(plan.phase, plan.people, plan.reference, plan.rest, plan.forecast) for plan in (one, other)]
+        rest = [(plan.wave, plan.people, plan.reference, plan.rest, plan.forecast) for plan in (one, other)]
         assert rest[0] == rest[1]
     else:
         assert one == other
@@ -261,7 +261,7 @@ def same_plan(one: Plan | End, other: Plan | End) -> None:
 def same_state(one: State, other: State) -> None:
     for name in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    for name in ("phase", "rounds", "norm_bound", "decision", "certified", "expected_loss"):
+    for name in ("wave", "rounds", "norm_bound", "decision", "certified", "expected_loss"):
         assert getattr(one, name) == getattr(other, name), name
 
 
@@ -297,7 +297,7 @@ def test_a_saved_study_goes_on_where_it_was(tmp_path: Any) -> None:
     for _ in range(2):
         question = study.ask()
         assert question is not None
-        study.tell(question.phase, rng.normal(size=(question.people, len(question.decisions))))
+        study.tell(question.wave, rng.normal(size=(question.people, len(question.decisions))))
     same_state(Study.load(tmp_path / "study.json").state, study.state)
     study.save(tmp_path / "copy.json")  # because only one of two programs may go on with a file
     loaded = Study.load(tmp_path / "copy.json")
@@ -525,7 +525,7 @@ def test_waves_that_contradict_each_other_certify_nothing() -> None:
     assert isinstance(first, Plan)
     warnings = []
     for sign in (1, -1, 1):
-        plan = replace(first, phase=state.phase + 1)
+        plan = replace(first, wave=state.wave + 1)
         state, info = policy.advance(problem, state, plan, Feedback(np.full(len(plan.arms), sign * 0.5), 500))
         warnings.append(info.warning)
     assert "contradict each other" in warnings[-1]

@@ -10,21 +10,21 @@ from scipy.stats import binom, norm
 
 from tests.helpers import everything, evidence, function_of_norm, random_problem, worst_function
 from tests.helpers_waves import truth
-from voxpop.core.errors import Array
-from voxpop.core.phases import Feedback, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.policies.waves.fitting import share_of_raise
+from voxpop.errors import Array
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.statements import (
     UPPER_SHARE,
+    Contrasts,
     Statement,
-    Wave,
     bonferroni,
     certified_gaps,
     factor_of_maximum,
     next_level,
     one_sided,
     pilot_statement,
+    share_of_raise,
 )
 
 DRAWS = 20_000
@@ -91,18 +91,18 @@ ARMS = np.array([0, 3, 7])
 LEVEL = 0.1
 
 
-def wave_of(problem: Problem, population: int | None = None) -> Wave:
+def wave_of(problem: Problem, population: int | None = None) -> Contrasts:
     noise = problem.answer_noise(ARMS, np.full(3, 2), 30)
-    return Wave(problem, ARMS, noise, None, problem.norm_bound, population)
+    return Contrasts(problem, ARMS, noise, None, problem.norm_bound, population)
 
 
-def averages(wave: Wave, f: Array, draws: int = DRAWS) -> Array:
+def averages(wave: Contrasts, f: Array, draws: int = DRAWS) -> Array:
     """Draw the averages of many repetitions of a wave, (draws, arms)."""
     root = np.linalg.cholesky(wave.noise)
     return np.asarray(f[wave.arms] + np.random.default_rng(5).standard_normal((draws, len(wave.arms))) @ root.T)
 
 
-def weights_of_gaps(wave: Wave, at: Indices, reference: int, z: float) -> Array:
+def weights_of_gaps(wave: Contrasts, at: Indices, reference: int, z: float) -> Array:
     """Find the weights of the estimates, which are linear in the averages."""
     return np.stack([wave.gaps(at, reference, unit, z).estimate for unit in np.eye(len(wave.arms))], axis=1)
 
@@ -144,7 +144,7 @@ def test_values_of_all_actions_hold_together_without_bias_at_their_level() -> No
     """With a norm so small that it biases nothing, and as many actions as arms, the level is met exactly."""
     problem = random_problem(1, n=8, norm_bound=1e-6)
     arms = everything(problem)
-    wave = Wave(problem, arms, problem.answer_noise(arms, np.ones(8, int), 5), None, 50.0, None)
+    wave = Contrasts(problem, arms, problem.answer_noise(arms, np.ones(8, int), 5), None, 50.0, None)
     bounds = [wave.all_values(arms, y, 0.2, seed=3) for y in np.vstack([np.eye(8), np.zeros(8)])]
     weights, width = np.stack([bound.estimate for bound in bounds[:8]], axis=1), bounds[8].width
     errors = averages(wave, np.zeros(8)) @ weights.T

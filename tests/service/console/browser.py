@@ -15,12 +15,12 @@ from voxpop.service import operators
 from voxpop.service.console import new_study, rehearsal
 from voxpop.service.console.apart import Apart
 from voxpop.service.keys import new_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.rate_limit import RateLimit
-from voxpop.stores.migrate import open_store
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 KEY, VIEWER_KEY = new_key(), new_key()

@@ -18,13 +18,13 @@ from tests.helpers_waiting import until
 from tests.service.console.browser import Browser, Desk
 from tests.service.world import STUDY
 from voxpop import Choice, Float, Space
-from voxpop.core.errors import InputError
-from voxpop.formats.studyfile import parse_study
+from voxpop.errors import InputError
+from voxpop.io.studyfile import parse_study
 from voxpop.service import audit
 from voxpop.service.console import new_study, planning
 from voxpop.service.console.apart import MOST_WAITING, Apart
 from voxpop.service.console.pilot import calibrated, points_of
-from voxpop.service.keyring import Keyring
+from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.study.definition import read_definition

@@ -22,7 +22,7 @@ MOST_SCRIPT = 40_000  # bytes that browsers load, as they are served
 APP = CoordinatorApp(Coordinator(None, b""))  # type: ignore[arg-type]  # its routes need no database
 ROUTES = console_routes(APP.console, APP.entry)
 STATIC = "/static/{file}"
-NAMES = {"study": STUDY, "phase": "1", "batch": BATCH, "name": "me", "file": "none"}
+NAMES = {"study": STUDY, "wave": "1", "batch": BATCH, "name": "me", "file": "none"}
 
 
 def address_of(route: Route) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.service.console.test_new_study import FILE
-from voxpop.formats.studyfile import parse_study
-from voxpop.lab.outcomes import Outcome
+from voxpop.io.studyfile import parse_study
 from voxpop.service.console import rehearsal
 from voxpop.service.console.pages import render
 from voxpop.service.console.rehearsal import FEWEST, NO_TIME, Price, prices
+from voxpop.simulate.trials import Outcome
 
 TABLES = parse_study(Path("tea.toml"), FILE)
 HANGING = 600.0  # seconds

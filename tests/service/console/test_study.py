@@ -168,7 +168,7 @@ def run_wave(desk: Desk, study: str = STUDY) -> None:
         worlds.STUDY = known
 
 
-def test_a_page_calls_a_phase_a_wave_whatever_the_policy(desk: Desk, operator: Browser) -> None:
+def test_a_page_calls_a_wave_a_wave_whatever_the_policy(desk: Desk, operator: Browser) -> None:
     it, said = World(desk.coordinator, desk.clock), list[str]()
 
     def look() -> None:
@@ -190,7 +190,7 @@ def test_a_page_calls_a_phase_a_wave_whatever_the_policy(desk: Desk, operator: B
     look()
     for text in said:
         shown = re.sub(r"<pre.*?</pre>", "", text, flags=re.DOTALL)  # the log as it is stored has names of its own
-        assert not re.search("phase", shown, re.IGNORECASE)
+        assert not re.search("wave", shown, re.IGNORECASE)
     assert any("Waiting: wave 1 needs" in text for text in said)
 
 

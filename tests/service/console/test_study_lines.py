@@ -96,11 +96,11 @@ def test_a_failed_model_check_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "attempt", "created", "lost"),
+    ("wave", "attempt", "created", "lost"),
     [(2, "", 5.0, False), (3, "a", 5.0, False), (3, "b", 5.0, True), (4, "a", 5.0, True), (4, "a", 6.0, False)],
 )
 def test_a_database_that_is_older_than_what_was_released_is_noticed(
-    phase: int, attempt: str, created: float, lost: bool
+    wave: int, attempt: str, created: float, lost: bool
 ) -> None:
-    said = alerts({"attempt": "a"}, last=LastRelease("tea", created, phase, attempt))
+    said = alerts({"attempt": "a"}, last=LastRelease("tea", created, wave, attempt))
     assert ("restore the newer database" in said) is lost

@@ -9,8 +9,7 @@ import pytest
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop import Choice, Float, Problem, Space, SquaredExponential
-from voxpop.core.phases import Plan
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
@@ -19,6 +18,7 @@ from voxpop.service.console.study_view import study_view
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.simulate.people import GPPeople
 
 MARKUP = "</script><b>white"
 
@@ -31,8 +31,8 @@ def wave(it: World, people: int | None = None) -> None:
     made = it.coordinator.snapshots.current(STUDY).definition.problem
     f = 1.5 * np.exp(-4 * np.square(made.decisions.points - 0.55).sum(axis=1))
     for key, invitation in list(it.invited())[:people]:
-        told = invitation["phase"]
-        plan = Plan(told["phase"], np.array(told["arms"]), np.array(told["rounds"]), 1)
+        told = invitation["wave"]
+        plan = Plan(told["wave"], np.array(told["arms"]), np.array(told["rounds"]), 1)
         it.answer(key, invitation, GPPeople(made, f).observe(plan, 1, it.rng))
     if people is None:
         it.settle()
@@ -62,8 +62,8 @@ def test_one_number_is_a_line_with_its_bands(tmp_path: Path) -> None:
     assert by_label["certified to"] == pytest.approx(course.bounds[1], rel=1e-5)
     best = course.answer.index
     assert [place for place, value in enumerate(by_label["chosen"]) if value is not None] == [best]
-    asked = course.phases[0].plan.arms.tolist()
-    assert [by_label["answers"][arm] for arm in asked] == pytest.approx(course.phases[0].feedback.mean, rel=1e-5)
+    asked = course.closed[0].plan.arms.tolist()
+    assert [by_label["answers"][arm] for arm in asked] == pytest.approx(course.closed[0].feedback.mean, rel=1e-5)
     json.dumps(chart.data, allow_nan=False)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from tests.service.console.browser import Browser, Desk, desk_at
 from tests.service.served import served
 from voxpop import __version__
-from voxpop.service.keyring import Keyring
+from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.stores.migrate import open_store
 
 PLACE = "/system"
 KEYS = Keyring((b"k" * 32,))

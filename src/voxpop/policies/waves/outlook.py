@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from voxpop.belief.posterior import Belief
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
+from voxpop.errors import Array
+from voxpop.gp.belief import Belief
+from voxpop.model.problem import Indices
 
 DRAWS = 64  # antithetic
 FRESH_DRAWS = 1024  # for the finalists

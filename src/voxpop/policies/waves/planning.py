@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from voxpop.core.channel import Channel
-from voxpop.core.errors import Array
-from voxpop.core.phases import Forecast, Plan
-from voxpop.core.problem import Indices, Problem
-from voxpop.core.state import State
+from voxpop.errors import Array
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import Channel, State
+from voxpop.model.waves import Forecast, Plan
 from voxpop.policies.waves.outlook import TIE, Outlook
+from voxpop.policies.waves.statements import Contrasts
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
@@ -64,11 +65,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, phase: int, reference: int) -> Plan:
+    def plan(self, wave: int, reference: int) -> Plan:
         """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(phase, self.arms, pulls, self.people, reference, forecast=forecast)
+        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ class Planner:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
         single = self.problem.answer_noise(arms, pulls)
-        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.phase + 1, arms, pulls, self.fewest))
+        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
             return self.outlook.values_of_people(places, single, people, fresh)
         variance = hidden.variance(people)
@@ -178,3 +179,95 @@ def numbers_of_people(least: int, most: int) -> Array:
     """List numbers of people between two limits, each 1.45 times the one before."""
     steps = math.floor(math.log(most / least) / math.log(PEOPLE_RATIO)) if most > least else 0
     return np.unique(np.ceil(least * PEOPLE_RATIO ** np.arange(steps + 1)).clip(max=most))
+
+
+AIM = 0.93  # of the tolerance, since the answers may turn out a little worse than predicted
+MOST_ARMS = 128
+CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
+MOST_ASKED = 1_000_000  # people
+MOST_CONSIDERED = 400  # actions whose bounds are predicted
+
+
+@dataclass(frozen=True, eq=False)
+class Certifier:
+    """Everything that the waves which aim at one certificate have in common."""
+
+    problem: Problem
+    state: State
+    channel: Channel
+    mean: Array  # (n,) pooled
+    known: Array  # (n,) what earlier waves already certify about f(x) - f(best)
+    z: float
+    answer_cost: float
+    limits: Limits
+    fewest: int
+    population: int | None
+
+    def plan(self, tolerance: float) -> Plan | None:
+        """Return the cheapest wave that is expected to certify the tolerance; None if none is."""
+        return min(self._plans(AIM * tolerance), key=_cost, default=None)
+
+    @cached_property
+    def _considered(self) -> Indices:
+        """The active actions whose bounds are predicted: all, or those that may be the hardest to beat."""
+        active = self.state.active
+        if len(active) <= MOST_CONSIDERED:
+            return active
+        return np.union1d(active[np.argsort(-self.known[active], kind="stable")[:MOST_CONSIDERED]], [self.state.best])
+
+    def _plans(self, aim: float) -> Iterator[Plan]:
+        for rounds in useful_rounds(self.problem):
+            for crowd in CROWDS:
+                arms = np.array([self.state.best])
+                while len(arms) < min(MOST_ARMS, len(self._considered)):
+                    bounds = self._bounds(arms, rounds, crowd)
+                    bounds[np.isin(self._considered, arms)] = -np.inf
+                    step = -(-len(arms) // 6)
+                    worst = np.argsort(-bounds, kind="stable")[:step]
+                    arms = np.concatenate([arms, self._considered[worst[np.isfinite(bounds[worst])]]])
+                    if len(arms) * rounds >= self.limits.rounds:
+                        break
+                    yield from self._cheapest(arms, rounds, aim)
+
+    def _cheapest(self, arms: Indices, rounds: int, aim: float) -> Iterator[Plan]:
+        """Offer these arms to the fewest people who are expected to be enough."""
+        most = min(self.limits.people, self.limits.numbers // len(arms), MOST_ASKED)
+        if most < self.fewest:
+            return
+        people = numbers_of_people(self.fewest, most).astype(int)
+        low, high = -1, len(people)
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = self._bounds(arms, rounds, int(people[middle])).max() <= aim
+            low, high = (low, middle) if enough else (middle, high)
+        if high < len(people):
+            yield self._plan(arms, rounds, int(people[high]))
+
+    def _plan(self, arms: Indices, rounds: int, people: int) -> Plan:
+        best = self.state.best
+        exploring = rounds * float((self.mean[best] - self.mean[arms]).sum())
+        certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
+        forecast = Forecast(0.0, self.answer_cost * people * len(arms), exploring, certificate)
+        pulls = np.full(len(arms), rounds, dtype=np.intp)
+        return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast)
+
+    def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
+        """Predict the bounds on f(x) - f(best) after a wave."""
+        problem, best, at = self.problem, self.state.best, self._considered
+        plan = Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people)
+        noise = problem.answer_noise(plan.arms, plan.pulls, people)
+        hidden = self.channel.prospect(problem, self.state, plan)
+        if hidden is not None:
+            variance = float(hidden.variance(np.array([float(people)]))[0])
+            if not np.isfinite(variance):
+                return np.full(len(at), np.inf)
+            noise = noise + variance * hidden.shape
+        wave = Contrasts(problem, arms, noise, None, self.state.norm_bound, self.population)
+        width = wave.gaps(at, best, np.zeros(len(arms)), self.z).width
+        bound = np.minimum(self.mean[at] - self.mean[best] + width, self.known[at])
+        return np.where(at == best, -np.inf, bound)
+
+
+def _cost(plan: Plan) -> float:
+    assert plan.forecast is not None
+    return plan.forecast.cost

@@ -14,30 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.belief.posterior import Belief, believe, pooled_best
-from voxpop.belief.rows import total_noise
-from voxpop.core.channel import OPEN, Channel
-from voxpop.core.errors import Array, require_integer, require_number
-from voxpop.core.frozen import changed
-from voxpop.core.phases import Answered, End, Feedback, Info, Plan
-from voxpop.core.problem import Problem
-from voxpop.core.state import State
+from voxpop.errors import Array, require_integer, require_number
+from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
+from voxpop.gp.posterior import information_gain
+from voxpop.model.problem import Problem
+from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER
-from voxpop.policies.waves.certifying import Certifier
-from voxpop.policies.waves.fitting import check, share_of_raise
 from voxpop.policies.waves.outlook import Outlook
-from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
+from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.statements import (
     UPPER_SHARE,
+    Contrasts,
     Statement,
-    Wave,
     certified_gaps,
+    check,
     next_level,
     one_sided,
     pilot_statement,
+    share_of_raise,
 )
-from voxpop.runtime.threads import one_thread
-from voxpop.selection.posterior import information_gain
+from voxpop.runtime.machine import one_thread
 
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
@@ -120,14 +117,14 @@ class Waves:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         outlook = state.memory.outlook
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
-        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.phase
+        price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
         planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.phase + 1, state.best), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best), state, limits), limits)
         if self.tolerance is None:
-            return End("asking more people no longer pays" if state.phase else "asking people does not pay")
+            return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return self._certify(problem, state, channel, limits, fewest)
 
     def _certify(self, problem: Problem, state: State, channel: Channel, limits: Limits, fewest: int) -> Plan | End:
@@ -137,7 +134,7 @@ class Waves:
         memory: Memory = state.memory
         known = np.full(problem.size, np.inf)
         known[state.active] = certified_gaps(memory.statements, state.active, state.best)
-        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(memory, state.phase + 1, True, tried)
+        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(memory, state.wave + 1, True, tried)
         certifier = Certifier(
             problem,
             state,
@@ -158,7 +155,7 @@ class Waves:
 
     def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.phase, 1)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave, 1)))
         others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
         each = int(plan.pulls[0])
         room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.people - len(plan.arms))
@@ -177,9 +174,9 @@ class Waves:
         """Give the incumbent the rounds that pass while people answer."""
         return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
 
-    def _level(self, memory: Memory, phase: int, certifying: bool, tried: int) -> float:
+    def _level(self, memory: Memory, wave: int, certifying: bool, tried: int) -> float:
         """Return the level of a wave: half of what is left of delta, and all of it in a wave declared the last."""
-        last = phase == self.most_waves or (certifying and tried == CERTIFYING - 1)
+        last = wave == self.most_waves or (certifying and tried == CERTIFYING - 1)
         return next_level(self.delta, memory.spent, last)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
@@ -210,7 +207,7 @@ class Waves:
         """State what a wave proves, and drop what cannot be best."""
         memory: Memory = state.memory
         tried = _certifying(state)
-        level = self._level(memory, plan.phase, plan.aims_at_certificate, tried)
+        level = self._level(memory, plan.wave, plan.aims_at_certificate, tried)
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
         kept = state.active[statement.upper[state.active] >= 0]
@@ -232,9 +229,9 @@ class Waves:
         rounds = problem.horizon - state.rounds
         if rounds <= 1:
             return OVER
-        if self.most_waves is not None and state.phase >= self.most_waves:
+        if self.most_waves is not None and state.wave >= self.most_waves:
             return End(f"the budget of {self.most_waves:,} wave{'s' * (self.most_waves > 1)} is used up")
-        if state.phase >= MOST_WAVES:
+        if state.wave >= MOST_WAVES:
             return End(f"{MOST_WAVES} waves did not settle it")
         asked = sum(plan.people for plan, _ in state.history)
         people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
@@ -246,7 +243,7 @@ class Waves:
         numbers = None if self.most_numbers is None else self.most_numbers - sum(p.numbers for p, _ in state.history)
         if numbers is not None and numbers < 2 * max(1, least):
             return End(f"{numbers:,} of {self.most_numbers:,} numbers are left, too few for a wave")
-        last = self.most_waves is not None and state.phase + 1 == self.most_waves
+        last = self.most_waves is not None and state.wave + 1 == self.most_waves
         return Limits(
             rounds,
             _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last),
@@ -259,8 +256,8 @@ class Waves:
         """Compute the wave's statement, and bounds on every active f(x) that hold together at the same level."""
         at, y = state.active, feedback.mean - problem.means[plan.arms]
         noise = total_noise(problem, plan, feedback)
-        wave = Wave(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
-        seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.phase,)).generate_state(2).tolist()
+        wave = Contrasts(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.wave,)).generate_state(2).tolist()
         best = wave.gaps(at, plan.reference, y, one_sided(UPPER_SHARE * level))
         every = wave.all_gaps(at, plan.reference, y, (1 - UPPER_SHARE) * level, seeds[0])
         ahead = problem.means[at] - problem.means[plan.reference]

@@ -19,12 +19,99 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtri, ndtri
 
-from voxpop.belief.rows import pilot_rows, prior_means
-from voxpop.core.errors import Array
-from voxpop.core.problem import GRAM_LIMIT, Indices, Problem
-from voxpop.core.spaces import Decisions
-from voxpop.widths.affine import Affine, AffineEstimator
-from voxpop.widths.blocks import affine_values, affine_values_and_gaps
+from voxpop.errors import Array
+from voxpop.gp.belief import Rows, all_rows, excess_scatter, pilot_rows, prior_means, total_noise
+from voxpop.gp.check import clipping_misfit, misfit, misfit_limit, smallest_norm
+from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
+from voxpop.gp.widths import Affine, AffineEstimator
+from voxpop.model.decisions import Decisions
+from voxpop.model.problem import GRAM_LIMIT, Indices, Problem
+from voxpop.model.state import History
+
+FIRST_SHARE = 0.8  # of the level, for statements that assume the given norm bound
+ALARM = 0.01  # the probability of a false alarm
+WORTH_SAYING = 2.0  # times the model's variance; people with heavy tails seem to differ a little more than they do
+MARGIN = 2.0  # the bound is raised to this many times the least norm that fits
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well the model fits."""
+
+    norm_bound: float  # to assume from now on
+    pilot: bool  # False if the pilot contradicts the waves
+    consistent: bool  # False if no function at all fits the waves, so that nothing can be certified
+    warning: str  # what was found and what to do; empty if nothing is wrong
+
+
+def check(problem: Problem, without_pilot: Problem, history: History, norm_bound: float, pilot: bool) -> Fit:
+    """Compare all averages with the model."""
+    clipped = sum(
+        clipping_misfit(total_noise(problem, plan, feedback), feedback.clipping)
+        for plan, feedback in history
+        if feedback.clipping is not None
+    )
+    waves = all_rows(without_pilot, history)
+    limit = misfit_limit(len(waves), ALARM, clipping=clipped)
+    alarm = _misfit(problem, waves, norm_bound) > limit
+    raised, warnings = _raised(problem, waves, norm_bound, clipped), [_people(problem, history)]
+    consistent = math.isfinite(raised)
+    if not consistent:
+        raised = norm_bound
+        warnings.append(
+            "the waves contradict each other by more than their noise: bias_std or noise_std is too small, or rewards "
+            "changed between the waves; nothing is certified, and a new calibration with people of today is needed"
+        )
+    elif alarm:
+        warnings.append(
+            f"no function of norm {norm_bound:.3g} fits the answers: the norm bound was raised to {raised:.3g}; "
+            "calibrate again, with a rougher kernel or a larger margin"
+        )
+    if pilot and problem.pilot:
+        everything = all_rows(problem, history)
+        pilot = _misfit(problem, everything, raised) <= misfit_limit(len(everything), ALARM, clipping=clipped)
+    if problem.pilot and not pilot:
+        warnings.append(
+            "the pilot contradicts the waves, which count alone from now on; were its people drawn like these?"
+        )
+    return Fit(raised, pilot, consistent, "; ".join(filter(None, warnings)))
+
+
+def share_of_raise(given: float, assumed: float) -> float:
+    """Return the share of a level for statements under a norm bound that was raised to 2^j times the given one."""
+    raises = round(math.log2(assumed / given))
+    return FIRST_SHARE if raises == 0 else (1 - FIRST_SHARE) * 2.0**-raises
+
+
+def _misfit(problem: Problem, rows: Rows, norm_bound: float) -> float:
+    return misfit(problem.kernel(rows.points, rows.points), rows.residual, rows.noise, norm_bound)
+
+
+def _raised(problem: Problem, rows: Rows, norm_bound: float, clipped: float) -> float:
+    """Return the norm bound, doubled until it exceeds the least norm that fits by a margin; infinite if none fits."""
+    usual = (math.sqrt(len(rows) + 2 * math.sqrt(2 * len(rows))) + math.sqrt(clipped)) ** 2
+    if _misfit(problem, rows, norm_bound) <= usual:
+        return norm_bound
+    gram = problem.kernel(rows.points, rows.points)
+    least = smallest_norm(gram, rows.residual, rows.noise, usual)
+    if math.isinf(least):  # no function fits as well as usual; does any fit at all?
+        least = smallest_norm(gram, rows.residual, rows.noise, misfit_limit(len(rows), ALARM, clipping=clipped))
+    if math.isinf(least):
+        return math.inf
+    return norm_bound * 2.0 ** math.ceil(math.log2(max(1.0, MARGIN * least / norm_bound)))
+
+
+def _people(problem: Problem, history: History) -> str:
+    """Say that people differ more than the model says, if the last wave shows it."""
+    plan, feedback = history[-1]
+    excess = float(excess_scatter(problem, plan, feedback).max())
+    if excess < WORTH_SAYING:
+        return ""
+    return (
+        f"people differ {math.sqrt(excess):.2g} times as much as bias_std and noise_std say, and their noise counts as "
+        "what was seen; calibrate again with more people"
+    )
+
 
 UPPER_SHARE = 0.75  # of a wave's level, for the statement about the best action
 DRAWS = 4000
@@ -82,7 +169,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Wave:
+class Contrasts:
     """What is known of a wave before its answers are used: the arms, the noise, and what the statements may assume."""
 
     problem: Problem
@@ -154,7 +241,7 @@ def pilot_statement(
     wider = replace(problem, decisions=Decisions(points), prior_mean=means, pilot=())
     arms = np.where(new, size + np.cumsum(new) - 1, [place[0] if len(place) else 0 for place in places])
     z = math.sqrt(float(chdtri(len(rows), level)))
-    wave = Wave(wider, arms, rows.noise, None, norm_bound, population)
+    wave = Contrasts(wider, arms, rows.noise, None, norm_bound, population)
     gaps = wave.gaps(np.arange(size), reference, rows.residual, z)
     ahead = problem.means - problem.means[reference] + gaps.estimate
     upper, lower = ahead + gaps.width, ahead - gaps.width

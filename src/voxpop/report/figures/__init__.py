@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from voxpop.core.errors import Array, InputError, require_choice
-from voxpop.drivers.course import Course
+from voxpop.errors import Array, InputError, require_choice
+from voxpop.journal.course import Course
 from voxpop.report.drawing import BLUE, QUIET, sheet, styled
-from voxpop.report.figures import costs, decision, maps, slices, waves
+from voxpop.report.figures import costs, decision, maps, waves
+from voxpop.report.figures import maps as slices
 from voxpop.report.figures.common import WIDTH, Canvas
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
@@ -57,7 +58,7 @@ DRAWINGS: dict[str, Drawing] = {
         fits=lambda view: len(view.trail) > 1,
     ),
     "cost": Drawing("Gain and cost of each wave", costs.draw_cost, costs.explain_cost, fits=costs.has_cost),
-    "left": Drawing("What is left", waves.draw_left, waves.explain_left, fits=lambda view: len(view.course.phases) > 0),
+    "left": Drawing("What is left", waves.draw_left, waves.explain_left, fits=lambda view: len(view.course.closed) > 0),
     "slices": Drawing(
         "Parameter by parameter",
         slices.draw_slices,
@@ -96,7 +97,7 @@ def pictures(view: View) -> list[str]:
 def figure(course: Course, name: str = "decision", truth: Array | None = None) -> Figure:
     """Draw one picture of a study; `DRAWINGS` lists their names.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> figure(run.course, "decision").axes[0].get_xlabel()
     'price'
@@ -118,7 +119,7 @@ def draw(view: View, name: str) -> Figure:
 def overview(course: Course, truth: Array | None = None) -> Figure:
     """Draw what a manager reads in ten seconds on one sheet: the decision, how sure, and what it cost.
 
-    >>> from voxpop.lab.trials import Trial
+    >>> from voxpop.simulate.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> len(overview(run.course).axes)
     2

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 from voxpop.report.decisions import Column
 from voxpop.report.drawing import INK, PAPER
 from voxpop.report.summary import number
@@ -127,7 +127,7 @@ def answers_of(view: View) -> dict[str, tuple[Indices, Array]]:
     """Return the average answers of the pilot and of the study, with the decisions that they are about."""
     found: dict[str, list[tuple[Indices, Array]]] = {
         FROM_PILOT: [(view.layout.nearest(group.points), group.mean) for group in view.course.problem.pilot],
-        FROM_WAVES: [(phase.plan.arms, phase.feedback.mean) for phase in view.course.phases],
+        FROM_WAVES: [(wave.plan.arms, wave.feedback.mean) for wave in view.course.closed],
     }
     return {
         name: (np.concatenate([at for at, _ in parts]), np.concatenate([means for _, means in parts]))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from voxpop.core.phases import Forecast
-from voxpop.lab.metrics import regret_curve
+from voxpop.model.waves import Forecast
 from voxpop.report.drawing import BLUE, MIDDLE, MUTED, ORANGE, PEACH, SKY
 from voxpop.report.figures.common import SMALL, Canvas, legend_below, plain_logarithm, set_title, shortened
+from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
 from voxpop.report.view import View
 
@@ -25,7 +25,7 @@ def draw_stakes(canvas: Canvas, view: View) -> None:
     """Draw what the study costs in all, and what not knowing would cost, as bars."""
     stakes = view.stakes
     assert stakes is not None
-    ax, asked = canvas.subplots(), bool(view.course.phases)
+    ax, asked = canvas.subplots(), bool(view.course.closed)
     rows: list[tuple[str, list[tuple[str, str, float]]]] = []
     if asked:
         parts = [
@@ -76,31 +76,31 @@ def explain_stakes(view: View) -> str:
 
 def stakes_height(view: View) -> float:
     """Return how tall the bars are together."""
-    rows = 1 + bool(view.course.phases) + bool(view.course.problem.pilot)
+    rows = 1 + bool(view.course.closed) + bool(view.course.problem.pilot)
     return 1.6 + 0.75 * rows
 
 
 def draw_cost(canvas: Canvas, view: View) -> None:
-    """Draw what each phase was expected to bring and to cost, if the policy said so, or else what was sent."""
+    """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
     ax, plans, pending = canvas.subplots(), view.course.plans, view.course.pending
     plans = plans if pending is None else [*plans, pending]
-    known = {plan.phase: plan.forecast for plan in plans if plan.forecast is not None}
+    known = {plan.wave: plan.forecast for plan in plans if plan.forecast is not None}
     if known:
-        _draw_forecasts(ax, known, None if pending is None else pending.phase)
+        _draw_forecasts(ax, known, None if pending is None else pending.wave)
         ax.set_ylabel(f"{shortened(view.course.reward, 20)}, added up")
         set_title(canvas, "Gain and cost of each wave, as expected before it")
     else:
         _draw_numbers(ax, view)
         set_title(canvas, "Numbers sent")
-    ax.set_xlabel(view.word)
+    ax.set_xlabel("wave")
     ax.locator_params(axis="x", integer=True)
     legend_below(canvas, ax)
 
 
 def explain_cost(view: View) -> str:
-    """Say what the bars of each phase are."""
+    """Say what the bars of each wave are."""
     if not any(plan.forecast for plan in _plans(view)):
-        return f"How many numbers people sent in each {view.word}."
+        return "How many numbers people sent in each wave."
     return (
         f"What each wave was expected to bring over the rounds left, and to cost, in {view.course.reward} added up; "
         "both were said before it. Asking stops when no wave is expected to bring more than it costs."
@@ -108,7 +108,7 @@ def explain_cost(view: View) -> str:
 
 
 def has_cost(view: View) -> bool:
-    """Return True if any phase was played or is open."""
+    """Return True if any wave was played or is open."""
     return bool(_plans(view))
 
 
@@ -118,34 +118,34 @@ def _plans(view: View) -> list[Any]:
 
 def _draw_forecasts(ax: Axes, known: Mapping[int, Forecast], pending: int | None) -> None:
     """Draw gain and cost of each wave side by side; those of an open wave are paler."""
-    phases = np.array(list(known))
+    waves = np.array(list(known))
     gains = np.array([forecast.gain for forecast in known.values()])
     costs = np.array([forecast.cost for forecast in known.values()])
     for shift, heights, full, pale, label in (
         (-0.2, gains, BLUE, SKY, "expected gain"),
         (0.2, costs, ORANGE, PEACH, "cost: answers, poorer decisions"),
     ):
-        colours = [pale if phase == pending else full for phase in known]
-        bars = ax.bar(phases + shift, heights, 0.4, color=colours, edgecolor=full, linewidth=0.8)
+        colours = [pale if wave == pending else full for wave in known]
+        bars = ax.bar(waves + shift, heights, 0.4, color=colours, edgecolor=full, linewidth=0.8)
         bars.set_label(label)
-    for phase, forecast in known.items():
+    for wave, forecast in known.items():
         if forecast.certificate is not None:
             said = f"to certify\n{forecast.certificate:.2g}"
-            ax.annotate(said, (phase, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=SMALL)
+            ax.annotate(said, (wave, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=SMALL)
     positive = np.concatenate([gains[gains > 0], costs[costs > 0]])
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():
         ax.set_yscale("log")
         plain_logarithm(ax.yaxis, positive.min(), positive.max())
         ax.set_ylim(positive.min() / 2, positive.max() * 4)
-    ax.set_xlim(phases.min() - 0.6, max(3, phases.max()) + 0.6)
+    ax.set_xlim(waves.min() - 0.6, max(3, waves.max()) + 0.6)
 
 
 def _draw_numbers(ax: Axes, view: View) -> None:
-    """Draw what was sent in each phase, and in all."""
-    phases = [plan.phase for plan in view.course.plans]
-    sent = [phase.numbers for phase in view.course.phases]
-    ax.bar(phases, sent, color=BLUE, label=f"in this {view.word}")
-    ax.plot(phases, np.cumsum(sent), color=ORANGE, marker="." if len(sent) < 60 else "", label="in all")
+    """Draw what was sent in each wave, and in all."""
+    waves = [plan.wave for plan in view.course.plans]
+    sent = [wave.numbers for wave in view.course.closed]
+    ax.bar(waves, sent, color=BLUE, label="in this wave")
+    ax.plot(waves, np.cumsum(sent), color=ORANGE, marker="." if len(sent) < 60 else "", label="in all")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.set_ylabel("numbers")
 

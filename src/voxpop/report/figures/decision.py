@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
+from voxpop.errors import Array
+from voxpop.model.problem import Indices
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
     ASSUMED,
@@ -53,7 +53,7 @@ def explain_decision(view: View) -> str:
         return f"Nobody has answered yet. {view.choice} is a place to start."
     if view.layout.kind == "map":
         return f"The estimate of every decision, as a colour. Chosen: {view.choice}."
-    bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.phases)
+    bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.closed)
     bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
     said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
     rows = f"The {_listed(view, BEST)} best decisions by their estimates"
@@ -143,7 +143,7 @@ def _answers_along(view: View) -> list[tuple[str, Array, Array]]:
 def _draw_bands(ax: Axes, places: Array, view: View, order: Indices) -> None:
     """Draw the certified band, the likely band and the estimate along a numeric parameter."""
     state, estimate, likely = view.course.state, view.estimate()[order], view.likely()
-    if view.course.phases or not view.informed:
+    if view.course.closed or not view.informed:
         lower, upper = state.lower[order], state.upper[order]
         label = CERTIFIED if view.informed else ASSUMED
         ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=label)
@@ -160,7 +160,7 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> None:
     ax, state, likely, best = canvas.subplots(), view.course.state, view.likely(), view.answer.index
     rows = ranked(view)[:most]
     estimate, places = view.estimate()[rows], np.arange(len(rows))
-    if view.course.phases or not view.informed:
+    if view.course.closed or not view.informed:
         label = CERTIFIED if view.informed else ASSUMED
         ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=label)
     spread = np.zeros(len(rows)) if likely is None else likely[rows]
@@ -224,5 +224,5 @@ def _most_of(means: Array) -> Array:
 
 def _bounds(view: View) -> Array:
     """Return the bounds of the choice, if they come from answers or nothing else is known."""
-    kept = view.course.phases or not view.informed
+    kept = view.course.closed or not view.informed
     return np.array([view.answer.low, view.answer.high] if kept else [])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Indices
-from voxpop.core.state import State
+from voxpop.model.problem import Indices
+from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.report.decisions import Column
 from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
 from voxpop.report.figures.common import (
@@ -59,13 +59,13 @@ def draw_waves(canvas: Canvas, view: View) -> None:
         ax.set_visible(False)
     for ax in panels[len(stages) - across : len(stages)]:  # nothing is below these
         ax.tick_params(labelbottom=True)
-    set_title(canvas, f"The estimate, {view.word} by {view.word}")
+    set_title(canvas, "The estimate, wave by wave")
     legend_below(canvas, *panels[: len(stages)])
 
 
 def explain_waves(view: View) -> str:
     """Say what the panels show."""
-    said = f"What was asked in each {view.word}, and the estimate afterwards, from all answers up to then."
+    said = "What was asked in each wave, and the estimate afterwards, from all answers up to then."
     hidden = len(_stages(view)) - len(shown_stages(view))
     return said + (f" {hidden} in between are left out." if hidden else "")
 
@@ -93,17 +93,17 @@ def shown_stages(view: View) -> list[int]:
 
 
 def _stages(view: View) -> list[int]:
-    return list(range(_first(view), len(view.course.phases) + (view.course.pending is not None) + 1))
+    return list(range(_first(view), len(view.course.closed) + (view.course.pending is not None) + 1))
 
 
 def _stage_title(view: View, stage: int) -> str:
-    phases = view.course.phases
+    waves = view.course.closed
     if stage == 0:
         return f"pilot: {view.course.pilot_people:,} people"
-    if stage > len(phases):
+    if stage > len(waves):
         assert view.course.pending is not None
-        return f"{view.word} {stage}: {view.course.pending.people:,} to ask"
-    return f"{view.word} {stage}: {phases[stage - 1].people:,} people"
+        return f"wave {stage}: {view.course.pending.people:,} to ask"
+    return f"wave {stage}: {waves[stage - 1].people:,} people"
 
 
 def pending_of(view: View) -> list[Plan]:
@@ -117,13 +117,13 @@ def _first(view: View) -> int:
 
 
 def _state_at(view: View, stage: int) -> State:
-    return view.trail[min(stage, len(view.course.phases))]
+    return view.trail[min(stage, len(view.course.closed))]
 
 
 def _to_ask(view: View, stage: int) -> Indices | None:
     """Return what an open wave asks about."""
     pending = view.course.pending
-    return pending.arms if pending is not None and stage > len(view.course.phases) else None
+    return pending.arms if pending is not None and stage > len(view.course.closed) else None
 
 
 def _draw_line_stage(ax: Axes, view: View, stage: int) -> None:
@@ -143,8 +143,8 @@ def _draw_line_stage(ax: Axes, view: View, stage: int) -> None:
         for group in view.course.problem.pilot:
             ax.plot(view.layout.places_of(group.points, column), group.mean, label=FROM_WAVES, **WAVE)
     else:
-        phase = view.course.phases[stage - 1]
-        ax.plot(column.places[phase.plan.arms], phase.feedback.mean, label=FROM_WAVES, **WAVE)
+        wave = view.course.closed[stage - 1]
+        ax.plot(column.places[wave.plan.arms], wave.feedback.mean, label=FROM_WAVES, **WAVE)
     best = view.course.policy.best(view.course.problem, state)
     ax.plot([column.places[best]], [state.centre[best]], label="decision then", **STAR | {"markersize": 11})
     means = [means for _, means in answers_of(view).values()]
@@ -161,7 +161,7 @@ def _draw_map_stage(ax: Axes, view: View, stage: int) -> None:
     paint(ax, view, view.estimate(state), limits=limits, pixels=PIXELS)
     arms, label = _to_ask(view, stage), OPEN
     if arms is None:
-        arms = answers_of(view)[FROM_PILOT][0] if stage == 0 else view.course.phases[stage - 1].plan.arms
+        arms = answers_of(view)[FROM_PILOT][0] if stage == 0 else view.course.closed[stage - 1].plan.arms
         label = "asked"
     x, y = view.layout.varied
     ax.plot(x.places[arms], y.places[arms], "o", label=label, **ASKED | {"markersize": 4})
@@ -183,13 +183,13 @@ def draw_progress(canvas: Canvas, view: View) -> None:
     if likely.any():
         ax.vlines(stages, centre - likely, centre + likely, color=SKY, linewidth=9, label=LIKELY)
     ax.plot(stages, centre, "o-", color=BLUE, linewidth=1, markersize=5, label=ESTIMATE)
-    for phase in view.course.phases:
-        kept = phase.plan.arms == best
-        ax.plot(np.full(kept.sum(), phase.plan.phase), phase.feedback.mean[kept], label=FROM_WAVES, **WAVE)
+    for wave in view.course.closed:
+        kept = wave.plan.arms == best
+        ax.plot(np.full(kept.sum(), wave.plan.wave), wave.feedback.mean[kept], label=FROM_WAVES, **WAVE)
     if view.truth is not None:
         ax.axhline(view.truth[best], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
     ax.set_ylim(*window([centre - likely, centre + likely, lower[-1:], upper[-1:]]))
-    _stage_axis(ax, view, first, len(view.course.phases))
+    _stage_axis(ax, view, first, len(view.course.closed))
     reward_axis(ax, view)
     set_title(canvas, f"What is known about {view.choice}")
     legend_below(canvas, ax)
@@ -197,11 +197,11 @@ def draw_progress(canvas: Canvas, view: View) -> None:
 
 def explain_progress(view: View) -> str:
     """Say what the picture of the narrowing bounds shows."""
-    return f"The estimate of {view.choice} after each {view.word}, with its bounds. What ends at the edge goes on."
+    return f"The estimate of {view.choice} after each wave, with its bounds. What ends at the edge goes on."
 
 
 def draw_left(canvas: Canvas, view: View) -> None:
-    """Draw what could still be best after each phase, and what was asked about."""
+    """Draw what could still be best after each wave, and what was asked about."""
     if view.layout.kind == "line" and view.trail:
         _draw_left_values(canvas, view)
     else:
@@ -211,15 +211,15 @@ def draw_left(canvas: Canvas, view: View) -> None:
 def explain_left(view: View) -> str:
     """Say what the picture of the decisions left shows."""
     return (
-        f"Decisions that could still be best before each {view.word}, as far as that is certified. What is unlikely is "
+        "Decisions that could still be best before each wave, as far as that is certified. What is unlikely is "
         "not asked about, long before it is ruled out."
     )
 
 
 def _actives(view: View) -> list[Indices]:
-    """Return what could be best before the first phase and after each."""
+    """Return what could be best before the first wave and after each."""
     course = view.course
-    return [course.policy.init(course.problem).active, *(phase.active for phase in course.phases)]
+    return [course.policy.init(course.problem).active, *(wave.active for wave in course.closed)]
 
 
 def _draw_left_values(canvas: Canvas, view: View) -> None:
@@ -231,10 +231,10 @@ def _draw_left_values(canvas: Canvas, view: View) -> None:
     ax.vlines(*np.transpose(runs), color=SKY, linewidth=9, label="could be best")
     for label, plans, style in (("asked", course.plans, WAVE), (OPEN, pending_of(view), PILOT)):
         if plans:
-            at = np.repeat([plan.phase for plan in plans], [len(plan.arms) for plan in plans])
+            at = np.repeat([plan.wave for plan in plans], [len(plan.arms) for plan in plans])
             ax.plot(at, column.places[np.concatenate([plan.arms for plan in plans])], label=label, **style)
     best = view.answer.index
-    end = len(course.phases) + 1 + (course.pending is not None)
+    end = len(course.closed) + 1 + (course.pending is not None)
     ax.plot([end], [column.places[best]], label=CHOSEN, clip_on=False, **STAR)
     if view.truth is not None:
         ax.axhline(column.places[int(view.truth.argmax())], color=ORANGE, linestyle="--", label="truly best")
@@ -242,7 +242,7 @@ def _draw_left_values(canvas: Canvas, view: View) -> None:
     set_axis(ax, column, "y")
     ax.update_datalim([(end, column.places.min()), (end, column.places.max())])
     ax.autoscale_view(scalex=False)
-    set_title(canvas, f"What was asked, and what is left, {view.word} by {view.word}")
+    set_title(canvas, "What was asked, and what is left, wave by wave")
     legend_below(canvas, ax)
 
 
@@ -271,7 +271,7 @@ def _draw_left_count(canvas: Canvas, view: View) -> None:
             ax.annotate(f"{count:,}", (stage, count), (0, 2), textcoords="offset points", ha="center", fontsize=SMALL)
     _stage_axis(ax, view, 1, len(counts), "now" if course.ended is None else "end")
     ax.set_ylabel("decisions")
-    set_title(canvas, f"How many decisions are left, {view.word} by {view.word}")
+    set_title(canvas, "How many decisions are left, wave by wave")
     legend_below(canvas, ax)
 
 
@@ -281,4 +281,4 @@ def _stage_axis(ax: Axes, view: View, first: int, last: int, end: str = "") -> N
     stages = list(range(first, last + (not end), max(1, (last - first) // 8)))
     names = ["pilot" if stage == 0 else f"{stage}" for stage in stages]
     ax.set_xticks([*stages, last] if end else stages, [*names, end] if end else names)
-    ax.set_xlabel(view.word)
+    ax.set_xlabel("wave")

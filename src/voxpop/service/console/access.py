@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from voxpop.core.errors import InputError, require_choice
+from voxpop.errors import InputError, require_choice
 from voxpop.service import operators
 from voxpop.service.console.forms import read_form
 from voxpop.service.console.shared import Console, form, page, session_of

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service.children import end_with_parent
 from voxpop.service.refusals import Refusal
 
@@ -91,12 +91,12 @@ def _rehearsed(given: dict[str, Any]) -> Any:
 
 
 def _begun(given: dict[str, Any]) -> Any:
-    from voxpop.core.phases import End
-    from voxpop.drivers.phase import next_phase
+    from voxpop.journal.wave import next_wave
+    from voxpop.model.waves import End
     from voxpop.service.study.definition import Definition
 
     study = Definition.of(given["definition"])
-    first = next_phase(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
+    first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
     return first.reason if isinstance(first, End) else ""
 
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from voxpop.drivers.course import Course
-from voxpop.drivers.tables import TABLES
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES
 from voxpop.report.export import exported
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.refusals import Refusal

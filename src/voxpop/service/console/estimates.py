@@ -1,6 +1,6 @@
 """What a study says about its decisions, as a page shows it: charts along parameters, a map, and a list with bars.
 
-Which of these a study gets follows from its decisions (`report/decisions.py`), as in its report: one number is drawn as
+Which of these a study gets follows from its decisions (`report/view.py`), as in its report: one number is drawn as
 a line with its bands; two numbers as a map; several are drawn one by one, through the chosen decision. Every study
 has the list of the decisions that can still be best.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.core.errors import Array
-from voxpop.core.problem import Indices
-from voxpop.drivers.course import Course
+from voxpop.errors import Array
+from voxpop.journal.course import Course
+from voxpop.model.problem import Indices
 from voxpop.report.decisions import Column
 from voxpop.report.summary import number
 from voxpop.report.view import View
@@ -102,7 +102,7 @@ def _along(view: View, column: Column) -> Chart:
     places, (low, high) = column.places[at], course.bounds
     estimate, likely = course.direction.turn(view.estimate()), view.likely()
     series = []
-    if course.phases:
+    if course.closed:
         series += [
             Series.of("certified from", "certified", low[at]),
             Series.of("certified to", "certified", high[at]),
@@ -126,12 +126,12 @@ def _answers(course: Course, at: Indices) -> dict[int, float]:
     """Return the average answer about each of these decisions, over all waves that asked about it."""
     total, people = dict[int, float](), dict[int, int]()
     wanted = set(at.tolist())
-    for phase in course.phases:
-        means = course.direction.turn(phase.feedback.mean).tolist()
-        for arm, mean in zip(phase.plan.arms.tolist(), means, strict=True):
+    for wave in course.closed:
+        means = course.direction.turn(wave.feedback.mean).tolist()
+        for arm, mean in zip(wave.plan.arms.tolist(), means, strict=True):
             if arm in wanted:
-                total[arm] = total.get(arm, 0.0) + mean * phase.people
-                people[arm] = people.get(arm, 0) + phase.people
+                total[arm] = total.get(arm, 0.0) + mean * wave.people
+                people[arm] = people.get(arm, 0) + wave.people
     return {arm: total[arm] / people[arm] for arm in total}
 
 
@@ -169,7 +169,7 @@ def _bars(view: View) -> tuple[Bar, ...]:
     estimate, (low, high) = course.estimates[rows], (edge[rows] for edge in course.bounds)
     likely = view.likely()
     spread = np.zeros(len(rows)) if likely is None else likely[rows]
-    known = bool(course.phases)
+    known = bool(course.closed)
     left, right = _window(estimate, spread, low if known else estimate, high if known else estimate)
 
     def place(values: Array) -> list[float]:
@@ -205,7 +205,7 @@ def _window(estimate: Array, spread: Array, low: Array, high: Array) -> tuple[fl
 
 def _people(course: Course) -> dict[int, int]:
     found: dict[int, int] = {}
-    for phase in course.phases:
-        for arm in phase.plan.arms.tolist():
-            found[arm] = found.get(arm, 0) + phase.people
+    for wave in course.closed:
+        for arm in wave.plan.arms.tolist():
+            found[arm] = found.get(arm, 0) + wave.people
     return found

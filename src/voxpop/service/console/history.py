@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from voxpop.core.words import certified
+from voxpop.model.words import certified
 from voxpop.report.decisions import Layout
-from voxpop.report.phases import phase_table
-from voxpop.report.summary import number, phase_word
+from voxpop.report.summary import number
+from voxpop.report.waves import wave_table
 from voxpop.service.console.charts import Chart, Series
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.snapshot import Snapshot, Standing
 
 
 @dataclass(frozen=True)
-class Wave:
+class WaveRow:
     """What was known after a wave, or before the first one."""
 
     name: str  # "wave 2", or "before"
@@ -32,7 +32,7 @@ class History:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # what was asked, and what was expected of it
     notes: tuple[str, ...]
-    waves: tuple[Wave, ...]
+    waves: tuple[WaveRow, ...]
     chart: Chart | None
 
 
@@ -61,18 +61,18 @@ class Ledger:
 def history_of(snapshot: Snapshot) -> History:
     """List the waves of a study."""
     course = snapshot.course
-    table, layout = phase_table(course), Layout(course.problem)
-    names = ["before", *(f"wave {phase.plan.phase}" for phase in snapshot.closed)]
+    table, layout = wave_table(course), Layout(course.problem)
+    names = ["before", *(f"wave {wave.plan.wave}" for wave in snapshot.closed)]
     told = list(zip(names, snapshot.standings, strict=True))
     waves = tuple(_wave(name, layout, standing) for name, standing in told)
     headings, notes = tuple(map(in_waves, table.headings)), tuple(map(in_waves, table.notes))
-    return History(phase_word(course) == "wave", headings, tuple(table.rows), notes, waves, _chart(snapshot))
+    return History(course.policy.name == "waves", headings, tuple(table.rows), notes, waves, _chart(snapshot))
 
 
-def _wave(name: str, layout: Layout, standing: Standing) -> Wave:
+def _wave(name: str, layout: Layout, standing: Standing) -> WaveRow:
     loss = standing.expected_loss
     proved = certified(standing.certified, standing.left == 1)
-    return Wave(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
+    return WaveRow(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
 
 
 def _chart(snapshot: Snapshot) -> Chart | None:
@@ -108,7 +108,7 @@ def ledger_of(snapshot: Snapshot) -> Ledger | None:
         exposed = f"The most exposed person is exposed to epsilon {spent:.3g} of {budget.epsilon:g}."
     charges = tuple(
         Charge(
-            entry.phase,
+            entry.wave,
             entry.people,
             f"{entry.epsilon:.3g}" if entry.private else "no limit",
             f"{entry.delta:.3g}",

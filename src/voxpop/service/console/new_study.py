@@ -11,7 +11,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service.console.apart import Apart
 from voxpop.service.console.forms import file_of, read_form, text_of
 from voxpop.service.console.pages import html, render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from voxpop.core.errors import InputError, require_number
+from voxpop.errors import InputError, require_number
 
 HOUR = 3600.0
 GROUPED = re.compile(r"\d{1,3}(?:([, \u00a0\u202f])\d{3})(?:\1\d{3})*")  # thousands apart: 20,000 or 20 000

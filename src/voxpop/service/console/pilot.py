@@ -11,14 +11,13 @@ from typing import Any
 
 from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
 from voxpop.calibration.fit import calibrate
-from voxpop.core.errors import InputError, require_integer
-from voxpop.core.spaces import Choice, Space
-from voxpop.formats.ranges import Ranges, limits_of
-from voxpop.formats.roles import Roles
-from voxpop.formats.study_writing import write_study
-from voxpop.formats.tables import read_pilot_table
+from voxpop.errors import InputError, require_integer
+from voxpop.io.columns import Roles
+from voxpop.io.studyfile import write_study
+from voxpop.io.tables import Ranges, limits_of, read_pilot_table
+from voxpop.model.decisions import Choice, Space
 from voxpop.policies import DEFAULT
-from voxpop.report.calibrated import constant_rows, pilot_sentences
+from voxpop.report.summary import constant_rows, pilot_sentences
 from voxpop.service.console.numbers import whole
 from voxpop.service.study.findings import counted
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voxpop.core.errors import InputError, require_choice
-from voxpop.formats.studyfile import parse_study
+from voxpop.errors import InputError, require_choice
+from voxpop.io.studyfile import parse_study
 from voxpop.policies import DEFAULT
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import release_type_of

@@ -13,9 +13,9 @@ from statistics import fmean
 from time import monotonic
 from typing import Any
 
-from voxpop.core.errors import InputError
-from voxpop.lab.outcomes import Outcome, rehearse
+from voxpop.errors import InputError
 from voxpop.service.study.definition import Definition, definition_of
+from voxpop.simulate.trials import Outcome, rehearse
 
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.core.errors import require_choice
+from voxpop.errors import require_choice
 from voxpop.service.console.downloads import download, links
 from voxpop.service.console.forms import read_form
 from voxpop.service.console.live import Feed

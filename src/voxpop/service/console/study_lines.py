@@ -43,7 +43,7 @@ def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> Stud
         state=state,
         waits=state in ("waiting for people", "paused", "draft"),
         moves=state in ("planning", "playing", "collecting"),
-        wave=glance.phase,
+        wave=glance.wave,
         registered=glance.registered,
         wanted=summary.people if summary is not None and glance.stage != Stage.FINISHED else 0,
         answered=glance.funnel.answered if glance.stage == Stage.COLLECTING else 0,
@@ -124,5 +124,5 @@ def _is_lost(glance: Glance, last: LastRelease | None) -> bool:
     """Return True if the record knows a release of this study that the database does not."""
     if last is None or glance.summary is None or glance.summary.created != last.created:
         return False
-    closed = glance.phase - (1 if glance.stage in (*IN_PLAY, Stage.COLLECTING) else 0)
-    return closed < last.phase and (glance.phase, glance.attempt) != (last.phase, last.attempt)
+    closed = glance.wave - (1 if glance.stage in (*IN_PLAY, Stage.COLLECTING) else 0)
+    return closed < last.wave and (glance.wave, glance.attempt) != (last.wave, last.attempt)

@@ -15,13 +15,13 @@ from voxpop.service.console.estimates import Estimates, estimates_of
 from voxpop.service.console.happened import Deed, Happening, deeds, happenings
 from voxpop.service.console.history import History, Ledger, history_of, ledger_of
 from voxpop.service.console.words import in_waves
+from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.findings import counted
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
-from voxpop.stores.schema import invitations
 
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_DEEDS = 50
@@ -91,7 +91,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
     with coordinator.database.read() as connection:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
-        until = _last_deadline(connection, study, row.phase) if row.stage == Stage.COLLECTING else None
+        until = _last_deadline(connection, study, row.wave) if row.stage == Stage.COLLECTING else None
     trail = audit.trail(coordinator.database, study, most=MOST_DEEDS)
     return StudyView(
         study,
@@ -109,10 +109,10 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
     )
 
 
-def _last_deadline(connection: sa.Connection, study: str, phase: int) -> float | None:
+def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | None:
     """Return when the last invitation that is still open runs out."""
     table = invitations
-    ours = sa.select(sa.func.max(table.c.deadline)).where(table.c.study == study, table.c.phase == phase)
+    ours = sa.select(sa.func.max(table.c.deadline)).where(table.c.study == study, table.c.wave == wave)
     found: float | None = connection.execute(ours.where(~table.c.expired)).scalar_one_or_none()
     return found
 
@@ -135,7 +135,7 @@ def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Fin
 
 
 def _in_waves(line: Line) -> Line:
-    """Say wave for phase, but not in the name of a decision."""
+    """Say wave for wave, but not in the name of a decision."""
     return replace(line, value=in_waves(line.value)) if line.name in ("Asked", "Open", "Stopped because") else line
 
 
@@ -154,7 +154,7 @@ def _lacks_people(status: Mapping[str, Any]) -> bool:
 
 def state_of(status: Mapping[str, Any]) -> str:
     """Say in a sentence where a study stands."""
-    life, stage, phase = status["life"], status["stage"], status["phase"]
+    life, stage, wave = status["life"], status["stage"], status["wave"]
     if life == Life.DRAFT:
         return "This is a draft: nobody else sees it, and nobody is asked before it is started."
     if life == Life.PAUSED:
@@ -163,14 +163,14 @@ def state_of(status: Mapping[str, Any]) -> str:
             "invited are still counted, and the time of the pause is added to their deadlines."
         )
     if stage == Stage.FINISHED:
-        over = f"It is finished: {in_waves(status['reason'] or 'no further phase is planned')}."
+        over = f"It is finished: {in_waves(status['reason'] or 'no further wave is planned')}."
         return f"{over} It is archived, and not listed any more." if life == Life.ARCHIVED else over
     if _lacks_people(status):
         return "It goes on when more people have registered."
     if stage == Stage.COLLECTING:
-        return f"People are asked: {status['answered']:,} of {status['people']:,} have answered in wave {phase}."
+        return f"People are asked: {status['answered']:,} of {status['people']:,} have answered in wave {wave}."
     if stage in IN_PLAY:
-        return f"Wave {phase} is played: {status['played']:,} of {counted(status['rounds'], 'round')}."
+        return f"Wave {wave} is played: {status['played']:,} of {counted(status['rounds'], 'round')}."
     return "The next wave is being planned."
 
 
@@ -197,14 +197,14 @@ def buttons_of(study: str, status: Mapping[str, Any]) -> tuple[Button, ...]:
 
 def funnel_of(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> Funnel | None:
     """Say who is missing in the open wave; None if no wave is open."""
-    phase = snapshot.current
-    if phase is None:
+    wave = snapshot.current
+    if wave is None:
         return None
-    plan = phase.plan
+    plan = wave.plan
     told = status["funnel"]
     missing = max(0, plan.people - status["answered"])
     return Funnel(
-        wave=f"wave {plan.phase}",
+        wave=f"wave {plan.wave}",
         people=plan.people,
         asked=told["asked"],
         answered=status["answered"],

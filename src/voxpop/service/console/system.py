@@ -17,10 +17,10 @@ from voxpop.service.console.live import Feed
 from voxpop.service.console.shared import Console, page, require_operator
 from voxpop.service.console.words import duration
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.stores.database import cause
+from voxpop.service.stores.migrate import DatabaseFacts, facts_of
 from voxpop.service.web.readiness import DATABASE_SECONDS
 from voxpop.service.web.routes import Route
-from voxpop.stores.causes import cause
-from voxpop.stores.facts import DatabaseFacts, facts_of
 
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks, each of which writes to the database and asks the shuffler

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from voxpop.core.words import number as amount
+from voxpop.model.words import number as amount
 from voxpop.service.study.findings import counted
 
-PHASE = re.compile(r"(?<![\w'-])([Pp])hase(s?)(?![\w'-])")  # and not as a part of a study's name
+WAVE = re.compile(r"(?<![\w'-])([Pp])hase(s?)(?![\w'-])")  # and not as a part of a study's name
 UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
@@ -65,12 +65,12 @@ def size(count: int) -> str:
 
 
 def in_waves(text: str) -> str:
-    """Say a sentence of the API as pages do, which call a phase a wave whatever the policy.
+    """Say a sentence of the API as pages do, which call a wave a wave whatever the policy.
 
-    >>> in_waves("Phase 2 waits, and phases 3 to 4 of study 'phase-1' are lost")
-    "Wave 2 waits, and waves 3 to 4 of study 'phase-1' are lost"
+    >>> in_waves("Wave 2 waits, and waves 3 to 4 of study 'wave-1' are lost")
+    "Wave 2 waits, and waves 3 to 4 of study 'wave-1' are lost"
     """
-    return PHASE.sub(lambda found: f"{'W' if found[1] == 'P' else 'w'}ave{found[2]}", text)
+    return WAVE.sub(lambda found: f"{'W' if found[1] == 'P' else 'w'}ave{found[2]}", text)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

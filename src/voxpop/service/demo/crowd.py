@@ -13,7 +13,7 @@ import numpy as np
 
 from voxpop.client import Device, Outcome, Promise
 from voxpop.client.storage import Outgoing
-from voxpop.core.phases import Plan
+from voxpop.model.waves import Plan
 from voxpop.service.demo.tastes import Tastes
 from voxpop.service.study.definition import Definition
 
@@ -22,18 +22,18 @@ BETWEEN = 1.0  # seconds between check-ins of a device, unless the coordinator n
 
 
 class SimulatedDevice(Device):
-    """A device whose person makes up what they gained when they are asked, as if they had lived through the phase."""
+    """A device whose person makes up what they gained when they are asked, as if they had lived through the wave."""
 
     person: int
     tastes: Tastes
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
-        told = invitation["phase"]
+        told = invitation["wave"]
         arms, rounds = (np.array(told[name], dtype=np.intp) for name in ("arms", "rounds"))
-        plan = Plan(told["phase"], arms, rounds, 1)
-        self.memory.forget(plan.phase)  # what was made up before, if the report could not be made then
+        plan = Plan(told["wave"], arms, rounds, 1)
+        self.memory.forget(plan.wave)  # what was made up before, if the report could not be made then
         for arm, reward, count in zip(arms, self.tastes.averages(self.person, plan), rounds, strict=True):
-            self.record(plan.phase, int(arm), float(reward), int(count))
+            self.record(plan.wave, int(arm), float(reward), int(count))
         return super()._report(invitation)
 
 
@@ -86,17 +86,17 @@ def promise_of(definition: Definition) -> Promise:
     return Promise(definition.privacy.model, budget.epsilon, budget.delta, times, cost.honest)
 
 
-def play_phase(
-    phase: int, decide: Callable[[], dict[str, Any]], report: Callable[[int, int], object]
+def play_wave(
+    wave: int, decide: Callable[[], dict[str, Any]], report: Callable[[int, int], object]
 ) -> tuple[list[int], list[int]]:
-    """Play the rounds of a phase as an application does; return the arms, and for how many rounds each was in force.
+    """Play the rounds of a wave as an application does; return the arms, and for how many rounds each was in force.
 
     `decide` asks for the decision in force, and `report` says how many rounds it was used for, with a number that is
-    another one for each report of the phase.
+    another one for each report of the wave.
     """
     arms: list[int] = []
     rounds: list[int] = []
-    while (now := decide())["phase"] == phase and now["rounds"]:
+    while (now := decide())["wave"] == wave and now["rounds"]:
         arms.append(now["index"])
         rounds.append(now["rounds"])
         report(now["rounds"], len(arms))

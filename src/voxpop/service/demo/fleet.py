@@ -1,6 +1,6 @@
 """Simulated devices in their own process: each has its own client, key and memory, and uses HTTP.
 
-Started by `voxpop demo`. Standard input brings the phases that were played, one JSON object per line; standard output
+Started by `voxpop demo`. Standard input brings the waves that were played, one JSON object per line; standard output
 returns the reports that were counted, and when the devices have registered and finished.
 """
 
@@ -20,13 +20,13 @@ import numpy as np
 
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.lab.populations.pricing import Customers
-from voxpop.runtime.threads import one_thread
+from voxpop.errors import Array
+from voxpop.model.waves import Plan
+from voxpop.runtime.machine import one_thread
 from voxpop.service.demo.crowd import BETWEEN, THREADS
+from voxpop.simulate.pricing import Customers
 
-SOON = 0.25  # seconds from the end of a phase to the check-in
+SOON = 0.25  # seconds from the end of a wave to the check-in
 
 
 class Noting(Memory):
@@ -49,13 +49,13 @@ class Fleet:
     pool: ThreadPoolExecutor
 
     def live(self, lived: dict[str, Any]) -> None:
-        """Let everyone experience a phase; their devices record the rewards."""
+        """Let everyone experience a wave; their devices record the rewards."""
         arms, pulls = (np.array(lived[name], dtype=np.intp) for name in ("arms", "pulls"))
-        plan = Plan(lived["phase"], arms, pulls, len(self.devices))
+        plan = Plan(lived["wave"], arms, pulls, len(self.devices))
         rewards: Array = self.customers.observe(plan, len(self.devices), self.rng)  # (devices, arms)
         for device, row in zip(self.devices, rewards.tolist(), strict=True):
             for arm, reward, rounds in zip(lived["arms"], row, lived["pulls"], strict=True):
-                device.record(lived["phase"], arm, reward, rounds)
+                device.record(lived["wave"], arm, reward, rounds)
 
     def sweep(self) -> bool:
         """Let every device check in once; return False when none of them will be asked again."""
@@ -63,7 +63,7 @@ class Fleet:
         for device, outcome in zip(list(self.devices), outcomes, strict=True):
             memory = device.memory
             if outcome is Outcome.ANSWERED and isinstance(memory, Noting) and memory.kept is not None:
-                _say({"phase": memory.kept.phase, "report": memory.kept.report})
+                _say({"wave": memory.kept.wave, "report": memory.kept.report})
                 self.devices.remove(device)
         return bool(self.devices) and Outcome.FINISHED not in outcomes
 
@@ -80,7 +80,7 @@ def _listen(lines: SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    """Read the settings from the first line, then experience phases and answer until the study is over."""
+    """Read the settings from the first line, then experience waves and answer until the study is over."""
     settings = json.loads(sys.stdin.readline())
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_listen, args=[lines], daemon=True).start()
@@ -98,7 +98,7 @@ def main() -> None:
         while True:
             pause = BETWEEN
             with suppress(Empty):
-                while True:  # until no more phases arrive for a moment, because invitations follow a little later
+                while True:  # until no more waves arrive for a moment, because invitations follow a little later
                     line = lines.get(timeout=pause)
                     if not line:
                         return

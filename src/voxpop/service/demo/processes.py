@@ -18,16 +18,16 @@ from typing import IO, Any
 
 import httpx
 
-from voxpop.core.errors import InputError
-from voxpop.lab.scenarios import Scenario
+from voxpop.errors import InputError
 from voxpop.service.children import end_with_parent
-from voxpop.service.demo.crowd import play_phase, promise_of
+from voxpop.service.demo.crowd import play_wave, promise_of
 from voxpop.service.demo.replay import disagreements
 from voxpop.service.keys import new_key, write_key
+from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
-from voxpop.stores.migrate import open_store
+from voxpop.simulate.runs import Scenario
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
@@ -80,20 +80,20 @@ class Demo:
             if status["stage"] == "finished" and self.finished == len(self.fleets):
                 return
             if status["stage"] in ("open", "playing"):
-                self._play_phase(place, status["phase"])
+                self._play_wave(place, status["wave"])
             if any(fleet.poll() not in (None, 0) for fleet in self.fleets):
                 raise InputError("a process of simulated devices ended before the study did; run the command again")
             patience.see((status, self.finished, sum(map(len, list(self.reports.values())))))
             time.sleep(0.2)
 
-    def _play_phase(self, place: str, phase: int) -> None:
+    def _play_wave(self, place: str, wave: int) -> None:
         def report(rounds: int, number: int) -> None:
-            self._request("PUT", f"{place}/rounds/{phase}-{number}", {"phase": phase, "rounds": rounds})
+            self._request("PUT", f"{place}/rounds/{wave}-{number}", {"wave": wave, "rounds": rounds})
 
-        arms, pulls = play_phase(phase, lambda: self.get(place + "/decision"), report)
+        arms, pulls = play_wave(wave, lambda: self.get(place + "/decision"), report)
         if not arms:  # the rounds have not begun
             return
-        line = json.dumps({"phase": phase, "arms": arms, "pulls": pulls}) + "\n"
+        line = json.dumps({"wave": wave, "arms": arms, "pulls": pulls}) + "\n"
         for fleet in self.fleets:
             assert fleet.stdin is not None
             fleet.stdin.write(line)
@@ -111,7 +111,7 @@ class Demo:
                 said = json.loads(line)
                 with self._lock:
                     if "report" in said:
-                        self.reports[said["phase"]].append(said["report"])
+                        self.reports[said["wave"]].append(said["report"])
                     self.registered += said.get("registered", 0)
                     self.finished += "finished" in said
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from voxpop.drivers import replay
+from voxpop.journal import replay
 from voxpop.service.study.events import Event
 from voxpop.service.study.snapshot import fold
 

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from voxpop.belief.posterior import believe
-from voxpop.core.errors import Array
-from voxpop.core.phases import Plan
-from voxpop.core.problem import Problem
-from voxpop.lab.outcomes import MOST_DECISIONS, truth_of
-from voxpop.lab.populations.gp import GPPeople
+from voxpop.errors import Array
+from voxpop.gp.belief import believe
+from voxpop.model.problem import Problem
+from voxpop.model.waves import Plan
+from voxpop.simulate.people import GPPeople
+from voxpop.simulate.trials import MOST_DECISIONS, truth_of
 
 HEIGHT = 0.7  # of the best decision above what was expected, as a share of what the norm bound allows
 
@@ -30,7 +30,7 @@ class Tastes(Protocol):
         """Where these tastes come from, for people to read."""
 
     def averages(self, person: int, plan: Plan) -> Array:
-        """Return a person's average reward from each arm of a phase."""
+        """Return a person's average reward from each arm of a wave."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class ModelTastes:
 
     def averages(self, person: int, plan: Plan) -> Array:
         """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.phase])
+        rng = np.random.default_rng([self.seed, person, plan.wave])
         return np.asarray(GPPeople(self.problem, self.mean).observe(plan, 1, rng)[0])
 
 
@@ -87,7 +87,7 @@ class ListedTastes:
 
     def averages(self, person: int, plan: Plan) -> Array:
         """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.phase])
+        rng = np.random.default_rng([self.seed, person, plan.wave])
         return np.asarray(
             self.rewards[person, plan.arms] + self.noise_std * rng.standard_normal(len(plan.arms)) / np.sqrt(plan.pulls)
         )

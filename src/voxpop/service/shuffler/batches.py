@@ -18,14 +18,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.shuffler import sealing
 from voxpop.service.shuffler.sealing import BatchStage, constants_of
-from voxpop.stores.database import Database, scrub_after
-from voxpop.stores.schema import batches, reports, tokens
+from voxpop.service.stores.database import Database, scrub_after
+from voxpop.service.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000  # tokens per statement
 LEAST_BATCH = 2  # people: the total of a single report would be that report

@@ -11,10 +11,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.reports import FORWARDED, matrix
-from voxpop.stores.database import scrub_after
-from voxpop.stores.schema import batches, reports, tokens
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import batches, reports, tokens
 
 CHUNK = 2_000  # reports added up at a time
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from voxpop.core.errors import InputError
-from voxpop.privacy.batch import Batch
-from voxpop.service.keyring import Keyring
+from voxpop.errors import InputError
+from voxpop.privacy.release import Batch
+from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.context import BatchProgress, Sealed
 

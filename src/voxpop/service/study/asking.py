@@ -1,6 +1,6 @@
-"""Asking people: who can be asked about a phase, and inviting them in short transactions, so that others can write too.
+"""Asking people: who can be asked about a wave, and inviting them in short transactions, so that others can write too.
 
-Only people who registered before the rounds of a phase began are asked about it: the others have not lived through all
+Only people who registered before the rounds of a wave began are asked about it: the others have not lived through all
 of them. The rounds begin when enough people are registered. If some of these do not answer, and nobody else who lived
 through the rounds is left, the rounds are played again, as soon as enough others have registered; the reports that are
 in stay.
@@ -13,20 +13,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.journal.wave import Wave
+from voxpop.privacy.release import HELPER, SHUFFLER
+from voxpop.service.stores.schema import EVERYBODY, counts, people, studies
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
-from voxpop.stores.schema import EVERYBODY, counts, people, studies
 
 CHUNK = 500  # invitations in one transaction, for which uploads to the study wait
 PAUSE = 0.01  # seconds between two of them
 
 
 def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
-    """Count the people who are registered now and may take part in the current phase."""
+    """Count the people who are registered now and may take part in the current wave."""
     most = snapshot.most_participations
     known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
     if most <= 1:
@@ -41,7 +41,7 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
 
 
 def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
-    """Return True if the rounds of the current phase can begin: as many people as it needs are registered."""
+    """Return True if the rounds of the current wave can begin: as many people as it needs are registered."""
     assert snapshot.current is not None
     return askable(connection, study, snapshot) >= snapshot.current.plan.people
 
@@ -51,9 +51,9 @@ def newest(connection: sa.Connection) -> int:
     return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
 
 
-def recount(connection: sa.Connection, study: str, phase: int) -> None:
-    """Count again how many invitations to the phase are answered or open, after some have ended."""
-    log.update_study(connection, study, invited=invitations.held(connection, study, phase))
+def recount(connection: sa.Connection, study: str, wave: int) -> None:
+    """Count again how many invitations to the wave are answered or open, after some have ended."""
+    log.update_study(connection, study, invited=invitations.held(connection, study, wave))
 
 
 def require_later(connection: sa.Connection) -> None:
@@ -67,18 +67,18 @@ def require_later(connection: sa.Connection) -> None:
         connection.execute(later.values(newest=last))
 
 
-def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     """Invite as many people as are missing; return False if nobody is missing or nobody is left.
 
-    All are drawn at once and invited in chunks; the phase collects from the first chunk on. If the process is killed in
+    All are drawn at once and invited in chunks; the wave collects from the first chunk on. If the process is killed in
     between, the next one draws the rest from those who were not invited: together they are a uniform sample, too.
     """
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        missing = phase.plan.people - row.invited
+        missing = wave.plan.people - row.invited
         if row.seq != snapshot.seq or missing <= 0:
             return bool(row.seq != snapshot.seq)
-        number, most = phase.plan.phase, snapshot.most_participations
+        number, most = wave.plan.wave, snapshot.most_participations
         chosen = invitations.draw(connection, study, number, missing, most, row.newest)
         short = missing - len(chosen)
         others = (
@@ -89,7 +89,7 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
         if short and not others:
             chosen += invitations.draw_again(connection, study, number, short, most, row.newest)
         alone = others and not chosen
-        waiting = alone and phase.release.second != SHUFFLER and invitations.waits(connection, study, number)
+        waiting = alone and wave.release.second != SHUFFLER and invitations.waits(connection, study, number)
     if alone and not waiting:
         return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
@@ -99,10 +99,10 @@ def ask(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
         if start:
             time.sleep(PAUSE)
         part = chosen[start : start + CHUNK]
-        if not _invite(context, study, snapshot, phase, part, (stage, invited), short):
-            return True  # another coordinator is asking people, or has closed the phase
+        if not _invite(context, study, snapshot, wave, part, (stage, invited), short):
+            return True  # another coordinator is asking people, or has closed the wave
         stage, invited = Stage.COLLECTING, invited + len(part)
-    context.note("asked", study=study, phase=phase.plan.phase, people=len(chosen), short=short)
+    context.note("asked", study=study, wave=wave.plan.wave, people=len(chosen), short=short)
     return bool(chosen)
 
 
@@ -110,35 +110,35 @@ def _invite(
     context: Context,
     study: str,
     snapshot: Snapshot,
-    phase: Phase,
+    wave: Wave,
     chosen: list[int],
     before: tuple[Stage, int],
     short: int,
 ) -> bool:
     """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
-    ready = phase.release.batch is None  # otherwise the second server must know the token first
+    ready = wave.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
-    rows = invitations.made(context.secret, study, phase.plan.phase, chosen, deadline, ready)
+    rows = invitations.made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
     with context.database.write() as connection:
         row: Any = log.lock_unmoved(connection, study, snapshot.seq)
         if row is None or (row.stage, row.invited) != before:
             return False
         # The number may be the same although others were invited since: nobody gets two invitations at a time.
-        if invitations.holders(connection, study, phase.plan.phase, chosen):
+        if invitations.holders(connection, study, wave.plan.wave, chosen):
             return False
         if not invitations.all_here(connection, chosen, row.newest):
             return False
         invitations.insert(connection, rows)
-        changes = {"stage": Stage.COLLECTING, "played": phase.plan.asked, "invited": before[1] + len(rows)}
+        changes = {"stage": Stage.COLLECTING, "played": wave.plan.asked, "invited": before[1] + len(rows)}
         log.update_study(connection, study, **changes, short=short)
     return True
 
 
 def _play_again(context: Context, study: str, snapshot: Snapshot, invited: int) -> bool:
-    """Let the rounds of the phase begin again, for people who registered after they were played."""
+    """Let the rounds of the wave begin again, for people who registered after they were played."""
     with context.database.write() as connection:
         row: Any = log.lock_unmoved(connection, study, snapshot.seq)
         if row is not None and (row.stage, row.invited) == (Stage.COLLECTING, invited):
             log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
-            context.note("played_again", study=study, phase=row.phase)
+            context.note("played_again", study=study, wave=row.wave)
     return True

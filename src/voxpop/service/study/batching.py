@@ -7,34 +7,34 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.journal.wave import Wave
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.schema import totals
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.closing import give_up
 from voxpop.service.study.context import BatchProgress, Context, Sealed
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
-from voxpop.stores.schema import totals
 
 OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
 
 
-def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     """Tell the shuffler about new, overdue and withdrawn tokens; only it knows which of them have answered."""
-    number = phase.plan.phase
+    number = wave.plan.wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         open_ones = invitations.unanswered(connection, study, number)
         forget = withdrawal.pending(connection, study, number)
     here = [one for one in open_ones if one.token_hash not in set(forget)]
     new = [one.token_hash for one in here if not one.ready]
-    shuffled = phase.release.second == SHUFFLER  # otherwise the coordinator itself knows who has answered
+    shuffled = wave.release.second == SHUFFLER  # otherwise the coordinator itself knows who has answered
     overdue = [one.token_hash for one in here if shuffled and one.ready and one.deadline < context.clock()]
-    progress = _announce(context, row, phase, new, overdue, forget)
+    progress = _announce(context, row, wave, new, overdue, forget)
     if isinstance(progress, Refusal):
-        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot, phase)
+        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot, wave)
     if shuffled:
         context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
@@ -46,27 +46,27 @@ def collect(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> b
             if locked.life != Life.RUNNING:
                 return True
             invitations.make_ready(connection, new, context.clock() + snapshot.definition.rules.deadline)
-    return asking.ask(context, study, snapshot, phase) or bool(new)
+    return asking.ask(context, study, snapshot, wave) or bool(new)
 
 
-def has_total(connection: sa.Connection, study: str, phase: int) -> bool:
-    """Return True if the second server's total of a phase is here."""
-    here = sa.select(totals.c.phase).where(totals.c.study == study, totals.c.phase == phase)
+def has_total(connection: sa.Connection, study: str, wave: int) -> bool:
+    """Return True if the second server's total of a wave is here."""
+    here = sa.select(totals.c.wave).where(totals.c.study == study, totals.c.wave == wave)
     return connection.execute(here).first() is not None
 
 
-def seal(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool:
+def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     """Have the helper add up its shares of the people whose shares are here; keep its total, or end those it misses."""
-    number = phase.plan.phase
+    number = wave.plan.wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         forget = withdrawal.pending(connection, study, number)
         chosen = sorted(invitations.answered(connection, study, number))  # their order tells nothing
     if forget:
-        told = _forget(context, row, phase, forget)
+        told = _forget(context, row, wave, forget)
         if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
             return isinstance(told, BatchProgress)
-    sealed = _sealed(context, row, phase, chosen)
+    sealed = _sealed(context, row, wave, chosen)
     if isinstance(sealed, Refusal) and sealed.status not in OVER:
         return False
     with context.database.write() as connection:
@@ -76,21 +76,21 @@ def seal(context: Context, study: str, snapshot: Snapshot, phase: Phase) -> bool
         if sorted(invitations.answered(connection, study, number)) != chosen:
             return True  # another coordinator was told who is missing
         if isinstance(sealed, Refusal):
-            give_up(Turn(context, connection, locked, snapshot, phase))
+            give_up(Turn(context, connection, locked, snapshot, wave))
         elif sealed.missing:
             invitations.take_back(connection, study, number, list(sealed.missing))
             asking.recount(connection, study, number)
-            context.note("missing", study=study, phase=number, people=len(sealed.missing))
+            context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
             text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
-            connection.execute(sa.insert(totals).values(study=study, phase=number, body=text))
-            context.note("total", study=study, phase=number, people=len(chosen))
+            connection.execute(sa.insert(totals).values(study=study, wave=number, body=text))
+            context.note("total", study=study, wave=number, people=len(chosen))
     return True
 
 
-def _sealed(context: Context, row: Any, phase: Phase, chosen: list[bytes]) -> Sealed | Refusal:
+def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Sealed | Refusal:
     """Have the helper seal the batch; refuse what no helper says of these people."""
-    batch = phase.release.batch
+    batch = wave.release.batch
     assert batch is not None
     if context.shuffler is None:
         return _no_second(context, row)
@@ -106,16 +106,16 @@ def _sealed(context: Context, row: Any, phase: Phase, chosen: list[bytes]) -> Se
     return sealed
 
 
-def _begin_again(context: Context, row: Any, snapshot: Snapshot, phase: Phase) -> bool:
+def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> bool:
     """Give a batch up that the helper has sealed although people are missing here: shares of this side were lost."""
-    number = phase.plan.phase
+    number = wave.plan.wave
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, row.id, snapshot.seq)
         if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
             return True
-        if invitations.funnel(connection, row.id, number).answered >= phase.plan.people:
+        if invitations.funnel(connection, row.id, number).answered >= wave.plan.people:
             return True
-        give_up(Turn(context, connection, locked, snapshot, phase))
+        give_up(Turn(context, connection, locked, snapshot, wave))
     return False  # so that a helper that refuses everything is asked once a second, and no more often
 
 
@@ -125,8 +125,8 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
         row = log.row_of(connection, study)
         if row.batch is None:
             return False
-        here = has_total(connection, study, row.phase)
-        forget = [] if here else withdrawal.pending(connection, study, row.phase)
+        here = has_total(connection, study, row.wave)
+        forget = [] if here else withdrawal.pending(connection, study, row.wave)
     if row.stage == Stage.FINISHED:
         return _call_off(context, row)
     if not forget or snapshot.current is None:
@@ -135,9 +135,9 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
     return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
 
 
-def _forget(context: Context, row: Any, phase: Phase, forget: list[bytes]) -> BatchProgress | Refusal:
+def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> BatchProgress | Refusal:
     """Have the second server forget people who withdrew, and erase here what it has forgotten."""
-    told = _announce(context, row, phase, [], [], forget)
+    told = _announce(context, row, wave, [], [], forget)
     if isinstance(told, BatchProgress) and told.withdrawn:
         with context.database.write() as connection:
             locked = log.row_of(connection, row.id, lock=True)
@@ -155,15 +155,15 @@ def _call_off(context: Context, row: Any) -> bool:
     with context.database.write() as connection:
         log.row_of(connection, row.id, lock=True)
         log.update_study(connection, row.id, batch=None)
-    context.note("called_off", study=row.id, phase=row.phase)
+    context.note("called_off", study=row.id, wave=row.wave)
     return True
 
 
 def _announce(
-    context: Context, row: Any, phase: Phase, new: list[bytes], overdue: list[bytes], forget: list[bytes]
+    context: Context, row: Any, wave: Wave, new: list[bytes], overdue: list[bytes], forget: list[bytes]
 ) -> BatchProgress | Refusal:
     """Tell the second server; return why not if there is none, or if it refuses."""
-    batch = phase.release.batch
+    batch = wave.release.batch
     assert batch is not None
     if context.shuffler is None:
         return _no_second(context, row)
@@ -184,7 +184,7 @@ def _no_second(context: Context, row: Any) -> Refusal:
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
     """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
     gone = set(forget)
-    invitations.withdraw(connection, row.id, row.phase, [token for token in progress.withdrawn if token not in gone])
+    invitations.withdraw(connection, row.id, row.wave, [token for token in progress.withdrawn if token not in gone])
     withdrawal.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
-    invitations.note_answered(connection, row.id, row.phase, list(progress.answered))
-    asking.recount(connection, row.id, row.phase)
+    invitations.note_answered(connection, row.id, row.wave, list(progress.answered))
+    asking.recount(connection, row.id, row.wave)

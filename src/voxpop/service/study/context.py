@@ -10,12 +10,12 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from voxpop.privacy import Secure, Source
-from voxpop.privacy.batch import Batch
-from voxpop.service.keyring import Keyring
+from voxpop.privacy.release import Batch
+from voxpop.service.keys import Keyring
+from voxpop.service.stores.database import Database
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.pacing import Crowd
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.stores.database import Database
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Context:
     clock: Callable[[], float] = time.time
     note: Callable[..., None] = _silent  # logs an event, never a key, a token or a report
     released: ReleaseRecord | None = None  # outside the database; None: a restored database is not recognised
-    noted: dict[str, int] = field(default_factory=dict)  # by study: the closed phases that the record knows
+    noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
     writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to

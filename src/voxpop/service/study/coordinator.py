@@ -11,14 +11,15 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.core.errors import InputError, require_integer
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.errors import InputError, require_integer
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import hash_key, same
+from voxpop.service.keys import Keyring, hash_key, same
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import counts, plays, studies, totals
 from voxpop.service.study import asking, findings, invitations, life, log, participants, steps, withdrawal
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_code, require_name
@@ -28,8 +29,6 @@ from voxpop.service.study.log import Snapshots
 from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Life, Stage, time_of
-from voxpop.stores.database import Database
-from voxpop.stores.schema import counts, plays, studies, totals
 
 MOST_ROUNDS = 10**15
 
@@ -74,7 +73,7 @@ class Coordinator:
         event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
         Snapshot.begin(event)  # refuses a definition that cannot be used
         require_affordable(definition)
-        row = {"id": study, "seq": 0, "phase": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
+        row = {"id": study, "seq": 0, "wave": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
         begun = {"life": Life.DRAFT if draft else Life.RUNNING, "life_since": event.at}
         try:
             with self.database.write() as connection:
@@ -148,7 +147,7 @@ class Coordinator:
             snapshot = self.snapshots.current(study, connection)
             known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
             collecting = row.stage == Stage.COLLECTING
-            funnel = invitations.funnel(connection, study, row.phase)
+            funnel = invitations.funnel(connection, study, row.wave)
             waits = snapshot.current is not None and row.newest is None
             lost = steps.lost_releases(self.context, connection, study) if collecting else ""
             free = asking.askable(connection, study, snapshot) if waits else None
@@ -159,7 +158,7 @@ class Coordinator:
             "study": study,
             "stage": row.stage,
             "life": row.life,
-            "phase": row.phase,
+            "wave": row.wave,
             "rounds": plan.asked if plan else 0,
             "played": steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
             "people": plan.people if plan else 0,
@@ -187,11 +186,11 @@ class Coordinator:
             row = log.row_of(connection, study)
             if row.life == Life.DRAFT:
                 raise no_study(study)
-            # In the same transaction; otherwise the log could be a phase ahead of the row.
+            # In the same transaction; otherwise the log could be a wave ahead of the row.
             snapshot = self.snapshots.at(study, row.seq, connection)
-        if snapshot.seq != row.seq:  # another thread has already read the next phase: read again
+        if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study)
-        return {"phase": row.phase, "stage": row.stage, **self._in_force(snapshot, row)}
+        return {"wave": row.wave, "stage": row.stage, **self._in_force(snapshot, row)}
 
     def _in_force(self, snapshot: Snapshot, row: Any) -> dict[str, Any]:
         """Return the decision in force: the arm that is played, or the best so far while none is."""
@@ -205,7 +204,7 @@ class Coordinator:
                 index, left = int(plan.arms[place]), int(ends[place]) - done
         return {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": left}
 
-    def play(self, study: str, phase: int, key: str, rounds: int) -> dict[str, Any]:
+    def play(self, study: str, wave: int, key: str, rounds: int) -> dict[str, Any]:
         """Count the rounds that the application played; repeating a key changes nothing."""
         require_integer("rounds", rounds, least=1, most=MOST_ROUNDS)
         if self.snapshots.current(study).definition.rules.rounds_per_second is not None:
@@ -214,23 +213,23 @@ class Coordinator:
             row = log.row_of(connection, study, lock=True)
             known = connection.execute(sa.select(plays).where(plays.c.study == study, plays.c.key == key)).first()
             if known is not None:
-                if (known.phase, known.rounds) != (phase, rounds):
+                if (known.wave, known.rounds) != (wave, rounds):
                     raise Refusal(409, f"other rounds were reported under {key!r} before; use a new name")
                 return {"counted": 0, "played": row.played}
             if row.life != Life.RUNNING:
                 raise Refusal(409, f"the study {study!r} is {row.life}; its rounds are not counted now")
-            if row.phase != phase or row.stage not in IN_PLAY:
-                raise Refusal(409, f"phase {phase} is not being played, phase {row.phase} is {row.stage}; ask again")
+            if row.wave != wave or row.stage not in IN_PLAY:
+                raise Refusal(409, f"wave {wave} is not being played, wave {row.wave} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
             assert snapshot.current is not None
             if row.newest is None:
                 needed = snapshot.current.plan.people
-                sentence = f"the rounds of phase {phase} begin when {needed} people who can be asked are registered"
+                sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
             begun = row.newest if row.played else asking.newest(connection)  # nobody has missed a round so far
             counted = min(rounds, snapshot.current.plan.asked - row.played)
             done = row.played + counted
-            connection.execute(sa.insert(plays).values(study=study, key=key, phase=phase, rounds=rounds))
+            connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
         return {"counted": counted, "played": done}
 
@@ -255,27 +254,25 @@ class Coordinator:
         with self.database.write() as connection:
             found = connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).scalar_one_or_none()
             if found is None:
-                raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+                raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
             row = log.row_of(connection, found, lock=True)
             snapshot = self.snapshots.current(found, connection)
-            phase = snapshot.current
-            if row.batch != batch or phase is None or phase.release.second != SHUFFLER:  # a helper is asked for totals
-                raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+            wave = snapshot.current
+            if row.batch != batch or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
+                raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
             count, total, tokens = _checked_total(body, snapshot)
-            known = sa.select(totals.c.body).where(totals.c.study == found, totals.c.phase == row.phase)
+            known = sa.select(totals.c.body).where(totals.c.study == found, totals.c.wave == row.wave)
             text = json.dumps({"count": count, "total": total})
             stored = connection.execute(known).scalar_one_or_none()
             if stored is not None:
                 if stored != text:
                     raise Refusal(409, "another total was forwarded for this batch before; nothing was changed")
                 return False
-            if invitations.live(connection, found, row.phase, tokens) != count:
-                raise Refusal(
-                    422, "the total counts tokens that are not invited to this phase; forward the whole batch"
-                )
-            connection.execute(sa.insert(totals).values(study=found, phase=row.phase, body=text))
-            invitations.note_answered(connection, found, row.phase, tokens)
-        self.context.note("total", study=found, phase=row.phase, people=count)
+            if invitations.live(connection, found, row.wave, tokens) != count:
+                raise Refusal(422, "the total counts tokens that are not invited to this wave; forward the whole batch")
+            connection.execute(sa.insert(totals).values(study=found, wave=row.wave, body=text))
+            invitations.note_answered(connection, found, row.wave, tokens)
+        self.context.note("total", study=found, wave=row.wave, people=count)
         return True
 
     # -- the scheduler
@@ -286,10 +283,10 @@ class Coordinator:
 
 
 def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[bytes]]:
-    """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open phase."""
+    """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open wave."""
     assert snapshot.current is not None
     batch = snapshot.current.release.batch
-    assert batch is not None, "only a phase with a batch waits for a total"
+    assert batch is not None, "only a wave with a batch waits for a total"
     try:
         count, total = body["count"], list(body["total"])
         tokens = [bytes.fromhex(token) for token in body["tokens"]]

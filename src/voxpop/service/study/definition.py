@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from voxpop.core.direction import Direction
-from voxpop.core.errors import InputError, require_choice, require_integer, require_number, said_of
-from voxpop.core.problem import Problem
-from voxpop.formats import wire
-from voxpop.formats.files import read_text
-from voxpop.formats.studyfile import direction_of, parse_study, privacy_of, study_of
+from voxpop.errors import InputError, require_choice, require_integer, require_number, said_of
+from voxpop.io import schema as wire
+from voxpop.io.files import read_text
+from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
+from voxpop.model.direction import Direction
+from voxpop.model.problem import Problem
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Privacy
 from voxpop.privacy.models import privacy_from_settings
@@ -53,7 +53,7 @@ class Definition:
     def __post_init__(self) -> None:
         if not self.policy.aggregates:
             raise InputError(
-                f"policy {self.policy.name!r} asks one person per round, but a service asks many per phase; use waves"
+                f"policy {self.policy.name!r} asks one person per round, but a service asks many per wave; use waves"
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")

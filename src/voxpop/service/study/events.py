@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from voxpop.core.phases import Feedback
-from voxpop.drivers.phase import Phase
-from voxpop.formats import wire
-from voxpop.formats.releases import release_from_dict, release_to_dict
+from voxpop.io import schema as wire
+from voxpop.io.schema import release_from_dict, release_to_dict
+from voxpop.journal.wave import Wave
+from voxpop.model.waves import Feedback
 from voxpop.privacy import Entry
 
 
@@ -38,14 +38,14 @@ class Event:
         return json.dumps(self.body, allow_nan=False, separators=(",", ":"))
 
 
-def opened_body(phase: Phase) -> dict[str, Any]:
+def opened_body(wave: Wave) -> dict[str, Any]:
     """Write the body of an `opened` event."""
-    return {"plan": wire.plan_to_dict(phase.plan), "release": release_to_dict(phase.release)}
+    return {"plan": wire.plan_to_dict(wave.plan), "release": release_to_dict(wave.release)}
 
 
-def opened_phase(body: dict[str, Any]) -> Phase:
+def opened_wave(body: dict[str, Any]) -> Wave:
     """Read what `opened_body` wrote."""
-    return Phase(wire.plan_from_dict(body["plan"]), release_from_dict(body["release"]))
+    return Wave(wire.plan_from_dict(body["plan"]), release_from_dict(body["release"]))
 
 
 def closed_body(feedback: Feedback, entry: Entry) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from voxpop.core.phases import Forecast, latest_warning
+from voxpop.model.waves import Forecast, latest_warning
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.study.snapshot import Snapshot, Standing
 
@@ -27,13 +27,13 @@ def best_decision(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def outlook(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what is expected of the open phase, why the study ended, and what the model check found."""
+    """Return what is expected of the open wave, why the study ended, and what the model check found."""
     forecast = snapshot.current.plan.forecast if snapshot.current else None
     return {
         "forecast": None if forecast is None else asdict(forecast),
         "arms": len(snapshot.current.plan.arms) if snapshot.current else 0,
         "reason": snapshot.reason if snapshot.finished else None,
-        "warning": latest_warning(phase.info for phase in snapshot.closed),
+        "warning": latest_warning(wave.info for wave in snapshot.closed),
     }
 
 
@@ -46,12 +46,12 @@ def _confidence(snapshot: Snapshot) -> float | None:
 def sentences(status: Status, askable: int | None, behind: float = 0.0, unanswered: str = "") -> list[str]:
     """Say in sentences what a status says in numbers.
 
-    `askable` people can be asked, if the phase waits for more of them, and the clock is `behind` by this many seconds.
+    `askable` people can be asked, if the wave waits for more of them, and the clock is `behind` by this many seconds.
     `unanswered` says what the best decision rests on, if nobody has answered yet.
     """
     said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
     if status["stage"] == "finished":
-        said.append(f"Finished: {status['reason'] or 'no further phase is planned'}.")
+        said.append(f"Finished: {status['reason'] or 'no further wave is planned'}.")
     said += [_life(status), _forecast(status), _waiting(status, askable), _clock(status, behind)]
     if status["warning"]:
         said.append(f"Warning: {status['warning']}")
@@ -59,7 +59,7 @@ def sentences(status: Status, askable: int | None, behind: float = 0.0, unanswer
 
 
 def restored(lost: str) -> list[str]:
-    """Say that released phases are not in the database, and what to do about it."""
+    """Say that released waves are not in the database, and what to do about it."""
     if not lost:
         return []
     return [f"Stopped: {lost} was released before, and the database does not know it; restore the newer database."]
@@ -77,7 +77,7 @@ def _in_force(status: Status, unanswered: str) -> str:
     now, best = status["in_force"], status["best"]
     sentence = f"In force: {describe(now['decision'])}"
     if now["rounds"]:
-        sentence += f", for {counted(now['rounds'], 'more round')} of phase {status['phase']}"
+        sentence += f", for {counted(now['rounds'], 'more round')} of wave {status['wave']}"
     another = now["index"] != best["index"]
     if unanswered:
         chosen = f", otherwise {describe(best['decision'])}" if another else ""
@@ -106,15 +106,15 @@ def _forecast(status: Status) -> str:
     if expected is None:
         return ""
     asked = f"{counted(status['people'], 'person', 'people')} about {counted(status['arms'], 'decision')}"
-    return f"Phase {status['phase']} asks {asked}; it is {expectation(Forecast(**expected))}."
+    return f"Wave {status['wave']} asks {asked}; it is {expectation(Forecast(**expected))}."
 
 
 def _clock(status: Status, behind: float) -> str:
     if not behind:
         return ""
     return (
-        f"Stopped: the coordinator's clock was set back, and is {behind:,.0f} s before the beginning of phase "
-        f"{status['phase']}; its rounds go on when the clock has caught up, so set it right."
+        f"Stopped: the coordinator's clock was set back, and is {behind:,.0f} s before the beginning of wave "
+        f"{status['wave']}; its rounds go on when the clock has caught up, so set it right."
     )
 
 
@@ -122,12 +122,12 @@ def _waiting(status: Status, askable: int | None) -> str:
     if status["short"]:
         more = counted(status["short"], "more person", "more people")
         return (
-            f"Waiting: {more} must register; everyone else who may be asked in phase {status['phase']} has been, and "
+            f"Waiting: {more} must register; everyone else who may be asked in wave {status['wave']} has been, and "
             "its rounds are played again for the new ones."
         )
     if askable is not None and askable < status["people"]:
         return (
-            f"Waiting: phase {status['phase']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "
+            f"Waiting: wave {status['wave']} needs {counted(status['people'], 'person', 'people')}, and {askable:,} "
             f"who can be asked are registered; its rounds begin when {status['people'] - askable:,} more are."
         )
     return ""

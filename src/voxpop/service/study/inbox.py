@@ -12,18 +12,18 @@ import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.stores.arrays import big_ints, byte_strings, texts
+from voxpop.service.stores.database import driver_of
+from voxpop.service.stores.schema import studies
 from voxpop.service.study import tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
-from voxpop.stores.arrays import big_ints, byte_strings, texts
-from voxpop.stores.database import driver_of
-from voxpop.stores.schema import studies
 
-Place = tuple[str, int]  # study and phase
+Place = tuple[str, int]  # study and wave
 ELSEWHERE = 403  # the status of a report that the shuffler takes
 
 
@@ -40,10 +40,10 @@ Row = tuple[int, bytes, bytes]  # invitation, digest and body
 TRIES = 20  # to store a group; each time another coordinator was quicker with one of its tokens
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
-# For PostgreSQL: one statement looks the reports of a group up, and one stores those of a phase and counts them.
-LOCK = "SELECT id, seq, phase, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
+# For PostgreSQL: one statement looks the reports of a group up, and one stores those of a wave and counts them.
+LOCK = "SELECT id, seq, wave, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
-    SELECT i.id, i.study, i.phase, i.token_hash, i.expired,
+    SELECT i.id, i.study, i.wave, i.token_hash, i.expired,
         CASE WHEN r.invitation IS NOT NULL THEN coalesce(r.digest, '') END AS digest
     FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%b)
 """
@@ -54,12 +54,12 @@ STORE = """
     ), noted AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
     ), counted AS (
-        INSERT INTO tallies (study, phase, writer, answered, refused)
-        VALUES (%(study)b, %(phase)b, %(writer)b, %(answered)b, %(refused)b)
-        ON CONFLICT (study, phase, writer) DO UPDATE
+        INSERT INTO tallies (study, wave, writer, answered, refused)
+        VALUES (%(study)b, %(wave)b, %(writer)b, %(answered)b, %(refused)b)
+        ON CONFLICT (study, wave, writer) DO UPDATE
         SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
     )
-    INSERT INTO inbox (invitation, study, phase, body) SELECT invitation, %(study)b, %(phase)b, body FROM given
+    INSERT INTO inbox (invitation, study, wave, body) SELECT invitation, %(study)b, %(wave)b, body FROM given
 """
 
 
@@ -96,7 +96,7 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
         if verdict is True:
             new[row.id] = (upload, digest)
             counted[upload.place]["answered"] += 1
-        elif verdict is not False and row is not None and (row.study, row.phase) == upload.place:
+        elif verdict is not False and row is not None and (row.study, row.wave) == upload.place:
             counted[upload.place]["refused"] += 1
     for place in sorted(counted):  # in the same order everywhere, so that two coordinators do not wait for each other
         here = ((number, one) for number, one in new.items() if one[0].place == place)
@@ -118,19 +118,19 @@ def _judge(
     """Decide on one upload, given what is stored and what was accepted under its token just before."""
     if row is None or not same(row.token_hash, hashed):
         return unknown_token()
-    belongs = (row.study, row.phase) == upload.place
+    belongs = (row.study, row.wave) == upload.place
     if belongs and problem is not None and problem.status == ELSEWHERE:
         return problem  # whatever the shuffler has counted under this token
-    over = belongs and (row.expired or stage.phase != row.phase or stage.stage != Stage.COLLECTING)
+    over = belongs and (row.expired or stage.wave != row.wave or stage.stage != Stage.COLLECTING)
     known = row.digest if new is None else new[1]
-    return judge("study or phase", belongs, known, digest, over, problem)
+    return judge("study or wave", belongs, known, digest, over, problem)
 
 
 @dataclass(frozen=True, slots=True)
 class _Invitation:
     id: int
     study: str
-    phase: int
+    wave: int
     token_hash: bytes
     expired: bool
     digest: bytes | None  # None: no receipt; empty: the shuffler has the report
@@ -155,14 +155,14 @@ class _InPostgresql:
         return {row.id: row for row in locked.fetchall()}, invited
 
     def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
-        """Insert receipts and reports of a phase, and count them."""
+        """Insert receipts and reports of a wave, and count them."""
         numbers, digests, bodies = zip(*reports, strict=True) if reports else ((), (), ())
         values = {
             "invitations": big_ints(numbers),
             "digests": byte_strings(digests),
             "bodies": byte_strings(bodies),
             "study": place[0],
-            "phase": place[1],
+            "wave": place[1],
             "writer": writer,
             "answered": counted["answered"],
             "refused": counted["refused"],
@@ -190,24 +190,24 @@ class _InSqlite:
         stages = {row.id: row for row in self._connection.execute(wanted)}
         marks = ", ".join("?" * len(hashes))
         statement = (
-            "SELECT json_group_array(json_array(i.id, i.study, i.phase, hex(i.token_hash), i.expired,"
+            "SELECT json_group_array(json_array(i.id, i.study, i.wave, hex(i.token_hash), i.expired,"
             " CASE WHEN r.invitation IS NOT NULL THEN hex(r.digest) END))"  # hex(NULL) is empty
             f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
         )
         text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
         rows = [
-            _Invitation(number, study, phase, bytes.fromhex(token), bool(expired), _bytes(digest))
-            for number, study, phase, token, expired, digest in json.loads(text)
+            _Invitation(number, study, wave, bytes.fromhex(token), bool(expired), _bytes(digest))
+            for number, study, wave, token, expired, digest in json.loads(text)
         ]
         return stages, {row.token_hash: row for row in rows}
 
     def insert(self, place: Place, writer: str, reports: list[Row], counted: Counter[str]) -> None:
-        """Insert receipts and reports of a phase, and count them."""
+        """Insert receipts and reports of a wave, and count them."""
         receipts_of = tuple(value for row in reports for value in row[:2])
         reports_of = tuple(value for number, _, body in reports for value in (number, *place, body))
         for columns, values in (
             ("receipts (invitation, digest)", receipts_of),
-            ("inbox (invitation, study, phase, body)", reports_of),
+            ("inbox (invitation, study, wave, body)", reports_of),
         ):
             if reports:
                 marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
@@ -234,9 +234,9 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
     for index, upload in enumerate(uploads):
         if upload.place[0] in stages:
             groups[upload.place].append(index)
-    for (study, phase), indices in groups.items():
+    for (study, wave), indices in groups.items():
         current = context.snapshots.at(study, stages[study].seq).current
-        if current is None or current.plan.phase != phase:
+        if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:
             for index in indices:

@@ -15,15 +15,26 @@ from sqlalchemy.dialects import postgresql, sqlite
 from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database, scrub_after
+from voxpop.service.stores.schema import (
+    counts,
+    deleted,
+    events,
+    inbox,
+    people,
+    plays,
+    receipts,
+    studies,
+    summaries,
+    tallies,
+)
+from voxpop.service.stores.schema import invitations as invited
+from voxpop.service.stores.schema import totals as forwarded
 from voxpop.service.study import asking, invitations, log, withdrawal
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
-from voxpop.stores.database import Database, scrub_after
-from voxpop.stores.schema import counts, deleted, events, inbox, people, plays, receipts, studies, summaries, tallies
-from voxpop.stores.schema import invitations as invited
-from voxpop.stores.schema import totals as forwarded
 
 ENDED = "an operator ended it"
 
@@ -82,11 +93,11 @@ def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
     """Give the clock of the rounds, and those who are invited, the time that the pause took."""
     seconds = max(0.0, seconds)
     log.update_study(connection, row.id, opened_at=row.opened_at + seconds)
-    invitations.postpone(connection, row.id, row.phase, seconds)
+    invitations.postpone(connection, row.id, row.wave, seconds)
 
 
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
-    """Finish a study with what is known; reports of an open phase are deleted, unread.
+    """Finish a study with what is known; reports of an open wave are deleted, unread.
 
     Its batch stays in the study's row until the shuffler has been told to delete it, too: see `batching.py`.
     """
@@ -97,9 +108,9 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     for table in (inbox, forwarded):
         connection.execute(sa.delete(table).where(table.c.study == row.id))
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))
-    invitations.expire_all(connection, row.id, row.phase)
-    invitations.forget(connection, row.id, row.phase)
-    withdrawal.erase_rest(connection, row.id, row.phase)
+    invitations.expire_all(connection, row.id, row.wave)
+    invitations.forget(connection, row.id, row.wave)
+    withdrawal.erase_rest(connection, row.id, row.wave)
     scrub_after(connection)
     context.shuffled.pop(row.id, None)
     return Action.ENDED

@@ -10,11 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.service.refusals import no_study
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import events, studies
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life
-from voxpop.stores.database import Database
-from voxpop.stores.schema import events, studies
 
 
 def append(connection: sa.Connection, study: str, event: Event, **changes: Any) -> None:

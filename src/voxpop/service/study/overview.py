@@ -15,15 +15,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.core.phases import latest_warning
+from voxpop.model.waves import latest_warning
 from voxpop.report.summary import describe
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.released import created_at
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage
 from voxpop.service.study.tallies import NAMES, Funnel
-from voxpop.stores.schema import counts, invitations, studies, summaries, tallies
 
 MOST_TEXT = 200  # characters of a decision or a reason
 MOST_STALE = 50  # summaries that one look writes anew; the others follow with the next
@@ -37,8 +37,8 @@ class Summary:
     best: str  # the best decision so far, in words
     certified: float | None  # by how much another decision may be better at most
     answered: bool  # somebody has, so that the best decision is more than a guess
-    people: int  # that the open phase needs
-    rounds: int  # of the open phase
+    people: int  # that the open wave needs
+    rounds: int  # of the open wave
     rate: float | None  # rounds a second, of a clock that plays them
     warning: str  # of the model check
     reason: str  # why it is finished
@@ -57,7 +57,7 @@ class Summary:
             int(plan.people) if plan else 0,
             int(plan.asked) if plan else 0,
             snapshot.definition.rules.rounds_per_second,
-            latest_warning(phase.info for phase in snapshot.closed)[:MOST_TEXT],
+            latest_warning(wave.info for wave in snapshot.closed)[:MOST_TEXT],
             snapshot.reason[:MOST_TEXT],
             bool(snapshot.definition.problem.pilot),
         )
@@ -70,10 +70,10 @@ class Glance:
     study: str
     stage: str
     life: str
-    phase: int
-    opened_at: float  # when a clock began to play the rounds of the phase
+    wave: int
+    opened_at: float  # when a clock began to play the rounds of the wave
     life_since: float
-    begun: bool  # the rounds of the phase have begun
+    begun: bool  # the rounds of the wave have begun
     short: int  # people who are wanted but could not be found
     attempt: str | None
     has_code: bool  # people need one to register
@@ -81,7 +81,7 @@ class Glance:
     never_asked: int
     withdrawn: int
     closes_at: float | None  # the last deadline of those who are invited
-    funnel: Funnel  # of the phase
+    funnel: Funnel  # of the wave
     summary: Summary | None  # None: not written yet
 
 
@@ -99,13 +99,13 @@ def look(context: Context, only: str | None = None) -> tuple[Glance, ...]:
 
 def _wanted(only: str | None) -> sa.Select[Any]:
     """Select each study with its counters, its summary and its last deadline, which an index finds at once."""
-    ours = (tallies.c.study == studies.c.id) & (tallies.c.phase == studies.c.phase)
+    ours = (tallies.c.study == studies.c.id) & (tallies.c.wave == studies.c.wave)
     sums = [
         sa.select(sa.func.coalesce(sa.func.sum(tallies.c[name]), 0)).where(ours).scalar_subquery().label(name)
         for name in NAMES
     ]
     last = sa.select(sa.func.max(invitations.c.deadline)).where(
-        invitations.c.study == studies.c.id, invitations.c.phase == studies.c.phase
+        invitations.c.study == studies.c.id, invitations.c.wave == studies.c.wave
     )
     closes = sa.case((studies.c.stage == Stage.COLLECTING, last.scalar_subquery()), else_=None).label("closes_at")
     known = [counts.c.registered, counts.c.never_asked, counts.c.withdrawn]
@@ -123,7 +123,7 @@ def _glance(row: Any) -> Glance:
         study=row.id,
         stage=row.stage,
         life=row.life,
-        phase=row.phase,
+        wave=row.wave,
         opened_at=row.opened_at,
         life_since=row.life_since,
         begun=row.newest is not None,

@@ -13,9 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from voxpop.service.stores.schema import counts, studies
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
-from voxpop.stores.schema import counts, studies
 
 CHECK_INS = 30.0  # a second, of all devices of a service
 SHARE = 1 / 3  # of a deadline, within which an invitation is noticed

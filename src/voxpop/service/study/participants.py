@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.privacy.batch import SHUFFLER
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.stores.schema import counts, invitations, people, receipts, studies
 from voxpop.service.study.context import Context
 from voxpop.service.study.pacing import SHARE, next_check_in, spread
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage, time_of
-from voxpop.stores.schema import counts, invitations, people, receipts, studies
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,16 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
 
 
 def _found(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> dict[tuple[str, bytes], Any]:
-    """Find these people by study and key hash, each with the study's row and the open invitation to its phase."""
+    """Find these people by study and key hash, each with the study's row and the open invitation to its wave."""
     rows = connection.execute(CHECK_IN, {"names": list(set(names)), "hashes": hashes})
     return {(row.id, row.key_hash): row for row in rows if row.life != Life.DRAFT}
 
 
 def _check_in_statement() -> sa.Select[Any]:
-    live = (invitations.c.person == people.c.id) & (invitations.c.phase == studies.c.phase) & ~invitations.c.expired
+    live = (invitations.c.person == people.c.id) & (invitations.c.wave == studies.c.wave) & ~invitations.c.expired
     joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, live)
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
-    study = [studies.c[name] for name in ("id", "seq", "phase", "stage", "opened_at", "batch", "life", "life_since")]
+    study = [studies.c[name] for name in ("id", "seq", "wave", "stage", "opened_at", "batch", "life", "life_since")]
     person = (people.c.key_hash, people.c.participations, people.c.withdrawn)
     invited = (invitations.c.nonce, invitations.c.token_hash, invitations.c.deadline, invitations.c.ready)
     wanted = sa.select(*study, *person, *invited, receipts.c.invitation.label("receipt")).select_from(joined)
@@ -148,22 +148,22 @@ def _answer(context: Context, row: Any) -> str:
     if told is None:
         waiting = {"invited": False, "status": "waiting", "participations": row.participations}
         return json.dumps({**waiting, "next_check_in": again})
-    head, phase = told
+    head, wave = told
     if row.life == Life.RUNNING:  # if the report does not arrive, there is time to send it again
         again = min(again, spread(head["seconds_left"] * SHARE))
-    return json.dumps({**head, "next_check_in": again})[:-1] + ', "phase": ' + phase + "}"
+    return json.dumps({**head, "next_check_in": again})[:-1] + ', "wave": ' + wave + "}"
 
 
 def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[str, Any], str] | None:
-    """Return what an invited device is told, and about the phase as JSON; None if it is not invited now."""
+    """Return what an invited device is told, and about the wave as JSON; None if it is not invited now."""
     if not row.ready or row.stage != Stage.COLLECTING:  # also if there is no invitation
         return None
-    if snapshot.seq != row.seq or snapshot.current is None:  # the phase has just closed, and the next one may be open
+    if snapshot.seq != row.seq or snapshot.current is None:  # the wave has just closed, and the next one may be open
         return None
     token = context.secrets.token_of(row.nonce, row.token_hash)
     if token is None:  # its secret was retired too early: somebody else is asked when its time is over
         return None
-    addresses = {"upload": f"/v1/studies/{row.id}/phases/{row.phase}/report"}
+    addresses = {"upload": f"/v1/studies/{row.id}/waves/{row.wave}/report"}
     second = snapshot.current.release.second
     if second is not None:
         assert context.shuffler is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.privacy import Entry, Ledger
-from voxpop.privacy.composition import compose_any
+from voxpop.privacy.ledger import compose_any
 from voxpop.service.study.definition import Definition
 
 MARGIN = 1.03

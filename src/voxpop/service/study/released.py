@@ -1,9 +1,9 @@
 """What was released, remembered outside the database: a database restored from an older backup is recognised.
 
 Such a database would ask people again, or release the same reports a second time with other noise. A folder beside the
-secret holds one small file for each study: its last released phase, and the name of the attempt to release it. The
+secret holds one small file for each study: its last released wave, and the name of the attempt to release it. The
 database knows the name of an attempt before the file does, and the file is written before the release is committed. So
-a healthy database has either closed that phase or is in the middle of that attempt; an older one is neither.
+a healthy database has either closed that wave or is in the middle of that attempt; an older one is neither.
 
 For the same reason the folder holds the hashes of the keys of people who withdrew, and the names of studies that were
 deleted: a backup knows them again, and the next start forgets and deletes them again.
@@ -21,10 +21,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from voxpop.core.errors import InputError
-from voxpop.formats.files import read_text, sync_folder, write_durably
+from voxpop.errors import InputError
+from voxpop.io.files import read_text, sync_folder, write_durably
+from voxpop.service.stores.schema import deleted, events, studies
 from voxpop.service.study.events import Kind
-from voxpop.stores.schema import deleted, events, studies
 
 FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
 DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created
@@ -34,11 +34,11 @@ KEY_HASH, CREATED = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d+(\.\d+)?(e[+-]?
 
 @dataclass(frozen=True)
 class LastRelease:
-    """The last phase of a study that was released, or was about to be."""
+    """The last wave of a study that was released, or was about to be."""
 
     study: str
     created: float  # when the study was created: another study may have the same name
-    phase: int
+    wave: int
     attempt: str
 
 
@@ -68,9 +68,9 @@ class ReleaseRecord:
         write_durably(self._file(release.study), json.dumps(asdict(release)) + "\n")
 
     def catch_up(self, connection: sa.Connection, study: str) -> None:
-        """Write down the phases that the database has closed and the record does not know: others closed them."""
+        """Write down the waves that the database has closed and the record does not know: others closed them."""
         created, known, last = created_at(connection, study), _closed(connection, study), self.of(study)
-        if created is not None and known and (last is None or last.created != created or last.phase < known):
+        if created is not None and known and (last is None or last.created != created or last.wave < known):
             self.note(LastRelease(study, created, known, ""))
 
     def of(self, study: str) -> LastRelease | None:
@@ -154,13 +154,13 @@ def created_at(connection: sa.Connection, study: str) -> float | None:
 
 
 def _closed(connection: sa.Connection, study: str) -> int:
-    """Count the phases that a study has closed."""
+    """Count the waves that a study has closed."""
     closed = sa.select(sa.func.count()).select_from(events)
     return int(connection.execute(closed.where(events.c.study == study, events.c.kind == Kind.CLOSED)).scalar_one())
 
 
-def lost_phases(connection: sa.Connection, release: LastRelease) -> str:
-    """Say which released phases a database does not know, or nothing if it knows them all.
+def lost_waves(connection: sa.Connection, release: LastRelease) -> str:
+    """Say which released waves a database does not know, or nothing if it knows them all.
 
     A study that was deleted on purpose, by any coordinator, is known.
     """
@@ -171,7 +171,7 @@ def lost_phases(connection: sa.Connection, release: LastRelease) -> str:
     if created_at(connection, release.study) == release.created:
         known = _closed(connection, release.study)
         row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
-        if known >= release.phase or (row.phase, row.attempt) == (release.phase, release.attempt):
+        if known >= release.wave or (row.wave, row.attempt) == (release.wave, release.attempt):
             return ""
-    lost = f"phases {known + 1} to {release.phase}" if release.phase > known + 1 else f"phase {release.phase}"
+    lost = f"waves {known + 1} to {release.wave}" if release.wave > known + 1 else f"wave {release.wave}"
     return f"{lost} of study {release.study!r}"

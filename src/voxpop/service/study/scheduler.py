@@ -58,7 +58,7 @@ class Scheduler:
         self._changed.add(study)
 
     def count(self, study: str) -> None:
-        """Note a counted report, and look soon if it may have been the last of its phase.
+        """Note a counted report, and look soon if it may have been the last of its wave.
 
         Only this coordinator's reports since the last look are counted; regular looks find those of the others.
         """

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from voxpop.core.phases import End
-from voxpop.core.state import State
-from voxpop.drivers.course import Course
-from voxpop.drivers.phase import ClosedPhase, Phase, next_phase
-from voxpop.formats.releases import phase_for_devices
+from voxpop.io.schema import wave_for_devices
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave, Wave, next_wave
+from voxpop.model.state import State
+from voxpop.model.waves import End
 from voxpop.privacy import Ledger
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.events import Event, Kind, closed_parts, opened_phase
+from voxpop.service.study.events import Event, Kind, closed_parts, opened_wave
 from voxpop.service.study.participation import most_participations
 
 
@@ -44,13 +44,13 @@ class Snapshot:
     seq: int
     state: State
     ledger: Ledger
-    current: Phase | None = None
-    told: str = ""  # what devices are told about the current phase, as JSON
-    closed: tuple[ClosedPhase, ...] = ()
+    current: Wave | None = None
+    told: str = ""  # what devices are told about the current wave, as JSON
+    closed: tuple[ClosedWave, ...] = ()
     finished: bool = False
     reason: str = ""  # why it finished
     early: bool = False  # an operator ended it
-    standings: tuple[Standing, ...] = ()  # before the first phase, and after each
+    standings: tuple[Standing, ...] = ()  # before the first wave, and after each
 
     @classmethod
     def begin(cls, event: Event) -> Self:
@@ -64,8 +64,8 @@ class Snapshot:
         """Fold in one more event."""
         assert event.seq == self.seq + 1, "the log has a gap"
         if event.kind == Kind.OPENED:
-            phase = opened_phase(event.body)
-            return replace(self, seq=event.seq, current=phase, told=self._told(phase, event.body))
+            wave = opened_wave(event.body)
+            return replace(self, seq=event.seq, current=wave, told=self._told(wave, event.body))
         if event.kind == Kind.FINISHED:
             reason, early = str(event.body.get("reason", "")), bool(event.body.get("early", False))
             return replace(self, seq=event.seq, current=None, told="", finished=True, reason=reason, early=early)
@@ -80,7 +80,7 @@ class Snapshot:
             ledger=Ledger(self.ledger.budget, [*self.ledger.entries, entry]),
             current=None,
             told="",
-            closed=(*self.closed, ClosedPhase(plan, release, feedback, info, state.active)),
+            closed=(*self.closed, ClosedWave(plan, release, feedback, info, state.active)),
             standings=(*self.standings, Standing.of(self.definition, state)),
         )
 
@@ -108,22 +108,22 @@ class Snapshot:
 
     @cached_property
     def most_arms(self) -> int:
-        """How many arms a phase has had at most, and so a report numbers; 0 before the first phase."""
-        return max((len(phase.plan.arms) for phase in (*self.closed, self.current) if phase is not None), default=0)
+        """How many arms a wave has had at most, and so a report numbers; 0 before the first wave."""
+        return max((len(wave.plan.arms) for wave in (*self.closed, self.current) if wave is not None), default=0)
 
     @cached_property
     def most_participations(self) -> int:
-        """How often a person may take part in phases like the current one before the budget is spent."""
+        """How often a person may take part in waves like the current one before the budget is spent."""
         assert self.current is not None
         entry = self.current.release.entry(self.current.plan.people)
         return most_participations(self.ledger, entry, self.definition.rules.participations)
 
-    def next_phase(self) -> Phase | End:
-        """Plan the next phase, or say why there is none; every coordinator plans the same."""
-        return next_phase(self.definition.problem, self.definition.policy, self.definition.privacy, self.state)
+    def next_wave(self) -> Wave | End:
+        """Plan the next wave, or say why there is none; every coordinator plans the same."""
+        return next_wave(self.definition.problem, self.definition.policy, self.definition.privacy, self.state)
 
-    def _told(self, phase: Phase, body: dict[str, Any]) -> str:
-        told = phase_for_devices(self.definition.problem, phase.plan, body["release"])
+    def _told(self, wave: Wave, body: dict[str, Any]) -> str:
+        told = wave_for_devices(self.definition.problem, wave.plan, body["release"])
         return json.dumps(told, allow_nan=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""The steps of a study: open a phase, begin its rounds, invite people when they are played, replace no-shows, close it.
+"""The steps of a study: open a wave, begin its rounds, invite people when they are played, replace no-shows, close it.
 
 Any coordinator may take any step at any time. Each transaction of a step locks the study's row and checks that the log
 has not grown; if another coordinator has already taken the step, it does nothing.
@@ -13,27 +13,27 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.core.phases import End
-from voxpop.drivers.phase import Phase
-from voxpop.privacy.batch import HELPER, SHUFFLER
+from voxpop.journal.wave import Wave
+from voxpop.model.waves import End
+from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.study import asking, batching, invitations, life, log, withdrawal
 from voxpop.service.study.closing import close, second_total
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
-from voxpop.service.study.released import lost_phases
+from voxpop.service.study.released import lost_waves
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage
 from voxpop.service.study.turn import Turn
 
-LOOK_AGAIN = 5.0  # seconds until a phase that collects is looked at if nothing happens: a coordinator may have died
+LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
 LEAST_JUMP = 1.0  # seconds by which a clock must be behind to be called wrong: two coordinators' clocks differ a little
 
 
 @dataclass(frozen=True)
 class StepTaken:
-    """Whether a step changed anything, and how many reports the phase lacked before it (0: not counted)."""
+    """Whether a step changed anything, and how many reports the wave lacked before it (0: not counted)."""
 
     moved: bool
     lacking: int = 0
@@ -41,7 +41,7 @@ class StepTaken:
 
 
 class Due(Enum):
-    """What is to be done next for an open phase."""
+    """What is to be done next for an open wave."""
 
     NOTHING = auto()
     BEGIN = auto()  # enough people are registered: its rounds may be played
@@ -73,35 +73,35 @@ def step(context: Context, study: str) -> StepTaken:
         wanted = log.row_of(connection, study).life
     if snapshot.finished or wanted != Life.RUNNING:
         return StepTaken(batching.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
-    phase = snapshot.current
-    if phase is None:
+    wave = snapshot.current
+    if wave is None:
         _open(context, study, snapshot)
         return StepTaken(True)
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        look = _look(context, connection, row, snapshot, phase)
+        look = _look(context, connection, row, snapshot, wave)
     if behind := clock_behind(snapshot, row, context.clock()):
-        context.note("clock_back", study=study, phase=phase.plan.phase, seconds=round(behind))
-    return StepTaken(_take(context, study, snapshot, phase, look.due), look.lacking, look.wake)
+        context.note("clock_back", study=study, wave=wave.plan.wave, seconds=round(behind))
+    return StepTaken(_take(context, study, snapshot, wave, look.due), look.lacking, look.wake)
 
 
-def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, phase: Phase) -> Look:
+def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, wave: Wave) -> Look:
     """Find out what is due, without the lock that uploads need."""
-    now, study, number = context.clock(), row.id, phase.plan.phase
+    now, study, number = context.clock(), row.id, wave.plan.wave
     if row.seq != snapshot.seq:
         return Look(Due.READ)
     if row.newest is None:
         enough = asking.enough(connection, study, snapshot)
         return Look(Due.BEGIN) if enough else Look(Due.NOTHING, math.inf)
     if row.stage != Stage.COLLECTING:
-        played = rounds_played(snapshot, row, now) >= phase.plan.asked
-        return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, phase))
-    if phase.release.batch is not None and batching.has_total(connection, study, number):
+        played = rounds_played(snapshot, row, now) >= wave.plan.asked
+        return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
+    if wave.release.batch is not None and batching.has_total(connection, study, number):
         return Look(Due.CLOSE, now + LOOK_AGAIN)
-    if phase.release.second == SHUFFLER:
-        return Look(Due.ASK if row.invited < phase.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
-    lacking = phase.plan.people - invitations.funnel(connection, study, number).answered
-    if phase.release.second == HELPER:
+    if wave.release.second == SHUFFLER:
+        return Look(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
+    lacking = wave.plan.people - invitations.funnel(connection, study, number).answered
+    if wave.release.second == HELPER:
         if lacking <= 0:
             return Look(Due.SEAL, now + TELL_AGAIN)
         if invitations.unready(connection, study, number) or withdrawal.pending(connection, study, number):
@@ -111,16 +111,16 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if invitations.overdue(connection, study, number, now):
         return Look(Due.EXPIRE, lacking=lacking)
     wake = min(now + LOOK_AGAIN, invitations.next_deadline(connection, study, number, now))
-    return Look(Due.ASK if row.invited < phase.plan.people else Due.NOTHING, wake, lacking)
+    return Look(Due.ASK if row.invited < wave.plan.people else Due.NOTHING, wake, lacking)
 
 
-def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: Due) -> bool:
+def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due) -> bool:
     """Do what is due; return True if anything changed."""
     if due in (Due.NOTHING, Due.READ):
         return due is Due.READ
     if due in (Due.TELL, Due.SEAL):
         act = batching.collect if due is Due.TELL else batching.seal
-        return act(context, study, snapshot, phase)
+        return act(context, study, snapshot, wave)
     if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
         return False
     if due not in (Due.ASK, Due.COLLECT):
@@ -128,27 +128,27 @@ def _take(context: Context, study: str, snapshot: Snapshot, phase: Phase, due: D
             row = log.lock_unmoved(connection, study, snapshot.seq)
             if row is None:
                 return True  # another coordinator was quicker, or an operator paused the study
-            moved = _change(Turn(context, connection, row, snapshot, phase), due)
+            moved = _change(Turn(context, connection, row, snapshot, wave), due)
         if due in (Due.BEGIN, Due.CLOSE) or not moved:
             return moved
-    return asking.ask(context, study, snapshot, phase) or due is Due.EXPIRE
+    return asking.ask(context, study, snapshot, wave) or due is Due.EXPIRE
 
 
 def _change(turn: Turn, due: Due) -> bool:
     """Change the study's row, and what belongs to it, in the transaction of this turn."""
-    plan = turn.phase.plan
+    plan = turn.wave.plan
     if due is Due.BEGIN:
         return _begin(turn)
     if due is Due.EXPIRE:
-        if not invitations.expire(turn.connection, turn.study, plan.phase, turn.now):
+        if not invitations.expire(turn.connection, turn.study, plan.wave, turn.now):
             return False
-        asking.recount(turn.connection, turn.study, plan.phase)
+        asking.recount(turn.connection, turn.study, plan.wave)
         return True
-    if turn.phase.release.batch is not None:
+    if turn.wave.release.batch is not None:
         total = second_total(turn)
         whole = total is not None  # otherwise another coordinator found the batch void
     else:
-        total, whole = None, invitations.funnel(turn.connection, turn.study, plan.phase).answered >= plan.people
+        total, whole = None, invitations.funnel(turn.connection, turn.study, plan.wave).answered >= plan.people
     if not whole:
         return False
     close(turn, total)
@@ -156,7 +156,7 @@ def _change(turn: Turn, due: Due) -> bool:
 
 
 def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
-    """Give the attempt to release the phase a name, in a transaction before the release; see `released.py`.
+    """Give the attempt to release the wave a name, in a transaction before the release; see `released.py`.
 
     Return False if the database is older than what it released: then nothing may be released.
     """
@@ -189,32 +189,32 @@ def _note_closed(context: Context, study: str, closed: int) -> None:
 
 
 def lost_releases(context: Context, connection: sa.Connection, study: str) -> str:
-    """Say which phases of a study were released and are not in the database; nothing if all are."""
+    """Say which waves of a study were released and are not in the database; nothing if all are."""
     last = None if context.released is None else context.released.of(study)
-    return "" if last is None else lost_phases(connection, last)
+    return "" if last is None else lost_waves(connection, last)
 
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
-    """Append the next phase, or the end of the study. Planning needs no lock: every coordinator plans the same."""
-    phase = snapshot.next_phase()
+    """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
+    wave = snapshot.next_wave()
     seq, now = snapshot.seq + 1, context.clock()
     changes: dict[str, Any]
-    if isinstance(phase, End):
-        event, changes = Event(seq, Kind.FINISHED, now, {"reason": phase.reason}), {"stage": Stage.FINISHED}
+    if isinstance(wave, End):
+        event, changes = Event(seq, Kind.FINISHED, now, {"reason": wave.reason}), {"stage": Stage.FINISHED}
     else:
-        event = Event(seq, Kind.OPENED, now, opened_body(phase))
+        event = Event(seq, Kind.OPENED, now, opened_body(wave))
         changes = {
             "stage": Stage.OPEN,
-            "phase": phase.plan.phase,
+            "wave": wave.plan.wave,
             "played": 0,
             "opened_at": now,
             "invited": 0,
             "newest": None,
             "short": 0,
             "attempt": None,
-            "batch": None if phase.release.batch is None else new_key(),
+            "batch": None if wave.release.batch is None else new_key(),
         }
-    planned = replace(snapshot, current=phase if isinstance(phase, Phase) else None)
+    planned = replace(snapshot, current=wave if isinstance(wave, Wave) else None)
     if planned.current is not None:
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
@@ -222,12 +222,12 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
             if planned.current is not None and asking.enough(connection, study, planned):
                 changes |= _beginning(connection, snapshot, now)
             log.append(connection, study, event, **changes)
-            said = {"reason": phase.reason} if isinstance(phase, End) else {"phase": phase.plan.phase}
+            said = {"reason": wave.reason} if isinstance(wave, End) else {"wave": wave.plan.wave}
             context.note(event.kind, study=study, **said)
 
 
 def _begin(turn: Turn) -> bool:
-    """Let the rounds of the phase begin, unless another coordinator did so."""
+    """Let the rounds of the wave begin, unless another coordinator did so."""
     if turn.row.newest is not None:
         return False
     log.update_study(turn.connection, turn.study, **_beginning(turn.connection, turn.snapshot, turn.now))
@@ -242,7 +242,7 @@ def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dic
 
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
-    """Count the rounds of the current phase played so far, by the application's reports or by the clock."""
+    """Count the rounds of the current wave played so far, by the application's reports or by the clock."""
     assert snapshot.current is not None
     if row.newest is None:
         return 0
@@ -251,10 +251,10 @@ def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     return int(min(rounds, snapshot.current.plan.asked))
 
 
-def _end_of_rounds(snapshot: Snapshot, row: Any, phase: Phase) -> float:
+def _end_of_rounds(snapshot: Snapshot, row: Any, wave: Wave) -> float:
     """Return when a clock will have played the rounds; infinity if an application reports them."""
     rate = snapshot.definition.rules.rounds_per_second
-    return math.inf if rate is None else float(row.opened_at + phase.plan.asked / rate)
+    return math.inf if rate is None else float(row.opened_at + wave.plan.asked / rate)
 
 
 def clock_behind(snapshot: Snapshot, row: Any, now: float) -> float:

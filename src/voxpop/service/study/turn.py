@@ -7,20 +7,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from voxpop.drivers.phase import Phase
+from voxpop.journal.wave import Wave
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A transaction that has locked a study's row, with the study's snapshot and current phase."""
+    """A transaction that has locked a study's row, with the study's snapshot and current wave."""
 
     context: Context
     connection: sa.Connection
     row: Any  # from the table `studies`
     snapshot: Snapshot
-    phase: Phase
+    wave: Wave
 
     @property
     def study(self) -> str:

@@ -1,4 +1,4 @@
-"""What can be seen of a study: its closed phases, what is known of every decision, and what it has cost in privacy."""
+"""What can be seen of a study: its closed waves, what is known of every decision, and what it has cost in privacy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from voxpop.service.study.coordinator import Coordinator
 
 
 def watched(coordinator: Coordinator, study: str) -> dict[str, Any]:
-    """Collect what follows from the log of a study, and how far the current phase is."""
+    """Collect what follows from the log of a study, and how far the current wave is."""
     snapshot = coordinator.snapshots.current(study)
     state, problem = snapshot.state, snapshot.definition.problem
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
@@ -18,18 +18,18 @@ def watched(coordinator: Coordinator, study: str) -> dict[str, Any]:
         "status": coordinator.status(study),
         "reward": snapshot.definition.reward,
         "privacy": snapshot.definition.privacy.describe(),
-        "phases": [
+        "waves": [
             {
-                "phase": phase.plan.phase,
-                "rounds": phase.plan.length,
-                "arms": len(phase.plan.arms),
-                "people": phase.feedback.count,
-                "active": phase.info.active_after,
-                "width": phase.info.max_width,
-                "forecast": None if phase.plan.forecast is None else asdict(phase.plan.forecast),
-                "warning": phase.info.warning,
+                "wave": wave.plan.wave,
+                "rounds": wave.plan.length,
+                "arms": len(wave.plan.arms),
+                "people": wave.feedback.count,
+                "active": wave.info.active_after,
+                "width": wave.info.max_width,
+                "forecast": None if wave.plan.forecast is None else asdict(wave.plan.forecast),
+                "warning": wave.info.warning,
             }
-            for phase in snapshot.closed
+            for wave in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
         "lower": state.lower.tolist(),

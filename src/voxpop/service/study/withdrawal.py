@@ -1,6 +1,6 @@
 """Withdrawal: a person leaves a study, and everything about them that may be forgotten is.
 
-One transaction deletes their report in the open phase, their receipts and their invitations, and somebody else is asked
+One transaction deletes their report in the open wave, their receipts and their invitations, and somebody else is asked
 instead. A person who is part of no release is deleted entirely. One who is keeps a row with the hash of their key and
 the number of their participations: the ledger charges releases to the number of that row, and the same key must never
 be asked again beyond its budget. What was released stays; it is a sum over many people.
@@ -18,13 +18,13 @@ import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
 from voxpop.service.study import asking, log, tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
-from voxpop.stores.database import scrub_after
-from voxpop.stores.schema import counts, inbox, invitations, people, receipts, studies
 
-OPEN = (*IN_PLAY, Stage.COLLECTING)  # the stages of a phase that is not released
+OPEN = (*IN_PLAY, Stage.COLLECTING)  # the stages of a wave that is not released
 CHUNK = 1_000  # keys per statement
 
 
@@ -57,28 +57,28 @@ def _leave(connection: sa.Connection, row: Any, person: Any) -> None:
     connection.execute(sa.update(counts).where(counts.c.study == row.id).values(**fewer))
     found = _found(connection, invitations.c.person == person.id)
     if row.batch is not None and row.stage in OPEN:
-        found = [one for one in found if one.expired or one.phase != row.phase]
+        found = [one for one in found if one.expired or one.wave != row.wave]
     _take_back(connection, row, found)
     _erase(connection, found, [person.id])
 
 
-def pending(connection: sa.Connection, study: str, phase: int) -> list[bytes]:
+def pending(connection: sa.Connection, study: str, wave: int) -> list[bytes]:
     """Return the hashes of the tokens that the shuffler has to forget."""
-    return [one.token_hash for one in _found(connection, *_pending(study, phase)) if not one.expired]
+    return [one.token_hash for one in _found(connection, *_pending(study, wave)) if not one.expired]
 
 
 def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]) -> None:
     """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten or ended before."""
     gone = set(tokens)
-    pending = _found(connection, *_pending(row.id, row.phase))
+    pending = _found(connection, *_pending(row.id, row.wave))
     found = [one for one in pending if one.expired or one.token_hash in gone]
     _take_back(connection, row, found)
     _erase(connection, found, {one.person for one in found})
 
 
-def erase_rest(connection: sa.Connection, study: str, phase: int) -> None:
-    """Erase the invitations of people who withdrew from a phase that is over; releases know them by now, or never."""
-    found = _found(connection, *_pending(study, phase))
+def erase_rest(connection: sa.Connection, study: str, wave: int) -> None:
+    """Erase the invitations of people who withdrew from a wave that is over; releases know them by now, or never."""
+    found = _found(connection, *_pending(study, wave))
     if found:
         _erase(connection, found, {one.person for one in found})
 
@@ -110,10 +110,10 @@ def _forget_again(context: Context, study: str, hashes: list[bytes]) -> int:
     return len(found)
 
 
-def _pending(study: str, phase: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """Select the invitations of people who withdrew from a phase."""
+def _pending(study: str, wave: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Select the invitations of people who withdrew from a wave."""
     gone = sa.select(people.c.id).where(people.c.study == study, people.c.withdrawn)
-    return invitations.c.phase == phase, invitations.c.person.in_(gone)
+    return invitations.c.wave == wave, invitations.c.person.in_(gone)
 
 
 def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Any]:
@@ -124,11 +124,11 @@ def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[An
 
 
 def _take_back(connection: sa.Connection, row: Any, found: list[Any]) -> None:
-    """Correct the counters of a phase that is not released: these invitations end without an answer."""
-    ended = [one for one in found if one.phase == row.phase and not one.expired]
+    """Correct the counters of a wave that is not released: these invitations end without an answer."""
+    ended = [one for one in found if one.wave == row.wave and not one.expired]
     if row.stage in OPEN and ended:
         answered = sum(one.answered for one in ended)
-        tallies.add(connection, row.id, row.phase, answered=-answered, lapsed=len(ended))
+        tallies.add(connection, row.id, row.wave, answered=-answered, lapsed=len(ended))
         log.update_study(connection, row.id, invited=studies.c.invited - len(ended))
 
 

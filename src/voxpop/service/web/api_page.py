@@ -14,7 +14,7 @@ from typing import Any
 Document = Mapping[str, Any]
 COMPONENT = "#/components/schemas/"
 SAMPLES = {"string": "...", "integer": 1, "number": 0.5, "boolean": False, "null": None}
-NAMES = {"study": "tea", "phase": "1", "name": "me", "key": "a-new-name", "batch": "BATCH"}  # in examples of addresses
+NAMES = {"study": "tea", "wave": "1", "name": "me", "key": "a-new-name", "batch": "BATCH"}  # in examples of addresses
 SECRETS = {"operator": "VOXPOP_KEY", "viewer": "VOXPOP_KEY", "participant": "DEVICE_KEY", "token": "TOKEN"}
 DEEPEST = 6  # objects in objects, in an example
 

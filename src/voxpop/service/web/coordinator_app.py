@@ -17,10 +17,10 @@ from voxpop.service.console.errors import refusal_page
 from voxpop.service.console.routes import console_routes
 from voxpop.service.console.shared import Console
 from voxpop.service.group_commit import Done, GroupWriter
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import SIGNATURE
+from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
+from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.scheduler import Scheduler
@@ -33,26 +33,18 @@ from voxpop.service.web.origins import Origins
 from voxpop.service.web.quick_uploads import QuickUploads
 from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
-from voxpop.service.web.request_parts import (
-    anyone,
-    bearer,
-    path_text,
-    read_body,
-    require_phase,
-    require_text,
-)
+from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_text, require_wave
 from voxpop.service.web.router import make_router
 from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.schema import studies
 
 DESCRIPTION = (
-    "A coordinator plays decisions in phases and asks a random sample of people after each phase. The x-voxpop-role of "
+    "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
-REPORT = "/v1/studies/{study}/phases/{phase}/report"
+REPORT = "/v1/studies/{study}/waves/{wave}/report"
 
 
 class CoordinatorApp:
@@ -93,7 +85,7 @@ class CoordinatorApp:
         if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
-            raise Refusal(410, "no phase waits for this batch; it was released, or never announced")
+            raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
         if not keys.signed(request.method, request.scope["path"], await request.body(), given):
             raise stranger
         return ""
@@ -110,7 +102,7 @@ class CoordinatorApp:
     async def play(self, request: Request, _: str) -> Response:
         study, key = path_text(request, "study"), path_text(request, "key")
         rounds = await read_body(request, Rounds)
-        done = await run_in_threadpool(self.coordinator.play, study, rounds.phase, key, rounds.rounds)
+        done = await run_in_threadpool(self.coordinator.play, study, rounds.wave, key, rounds.rounds)
         self.scheduler.nudge(study)
         return JSONResponse(done)
 
@@ -136,7 +128,7 @@ class CoordinatorApp:
 
     def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
         """Count a report; then say whether it is new."""
-        place = require_text("study", path["study"]), require_phase(path["phase"])
+        place = require_text("study", path["study"]), require_wave(path["wave"])
 
         def judged(verdict: Verdict | None, error: Exception | None) -> None:
             if verdict is True:
@@ -149,7 +141,7 @@ class CoordinatorApp:
         self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
 
     async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
-        """Return how many numbers a report of the study has at most, in any phase; 0 if there is no such study."""
+        """Return how many numbers a report of the study has at most, in any wave; 0 if there is no such study."""
         known = self.known_numbers(path)
         if known and not again:
             return known

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.refusals import DATABASE_AWAY, Refusal, no_database
 

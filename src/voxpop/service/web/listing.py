@@ -19,7 +19,7 @@ def listed(context: Context, drafts: bool) -> list[dict[str, Any]]:
             "study": line.study,
             "state": line.state,
             "archived": line.archived,
-            "phase": line.wave,
+            "wave": line.wave,
             "registered": line.registered,
             "people": line.wanted,
             "answered": line.answered,

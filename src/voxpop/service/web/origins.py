@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from voxpop.core.errors import InputError
+from voxpop.errors import InputError
 from voxpop.service.web.routes import Route, pattern_of
 
 Headers = list[tuple[bytes, bytes]]

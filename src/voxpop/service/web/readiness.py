@@ -11,9 +11,7 @@ import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 
 from voxpop.service import logs
-from voxpop.stores.causes import cause
-from voxpop.stores.database import Database
-from voxpop.stores.sqlite_file import ReplacedFileError
+from voxpop.service.stores.database import Database, ReplacedFileError, cause
 
 DATABASE_SECONDS = 5.0  # that the database has to answer
 MARKS = sa.table("marks", sa.column("name"), sa.column("mark"))  # both services have it

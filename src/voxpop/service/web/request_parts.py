@@ -15,7 +15,7 @@ from voxpop.service.web.routes import PARAMETERS
 
 Model = TypeVar("Model", bound=BaseModel)
 KEY = re.compile(rf"[\x21-\x7e]{{{LEAST},{MOST}}}")
-PHASE = re.compile(r"[1-9][0-9]{0,2}|1000")
+WAVE = re.compile(r"[1-9][0-9]{0,2}|1000")
 
 
 async def anyone(request: Request) -> str:
@@ -75,8 +75,8 @@ def require_text(name: str, value: str) -> str:
     return value
 
 
-def require_phase(value: str) -> int:
-    """Return the number of a phase; refuse anything else."""
-    if not PHASE.fullmatch(value):
-        raise Refusal(404, "there is no such phase; phases are numbered from 1")
+def require_wave(value: str) -> int:
+    """Return the number of a wave; refuse anything else."""
+    if not WAVE.fullmatch(value):
+        raise Refusal(404, "there is no such wave; waves are numbered from 1")
     return int(value)

@@ -36,7 +36,7 @@ STOPPING = "voxpop.stopping"  # the server is about to stop, so that such a repl
 
 PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
-    "phase": {"type": "integer", "minimum": 1, "maximum": 1000},
+    "wave": {"type": "integer", "minimum": 1, "maximum": 1000},
     "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
     "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},

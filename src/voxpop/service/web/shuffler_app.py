@@ -17,12 +17,12 @@ from starlette.responses import JSONResponse, Response
 
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keyring import Keyring
-from voxpop.service.keys import SIGNATURE
+from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted, too_large
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.stores.schema import batches
 from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt, SealedBatch
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
 from voxpop.service.web.guard import Guard
@@ -35,7 +35,6 @@ from voxpop.service.web.routes import Role, RoleCheck, Route
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry
 from voxpop.service.web.upload import most_bytes_of
-from voxpop.stores.schema import batches
 
 DESCRIPTION = (
     "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import Database
 from voxpop.service.web.api_page import API_HEADERS, api_page
 from voxpop.service.web.bodies.replies import Alive, OpenAPI, Ready
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.routes import Route
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.stores.database import Database
 
 
 def standard_routes(

@@ -27,16 +27,16 @@ from voxpop.service.study.stages import Life, Stage, time_of
 SHARED_SECONDS = 5.0  # for which a look at the studies holds
 GAUGES = {  # each with the label `study`
     "stage": "1, with the stage of the study and what operators want of it as labels",
-    "wave": "The phase that is under way, or the last one",
+    "wave": "The wave that is under way, or the last one",
     "registered": "People who are registered",
     "withdrawn": "People who have withdrawn",
-    "people_needed": "People whose reports the open phase needs",
-    "people_missing": "People who must still register before the phase can go on",
-    "asked": "Invitations of the phase, also those in place of others",
-    "answered": "Reports of the phase that were counted",
-    "lapsed": "Invitations of the phase that ended without an answer",
-    "refused": "Reports of the phase with a valid token that were not counted",
-    "seconds_left": "Seconds until the last invitation of the phase ends; below 0 if its end is overdue",
+    "people_needed": "People whose reports the open wave needs",
+    "people_missing": "People who must still register before the wave can go on",
+    "asked": "Invitations of the wave, also those in place of others",
+    "answered": "Reports of the wave that were counted",
+    "lapsed": "Invitations of the wave that ended without an answer",
+    "refused": "Reports of the wave with a valid token that were not counted",
+    "seconds_left": "Seconds until the last invitation of the wave ends; below 0 if its end is overdue",
     "budget_spent_ratio": "What the most exposed person has spent, as a share of the privacy budget",
     "model_warning": "1 if the model check found something in a study that goes on, 0 if not",
 }
@@ -51,7 +51,7 @@ class StudyMetrics:
     clock: Callable[[], float] = time.monotonic
     _samples: dict[str, list[Sample]] = field(default_factory=dict)  # by study
     _until: float = 0.0  # the samples hold
-    _spent: dict[str, tuple[int, float]] = field(default_factory=dict)  # by study: closed phases, and the share then
+    _spent: dict[str, tuple[int, float]] = field(default_factory=dict)  # by study: closed waves, and the share then
     _lock: Lock = field(default_factory=Lock)
 
     def text(self, principal: Principal) -> bytes:
@@ -74,7 +74,7 @@ class StudyMetrics:
         yield "withdrawn", {}, glance.withdrawn
         if glance.life == Life.DRAFT:
             return
-        yield "wave", {}, glance.phase
+        yield "wave", {}, glance.wave
         for name in ("asked", "answered", "lapsed", "refused"):
             yield name, {}, getattr(glance.funnel, name)
         if glance.closes_at is not None:
@@ -103,7 +103,7 @@ class StudyMetrics:
 
 
 def _missing(glance: Glance, snapshot: Snapshot, needed: int) -> int:
-    """Return how many people must register before the phase can go on."""
+    """Return how many people must register before the wave can go on."""
     if glance.short or glance.begun or glance.stage != Stage.OPEN:
         return glance.short
     once = snapshot.definition.rules.participations == 1

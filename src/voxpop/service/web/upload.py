@@ -46,7 +46,7 @@ class UploadEndpoint:
         length = announced_length(scope)
         parts, seen = [], 0
         while True:
-            if max(seen, length) > limit:  # another coordinator may just have opened a phase
+            if max(seen, length) > limit:  # another coordinator may just have opened a wave
                 limit = await self._limit(scope, True)
                 if max(seen, length) > limit:
                     raise too_large(limit)

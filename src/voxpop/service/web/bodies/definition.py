@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from voxpop.core.kernels import Constant, Linear, Matern, SquaredExponential
+from voxpop.model.kernels import Constant, Linear, Matern, SquaredExponential
 from voxpop.privacy import Private
 from voxpop.service.study.definition import Rules
 from voxpop.service.web.bodies.base import Body, Count, Matrix, Numbers, Positive, TrustModel
@@ -119,7 +119,7 @@ class PrivacyModel(Body):
     epsilon: Positive
     delta: Positive = Private.delta
     calibration: Literal["exact", "paper"] = "exact"
-    floor: Count | None = Field(Private.floor, description="The least number of people per phase.")
+    floor: Count | None = Field(Private.floor, description="The least number of people per wave.")
     honest: Positive = Field(Private.honest, le=1, description="The share of the devices that must add their noise.")
 
 

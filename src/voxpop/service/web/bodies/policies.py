@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from voxpop.policies.dpbe import DPBE
-from voxpop.policies.peers import EqualSplit, Halving
-from voxpop.policies.thompson import Thompson
+from voxpop.policies.peers import EqualSplit, Halving, Thompson
 from voxpop.policies.waves import Waves
 from voxpop.service.web.bodies.base import Body, Count, Positive
 
@@ -25,18 +24,18 @@ class WavesPolicy(Body):
     tolerance: Positive | None = Field(
         Waves.tolerance, description="Go on until the decision is certified to this, even if that does not pay."
     )
-    most_people: AtLeastOne | None = Field(Waves.most_people, description="The most people in all phases together.")
+    most_people: AtLeastOne | None = Field(Waves.most_people, description="The most people in all waves together.")
     most_numbers: AtLeastOne | None = Field(Waves.most_numbers, description="The most numbers that are sent in all.")
-    most_waves: AtLeastOne | None = Field(Waves.most_waves, description="The most phases.")
+    most_waves: AtLeastOne | None = Field(Waves.most_waves, description="The most waves.")
     population: AtLeastOne | None = Field(Waves.population, description="The people there are; nobody is asked twice.")
     answer_delay: Count = Field(Waves.answer_delay, description="Rounds that pass while people answer.")
-    checks: Count = Field(Waves.checks, description="Random arms in each phase.")
+    checks: Count = Field(Waves.checks, description="Random arms in each wave.")
     delta: float = Field(Waves.delta, gt=0, lt=1, description="The probability that the certificate is false.")
-    seed: Count = Field(Waves.seed, description="Of the draws by which phases are valued.")
+    seed: Count = Field(Waves.seed, description="Of the draws by which waves are valued.")
 
 
 class DPBEPolicy(Body):
-    """Play phases of 1, 2, 4, ... rounds, and drop what cannot be best."""
+    """Play waves of 1, 2, 4, ... rounds, and drop what cannot be best."""
 
     name: Literal["dpbe", "dpbe-paper", "dpbe-fixed", "dpbe-nobatching"]
     alpha: Positive = DPBE.alpha
@@ -68,12 +67,12 @@ class HalvingPolicy(Body):
     """Ask about all actions, then about the better half, until one is left."""
 
     name: Literal["halving"]
-    people: AtLeastOne = Field(Halving.people, description="In the first phase.")
-    arms: AtLeastOne = Field(Halving.arms, description="In the first phase.")
+    people: AtLeastOne = Field(Halving.people, description="In the first wave.")
+    arms: AtLeastOne = Field(Halving.arms, description="In the first wave.")
 
 
 class ThompsonPolicy(Body):
-    """Ask about one action a phase, the best of a function drawn from what is known."""
+    """Ask about one action a wave, the best of a function drawn from what is known."""
 
     name: Literal["thompson"]
     people: AtLeastOne = Thompson.people

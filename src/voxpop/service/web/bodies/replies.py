@@ -8,7 +8,7 @@ from pydantic import Field, RootModel
 
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Life, Numbers, Stage, TrustModel
-from voxpop.service.web.bodies.phases import DevicePhase, Forecast, LogEvent
+from voxpop.service.web.bodies.waves import DeviceWave, Forecast, LogEvent
 
 
 class Error(Body):
@@ -59,9 +59,9 @@ class StudyGlance(Body):
     study: str
     state: str = Field(description="Where it is, in a few words.")
     archived: bool
-    phase: Count
+    wave: Count
     registered: Count
-    people: Count = Field(description="Whom the open phase needs; 0 if none is open.")
+    people: Count = Field(description="Whom the open wave needs; 0 if none is open.")
     answered: Count = Field(description="Who of them has answered.")
 
 
@@ -159,7 +159,7 @@ class DecisionInForce(Body):
 
 
 class Funnel(Body):
-    """What became of the people of a phase."""
+    """What became of the people of a wave."""
 
     asked: Count = Field(description="Invitations so far.")
     answered: Count = Field(description="Reports that were counted.")
@@ -173,10 +173,10 @@ class Status(Body):
     study: str
     stage: Stage
     life: Life = Field(description="What operators decided: a draft is not begun, and a paused study asks nobody.")
-    phase: Count
-    rounds: Count = Field(description="Rounds of the phase.")
-    played: Count = Field(description="Rounds of the phase that have been played.")
-    people: Count = Field(description="People whose reports the phase needs.")
+    wave: Count
+    rounds: Count = Field(description="Rounds of the wave.")
+    played: Count = Field(description="Rounds of the wave that have been played.")
+    people: Count = Field(description="People whose reports the wave needs.")
     answered: Count
     invited: Count = Field(description="People who have not answered yet.")
     short: Count = Field(description="People who are missing because too few have registered.")
@@ -187,8 +187,8 @@ class Status(Body):
     active: Count = Field(description="Actions that can still be best.")
     in_force: DecisionInForce
     best: BestDecision
-    forecast: Forecast | None = Field(description="What the open phase is expected to bring and to cost, if known.")
-    arms: Count = Field(description="Decisions that are played in the phase.")
+    forecast: Forecast | None = Field(description="What the open wave is expected to bring and to cost, if known.")
+    arms: Count = Field(description="Decisions that are played in the wave.")
     reason: str | None = Field(description="Why the study is finished; null if it is not.")
     warning: str = Field(description="What the model check found last; empty if nothing is wrong.")
     says: list[str] = Field(description="The same in sentences.")
@@ -200,10 +200,10 @@ class Log(Body):
     events: list[LogEvent]
 
 
-class WatchedPhase(Body):
-    """A closed phase."""
+class WatchedWave(Body):
+    """A closed wave."""
 
-    phase: Count
+    wave: Count
     rounds: Count
     arms: Count
     people: Count
@@ -239,7 +239,7 @@ class Watch(Body):
     status: Status
     reward: str
     privacy: PrivacySummary
-    phases: list[WatchedPhase]
+    waves: list[WatchedWave]
     actions: list[str]
     lower: Numbers
     upper: Numbers
@@ -253,12 +253,12 @@ class Watch(Body):
 class CurrentDecision(DecisionInForce):
     """The decision in force, and how far the study is."""
 
-    phase: Count
+    wave: Count
     stage: Stage
 
 
 class RoundsCounted(Body):
-    """The rounds that were counted now, and those played in the phase so far."""
+    """The rounds that were counted now, and those played in the wave so far."""
 
     counted: Count
     played: Count
@@ -289,7 +289,7 @@ class Invitation(Body):
     helper: str = Field("", description="In the aggregate model: the address to which one share is sent first.")
     seconds_left: float = Field(ge=0)
     next_check_in: Pause
-    phase: DevicePhase
+    wave: DeviceWave
 
 
 class Waiting(Body):
@@ -302,7 +302,7 @@ class Waiting(Body):
 
 
 class NotNeeded(Body):
-    """The participant has answered in this phase or withdrawn, or the study is over."""
+    """The participant has answered in this wave or withdrawn, or the study is over."""
 
     invited: Literal[False]
     status: Literal["answered", "finished", "withdrawn"]

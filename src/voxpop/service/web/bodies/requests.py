@@ -8,7 +8,7 @@ from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from voxpop.privacy.batch import Batch
+from voxpop.privacy.release import Batch
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.web.bodies.base import Body, Hash
 from voxpop.service.web.bodies.definition import StudyDefinition
@@ -59,7 +59,7 @@ class NewKey(Body):
 class Rounds(Body):
     """Rounds that an application played."""
 
-    phase: int = Field(ge=1, le=1000)
+    wave: int = Field(ge=1, le=1000)
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
 
 

@@ -1,1 +1,0 @@
-"""What all answers together say: the pooled posterior, and whether the model still fits."""

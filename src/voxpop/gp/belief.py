@@ -1,0 +1,213 @@
+"""All averages that people have sent, pilot included, as rows of one regression: y = f(points) + noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
+from scipy.special import chdtrc
+
+from voxpop.errors import Array
+from voxpop.gp.widths import shared_coordinates
+from voxpop.model.problem import GRAM_LIMIT, Evidence, Indices, Problem
+from voxpop.model.waves import Answered, Feedback, Plan
+
+DOUBT = 1e-3  # the probability that Gaussian people who follow the model are found to differ too much
+NOTABLE = 1.3  # times the model's variance; less is not worth a warning
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Averages less their prior mean, where they were taken, and the covariance of their noise."""
+
+    points: Array  # (rows, dimensions)
+    residual: Array  # (rows,)
+    noise: Array  # (rows, rows)
+
+    def __len__(self) -> int:
+        return len(self.residual)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Rows], dimensions: int) -> Rows:
+        """Put the rows of independent groups of people below each other."""
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return cls(np.empty((0, dimensions)), np.empty(0), np.empty((0, 0)))
+        points = np.concatenate([part.points for part in parts])
+        return cls(points, np.concatenate([part.residual for part in parts]), block_diag(*(p.noise for p in parts)))
+
+
+def all_rows(problem: Problem, history: Iterable[Answered]) -> Rows:
+    """Return the rows of the pilot and of every wave."""
+    return Rows.joined([pilot_rows(problem), *(rows_of(problem, *wave) for wave in history)], dimensions(problem))
+
+
+def dimensions(problem: Problem) -> int:
+    """Return the number of coordinates of a decision."""
+    return int(problem.decisions.points.shape[1])
+
+
+def rows_of(problem: Problem, plan: Plan, feedback: Feedback) -> Rows:
+    """Return the rows of one wave."""
+    noise = total_noise(problem, plan, feedback)
+    return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
+
+
+def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Compute the covariance of a wave's averages: people's deviations, their rounds, and privacy.
+
+    Where people were seen to differ more than the model says, their noise is raised to what was seen: for Gaussian
+    people the scatter is independent of the averages.
+    """
+    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
+    seen = np.sqrt(excess_scatter(problem, plan, feedback))
+    noise = np.asarray(noise * np.outer(seen, seen))
+    return noise if feedback.noise is None else noise + feedback.noise
+
+
+def excess_scatter(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Return how many times the model's variance people's averages have, (arms,); ones unless that is beyond doubt."""
+    if feedback.scatter is None or feedback.freedom <= 0:
+        return np.ones(len(plan.arms))
+    model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
+    ratios = feedback.scatter / model
+    freedom = feedback.freedom
+    level = len(ratios) * float(chdtrc(freedom, freedom * float(ratios.max())))
+    beyond_doubt = level < DOUBT and ratios.max() > NOTABLE
+    return np.asarray(np.maximum(ratios, 1.0) if beyond_doubt else np.ones(len(ratios)))
+
+
+@lru_cache(maxsize=64)
+def pilot_rows(problem: Problem) -> Rows:
+    """Return one row per action of the pilot: together they say as much about f as its groups of people do."""
+    if not problem.pilot:
+        return Rows.joined([], dimensions(problem))
+    points, place = np.unique(np.concatenate([group.points for group in problem.pilot]), axis=0, return_inverse=True)
+    precision, weighted, start = np.zeros((len(points), len(points))), np.zeros(len(points)), 0
+    for group in problem.pilot:
+        at = place.ravel()[start : start + len(group.mean)]
+        start += len(at)
+        factor = cho_factor(_noise(problem, group), lower=True)
+        precision[np.ix_(at, at)] += cho_solve(factor, np.eye(len(at)))
+        weighted[at] += cho_solve(factor, group.mean - prior_means(problem, group.points))
+    noise = np.linalg.inv(precision)
+    return Rows(points, noise @ weighted, (noise + noise.T) / 2)
+
+
+def prior_means(problem: Problem, points: Array) -> Array:
+    """Return the prior mean at points: that of the nearest decision, if decisions differ in it."""
+    if isinstance(problem.prior_mean, float):
+        return np.full(len(points), problem.prior_mean)
+    distances = np.square(points[:, None, :] - problem.decisions.points).sum(axis=2)
+    return np.asarray(problem.means[distances.argmin(axis=1)])
+
+
+def _noise(problem: Problem, group: Evidence) -> Array:
+    """Compute the covariance of the average answers of a group."""
+    covariance = problem.bias_std**2 * problem.kernel(group.points, group.points)
+    covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds
+    return np.asarray(covariance / group.people + group.noise_std**2 * np.eye(len(covariance)))
+
+
+POWERS = (1, 2, 4, 8)
+SPREAD = 1.0  # standard deviation of ln tau
+PENALTY = 1.0  # what a doubled power must gain in log-likelihood
+CLOSE = 2.0  # the roughest power whose log-likelihood is within this of the largest is taken
+SCALES = np.geomspace(0.02, 8.0, 61)  # tau in units of B/2
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A Gaussian process that has seen all answers."""
+
+    problem: Problem
+    rows: Rows
+    tau: float
+    power: int
+
+    def prior(self, x: Array, y: Array) -> Array:
+        """Compute the prior covariance of f at points x and y, (x, y)."""
+        kernel = self.problem.kernel
+        covariance = self.tau**2 * kernel(x, y)
+        if self.power > 1:
+            deviations = np.sqrt(np.outer(kernel.diagonal(x), kernel.diagonal(y)))
+            correlation = kernel(x, y) / np.maximum(deviations, np.finfo(float).tiny)
+            covariance *= correlation ** (self.power - 1)
+        return np.asarray(covariance)
+
+    @cached_property
+    def _root(self) -> Array:
+        covariance = self.prior(self.rows.points, self.rows.points) + self.rows.noise
+        covariance.flat[:: len(covariance) + 1] *= 1 + 1e-12
+        return np.asarray(np.linalg.cholesky(covariance), dtype=float)
+
+    @cached_property
+    def _weights(self) -> Array:
+        half = solve_triangular(self._root, self.rows.residual, lower=True)
+        return np.asarray(solve_triangular(self._root, half, lower=True, trans="T"))
+
+    @cached_property
+    def mean(self) -> Array:
+        """The posterior mean of every action, (n,)."""
+        if not len(self.rows):
+            return self.problem.means.copy()
+        points = self.problem.decisions.points
+        parts = [
+            self.prior(points[start : start + GRAM_LIMIT], self.rows.points) @ self._weights
+            for start in range(0, len(points), GRAM_LIMIT)
+        ]
+        return np.asarray(self.problem.means + np.concatenate(parts))
+
+    def explained(self, at: Indices) -> Array:
+        """Return the part of the prior that the answers explain, as a root (rows, at)."""
+        if not len(self.rows):
+            return np.empty((0, len(at)))
+        cross = self.prior(self.rows.points, self.problem.decisions.points[at])
+        return np.asarray(solve_triangular(self._root, cross, lower=True))
+
+    def covariance(self, at: Indices) -> Array:
+        """Compute the posterior covariance of some actions, (at, at)."""
+        points, explained = self.problem.decisions.points[at], self.explained(at)
+        covariance = self.prior(points, points) - explained.T @ explained
+        return np.asarray((covariance + covariance.T) / 2)
+
+    @cached_property
+    def deviation(self) -> Array:
+        """The posterior standard deviation of every action, (n,)."""
+        everything = np.arange(self.problem.size)
+        blocks = [everything[start : start + GRAM_LIMIT] for start in range(0, len(everything), GRAM_LIMIT)]
+        known = np.concatenate([np.square(self.explained(block)).sum(axis=0) for block in blocks])
+        return np.asarray(np.sqrt(np.maximum(self.tau**2 * self.problem.prior_variance - known, 0.0)))
+
+
+def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
+    """Pool the pilot and all waves."""
+    rows = all_rows(problem, history)
+    usual = problem.norm_bound / 2
+    if not len(rows):
+        return Belief(problem, rows, usual, 1)
+    fits = [_fit(Belief(problem, rows, 1.0, power), usual) for power in POWERS]
+    _, tau, power = max((fit for fit in fits if fit[0] >= max(fits)[0] - CLOSE), key=lambda fit: fit[2])
+    return Belief(problem, rows, tau, power)
+
+
+def _fit(unit: Belief, usual: float) -> tuple[float, float, int]:
+    """Return the largest log posterior of tau for one power, up to a constant, with its tau and the power."""
+    rows = unit.rows
+    theta, basis = shared_coordinates(unit.prior(rows.points, rows.points), rows.noise)
+    square = np.square(basis @ rows.residual)
+    taus = usual * SCALES
+    variance = 1 + np.square(taus)[:, None] * theta
+    score = -0.5 * (np.log(variance) + square / variance).sum(axis=1)
+    score -= 0.5 * np.square(np.log(SCALES) / SPREAD) + PENALTY * math.log2(unit.power)
+    best = int(np.argmax(score))
+    return float(score[best]), float(taus[best]), unit.power
+
+
+def pooled_best(problem: Problem, history: Iterable[Answered] = ()) -> int:
+    """Return the action of largest pooled mean."""
+    return int(np.argmax(believe(problem, history).mean))

@@ -1,0 +1,155 @@
+"""The calibration of a pilot, wherever its answers are: in a CSV file, in a DataFrame or in records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.calibration.fit import Calibration, calibrate, require_settings
+from voxpop.calibration.pilot import Group, Moments, Pilot
+from voxpop.calibration.protected import Protection, released_group
+from voxpop.errors import InputError
+from voxpop.io import schema as wire
+from voxpop.io.files import locked, read_text, write_durably
+from voxpop.io.tables import read_pilot
+from voxpop.model.direction import Direction
+from voxpop.privacy.sources import Secure, Source
+
+KIND = "voxpop released pilot"
+ENDING = ".released"
+ADD_UP = "knowing that the epsilons of both releases add up"
+
+
+@dataclass(frozen=True)
+class ReleasedPilot:
+    """The file beside a pilot that keeps what was released of it."""
+
+    pilot: Path
+
+    @property
+    def path(self) -> Path:
+        """The file; a link to a pilot has that of the pilot itself."""
+        pilot = Path(os.path.realpath(self.pilot)) if self.pilot.is_symlink() else self.pilot
+        return pilot.parent / (pilot.name + ENDING)
+
+    def owns(self, path: Path) -> bool:
+        """Tell whether a path is that of the pilot or of this file."""
+        return os.path.realpath(path) in (os.path.realpath(self.pilot), os.path.realpath(self.path))
+
+    def exists(self) -> bool:
+        """Tell whether anything was released; a file that is there but cannot be read counts."""
+        return os.path.lexists(self.path)
+
+    def groups(self, pilot: Pilot, protection: Protection, source: Source) -> tuple[list[Group], bool]:
+        """Return what was released with this promise, and whether it was released just now, with noise of the source.
+
+        Refuse another promise, and other answers.
+        """
+        with locked(self.path):
+            if not self.exists():
+                groups = protection.release(pilot, source)
+                content = {"pilot": _digest(pilot), **_promise(protection), "groups": [_to_dict(g) for g in groups]}
+                write_durably(self.path, wire.pack(KIND, content))
+                return groups, True
+            digest, promised, kept = self._read()
+        if promised != protection:
+            raise InputError(
+                f"{self.path} holds what was released of {self.pilot} with {_words(promised)}; give the same, or move "
+                f"the file away, {ADD_UP}"
+            )
+        if digest != _digest(pilot):
+            raise InputError(
+                f"{self.pilot} is not as it was when {self.path} was released of it with {_words(promised)}; restore "
+                f"it, or move {self.path} away, {ADD_UP}"
+            )
+        return kept, False
+
+    def require_none(self) -> None:
+        """Refuse to use the answers without protection after some of them were released with a promise."""
+        if self.exists():
+            _, promised, _ = self._read()
+            raise InputError(
+                f"{self.path} holds what was released of {self.pilot} with {_words(promised)}, and without --epsilon "
+                "nobody is protected; give the same, or move the file away if that promise need not be kept"
+            )
+
+    def _read(self) -> tuple[str, Protection, list[Group]]:
+        return wire.unpack(KIND, read_text(self.path), str(self.path), _content)
+
+
+def _content(content: dict[str, Any]) -> tuple[str, Protection, list[Group]]:
+    promise = Protection(*(content[name] for name in ("low", "high", "epsilon", "delta")))
+    return str(content["pilot"]), promise, [_from_dict(group) for group in content["groups"]]
+
+
+def _promise(protection: Protection) -> dict[str, float]:
+    return {name: float(value) for name, value in asdict(protection).items()}
+
+
+def _words(promise: Protection) -> str:
+    low, high, epsilon, delta = _promise(promise).values()
+    return f"--epsilon {epsilon!r} --delta {delta!r} --low-reward {low!r} --high-reward {high!r}"
+
+
+def _digest(pilot: Pilot) -> str:
+    """Compute a digest of the decisions and the answers, however the file is laid out."""
+    points, labels = pilot.decisions.points, pilot.decisions.labels
+    columns: Sequence[Any] = (points, pilot.people, pilot.actions, pilot.averages, pilot.counts)
+    data = [None if labels is None else [dict(label) for label in labels], *(column.tolist() for column in columns)]
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
+
+
+def _to_dict(group: Group) -> dict[str, Any]:
+    moments = group.moments
+    return {
+        "actions": group.actions.tolist(),
+        "rounds": group.counts.tolist(),
+        "people": group.people,
+        "mean": group.mean.tolist(),
+        "noise_std": float(group.noise_std),
+        "variances": None if moments is None else moments.variances.tolist(),
+        "errors": None if moments is None else moments.errors.tolist(),
+    }
+
+
+def _from_dict(data: dict[str, Any]) -> Group:
+    variances, errors = data["variances"], data["errors"]
+    return released_group(
+        np.array(data["actions"], dtype=np.intp),
+        np.array(data["rounds"], dtype=float),
+        data["people"],
+        np.array(data["mean"], dtype=float),
+        data["noise_std"],
+        None if variances is None else Moments(np.array(variances, dtype=float), np.array(errors, dtype=float)),
+    )
+
+
+def calibration_of(
+    pilot: object,
+    direction: str = Direction.MAXIMIZE,
+    kernel: str = "auto",
+    margin: float = 1.5,
+    protection: Protection | None = None,
+) -> Calibration:
+    """Calibrate from the path of a CSV file, or from what `calibrate` takes.
+
+    What is released of a file with a protection is kept beside it, as `voxpop calibrate` keeps it, and used again.
+    """
+    if not isinstance(pilot, str | PathLike):
+        return calibrate(pilot, None, kernel, margin, protection, direction=direction)
+    require_settings(kernel, margin)  # before anything is released
+    kept = ReleasedPilot(Path(pilot))
+    if protection is None:
+        kept.require_none()
+    towards = Direction.of(direction)
+    records, space = read_pilot(kept.pilot, protection is not None, measure=towards.measure)
+    released = None if protection is None else kept.groups(records, protection, Secure())[0]
+    return calibrate(replace(records, direction=towards), space, kernel, margin, protection, released=released)

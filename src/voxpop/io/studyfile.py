@@ -1,0 +1,359 @@
+"""The study file (TOML), written by people and by `voxpop calibrate`.
+
+name = "espresso"
+horizon = 20000
+direction = "maximize"        # optional: "minimize" if people answer with costs, of which the least is best
+
+[parameters.price]            # float, integer or choice
+type = "float"
+low = 2.0
+high = 12.0
+points = 101                  # number of grid points; or [decisions] sobol = 200
+
+[kernel]
+type = "matern"
+nu = 1.5
+length_scale = [0.33]
+
+[model]
+noise_std = 0.66
+bias_std = 1.43
+norm_bound = 2.6
+prior_mean = 0.62
+
+[policy]                      # optional, and so is each of its entries
+name = "waves"
+answer_cost = 0.01            # what one number costs, in units of reward; about a hundredth of v unless given
+tolerance = 0.02              # good enough: go on until nothing can be better by more than this
+most_people = 1000            # budgets of people, of numbers and of waves
+most_numbers = 10000
+most_waves = 3
+population = 50000            # the people there are; nobody is asked twice
+answer_delay = 200            # rounds that pass while people answer; the best so far is in force
+delta = 0.05                  # what is certified may fail with this probability
+
+[strata]                      # optional: the parts of the population and their shares, if people come unevenly
+young = 0.3
+old = 0.7
+
+[privacy]                     # optional: what people are promised
+model = "central"
+epsilon = 5.0
+delta = 1e-6
+
+[[pilot]]                     # optional: what people answered before the study, which learns from it
+people = 40                   # they tried the same decisions for the same numbers of rounds
+at = [{price = 2.0}, {price = 4.5}]
+rounds = [20, 20]
+averages = [0.48, 1.83]
+noise_std = 0.03              # of a protected pilot only: the noise of each average, and what its people were promised
+epsilon = 1.0
+delta = 1e-6
+
+[rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
+at = [{price = 2.0}, {price = 4.5}]
+rewards = [0.5, 1.8]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, said_of
+from voxpop.io import schema as wire
+from voxpop.io.files import read_text
+from voxpop.io.tables import STRATUM
+from voxpop.model.decisions import Choice, Float, Integer, Parameter, Space
+from voxpop.model.direction import Direction
+from voxpop.model.problem import PROTECTED, Evidence, Problem
+from voxpop.model.strata import Strata
+from voxpop.policies import Policy
+from voxpop.privacy import NoPrivacy, Privacy
+from voxpop.privacy.models import privacy_from_settings
+
+SECTIONS = (
+    "name",
+    "reward",
+    "direction",
+    "horizon",
+    "parameters",
+    "decisions",
+    "kernel",
+    "model",
+    "policy",
+    "strata",
+    "privacy",
+    "service",
+    "pilot",
+    "rehearsal",
+)
+PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
+
+
+def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
+    """Read the problem and the policy of a study file, and its whole content."""
+    data = parse_study(path, read_text(path))
+    return *study_of(path, data), data
+
+
+def parse_study(path: Path, text: str) -> dict[str, Any]:
+    """Return the tables of a study file, of which nothing is checked yet; the path is only what errors call it."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
+
+
+def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:
+    """Make the problem and the policy of a study file's tables."""
+    with said_of(path):
+        return _problem(data), _policy(data)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyFile:
+    """What a study file defines. The problem is in the file's own units: costs, if the direction is to minimize."""
+
+    problem: Problem
+    policy: Policy
+    privacy: Privacy
+    strata: Strata | None
+    direction: Direction
+    name: str
+    reward: str
+    gives_beta: bool = False  # instead of leaving it to the horizon
+
+
+def read_study_file(path: Path) -> StudyFile:
+    """Read a study file."""
+    problem, policy, data = read_study(path)
+    direction = direction_of(path, data)
+    name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
+    return StudyFile(
+        problem, policy, privacy_of(path, data), strata_of(path, data), direction, name, reward, "beta" in data["model"]
+    )
+
+
+def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:
+    """Return whether a study file maximises rewards or minimises costs."""
+    with said_of(path):
+        return Direction.of(data.get("direction", Direction.MAXIMIZE))
+
+
+def privacy_of(path: Path, data: Mapping[str, Any]) -> Privacy:
+    """Make the trust model of a study file, from its [privacy] table: model, epsilon, delta, floor, honest."""
+    if "privacy" not in data:
+        return NoPrivacy()
+    with said_of(path):
+        return privacy_from_settings(_table(data, "privacy"))
+
+
+def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
+    """Read the strata of a study file, from its [strata] table: a share for each; None without one."""
+    if "strata" not in data:
+        return None
+    with said_of(path):
+        if STRATUM in data["parameters"]:
+            raise InputError("a parameter is called stratum, as is the column of people's strata; rename the parameter")
+        return Strata(_table(data, "strata"))
+
+
+def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> Array:
+    """Compute the rewards of a study file's [rehearsal]: the smoothest f through the pilot's estimates."""
+    if "rehearsal" not in data:
+        raise InputError(
+            f"{path} has no [rehearsal] table to simulate answers from; add one (voxpop calibrate writes it), "
+            "or ask real people with voxpop ask and voxpop tell"
+        )
+    with said_of(path):
+        return _rehearsal(problem, space_of(data), _table(data, "rehearsal"))
+
+
+def space_of(data: Mapping[str, Any]) -> Space:
+    """Read the parameters of a study file."""
+    tables = _table(data, "parameters")
+    parameters: dict[str, Parameter] = {}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise InputError(f"parameters.{name} must be a table with a type, got {table!r}")
+        made = PARAMETERS[require_choice(f"type of parameter {name}", table.get("type"), PARAMETERS)]
+        arguments = {key: value for key, value in table.items() if key not in ("type", "points")}
+        try:
+            with said_of(f"parameter {name}"):
+                parameters[name] = made(**arguments)
+        except TypeError:
+            wanted = ", ".join(part.name for part in fields(made))
+            raise InputError(
+                f"parameter {name} of type {table['type']} takes {wanted}, got {dict(arguments)}"
+            ) from None
+    return Space(parameters)
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    for key in data:
+        require_choice("entry", key, SECTIONS)
+    space = space_of(data)
+    if "decisions" in data:
+        table = _table(data, "decisions")
+        seed = table.get("seed")
+        seed = None if seed is None else require_integer("decisions.seed", seed, least=0)
+        decisions = space.sobol(require_integer("decisions.sobol", table.get("sobol"), least=1), seed)
+    else:
+        decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
+    model = _table(data, "model")
+    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge")
+    for key in model:
+        require_choice("entry of [model]", key, known)
+    for key in known[:3]:
+        if key not in model:
+            raise InputError(f"[model] lacks {key}; add it, or let voxpop calibrate write the file")
+    if "horizon" not in data:
+        raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
+    kernel = wire.kernel_from_dict(data.get("kernel"))
+    return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
+
+
+def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
+    """Read the answers of the pilot's groups of people."""
+    groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
+    if not isinstance(groups, list) or not all(
+        isinstance(group, Mapping) and set(group) in (wanted, wanted | set(PROTECTED)) for group in groups
+    ):
+        raise InputError(
+            "each table [[pilot]] needs people, at, rounds and averages, a protected one also "
+            f"{', '.join(PROTECTED)}, and nothing else"
+        )
+    found = []
+    for number, group in enumerate(groups, start=1):
+        with said_of(f"table {number} of [[pilot]]"):
+            points = _points(space, group["at"])
+            protected = {name: group[name] for name in PROTECTED if name in group}
+            found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **protected))
+    return found
+
+
+def _points(space: Space, at: Any) -> Array:
+    """Return the points that stand for a list of decisions."""
+    if not isinstance(at, list) or not at or not all(isinstance(label, Mapping) for label in at):
+        raise InputError(f"at must be a list of decisions such as {{price = 2.0}}, got {at!r}")
+    return np.array([space.scale(label) for label in at])
+
+
+def _policy(data: Mapping[str, Any]) -> Policy:
+    return wire.policy_from_dict(dict(_table(data, "policy")) if "policy" in data else {})
+
+
+def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
+    """Compute the smoothest f through the pilot's estimates."""
+    rewards = require_array("rehearsal.rewards", table.get("rewards"))
+    with said_of("[rehearsal]"):
+        points = _points(space, table.get("at"))
+    if rewards.shape != (len(points),):
+        raise InputError(f"[rehearsal] needs rewards of the same length as at, {len(points)}, got {rewards.shape}")
+    gram = problem.kernel(points, points)
+    gram.flat[:: len(points) + 1] *= 1 + 1e-6
+    centre = float(np.mean(problem.means))
+    weights = cho_solve(cho_factor(gram), rewards - centre)
+    return np.asarray(centre + problem.kernel(problem.decisions.points, points) @ weights)
+
+
+def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = data.get(name)
+    if not isinstance(table, Mapping) or not table:
+        raise InputError(f"the table [{name}] is missing; see the study file of voxpop calibrate for an example")
+    return table
+
+
+# Examples of what may be added to [policy], which `voxpop calibrate` writes as comments.
+STOPPING = (
+    "answer_cost = 0.01     # what one number costs, in units of reward; about a hundredth of v unless given",
+    "tolerance = 0.02       # good enough: go on until nothing can be better by more than this",
+    "most_people = 1000     # budgets; also most_numbers and most_waves",
+    "population = 50000     # the people there are; nobody is asked twice",
+    "answer_delay = 200     # rounds that pass while people answer; the best so far is in force",
+    "delta = 0.05           # what is certified may fail with this probability",
+)
+
+
+def write_study(
+    calibration: Calibration, space: Space, horizon: int, points: int, name: str, policy: Mapping[str, Any]
+) -> str:
+    """Write the text of a study file for a calibrated model."""
+    import tomlkit as toml
+
+    document = toml.document()
+    document.add(
+        toml.comment(
+            f"Calibrated from {calibration.people} people and {len(calibration.pilot)} actions; "
+            "the comments give 95 % intervals."
+        )
+    )
+    document.update(name=name, horizon=horizon)
+    if calibration.direction is not Direction.MAXIMIZE:
+        document.add("direction", str(calibration.direction))
+    parameters = toml.table(is_super_table=True)
+    for key, parameter in space.parameters.items():
+        kind = next(kind for kind, made in PARAMETERS.items() if isinstance(parameter, made))
+        grid = {} if kind == "choice" else {"points": points}
+        parameters[key] = {"type": kind, **asdict(parameter), **grid}
+    document["parameters"] = parameters
+    document["kernel"] = wire.kernel_to_dict(calibration.kernel)
+    model = toml.table()
+    for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
+        estimate: Estimate = getattr(calibration, key)
+        note = f", with a margin of {calibration.margin:g}" if key == "norm_bound" else ""
+        model[key] = toml.float_(repr(float(f"{estimate.value:.6g}")))
+        model[key].comment(f"{estimate.range}{note}")
+    model["ridge"] = float(f"{calibration.ridge:.6g}")
+    document["model"] = model
+    document["policy"] = _policy_table(policy)
+    labels = calibration.pilot.labels or ()
+    groups = toml.aot()
+    for group in calibration.groups:
+        table = toml.table()
+        table.update(
+            people=group.people,
+            at=_decision_list([labels[action] for action in group.actions]),
+            rounds=group.counts.tolist(),
+            averages=[round(average, 9) for average in group.mean.tolist()],
+        )
+        if (promise := calibration.protection) is not None:
+            table.update(noise_std=group.noise_std, epsilon=float(promise.epsilon), delta=float(promise.delta))
+        groups.append(table)
+    document["pilot"] = groups
+    rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
+    document["rehearsal"] = {"at": _decision_list(labels), "rewards": rewards}
+    return toml.dumps(document)
+
+
+def _policy_table(policy: Mapping[str, Any]) -> Any:
+    """Write the policy, with what may be said about stopping as comments."""
+    import tomlkit as toml
+
+    table = toml.table()
+    table.update(policy)
+    if policy["name"] == "waves":
+        table.add(toml.comment("When to stop asking. Nothing needs to be given; take away the # of what you want:"))
+        for line in STOPPING:
+            table.add(toml.comment(line))
+    return table
+
+
+def _decision_list(labels: Iterable[Mapping[str, Any]]) -> Any:
+    """Write decisions one below the other."""
+    import tomlkit as toml
+
+    rows = toml.array().multiline(True)
+    for label in labels:
+        row = toml.inline_table()
+        row.update(label)
+        rows.append(row)
+    return rows

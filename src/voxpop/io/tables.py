@@ -1,0 +1,336 @@
+"""Tables of people's answers: a pilot, and the answers to one wave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxpop.calibration.pilot import Pilot
+from voxpop.errors import InputError, require_choice, said_of
+from voxpop.io.cells import PERCENT, whole_number
+from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
+from voxpop.io.csv_text import Column, Table, read_table
+from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Limits by parameter, and which parameters are spaced by their logarithm or are whole numbers.
+
+    The name "" stands for the only numeric parameter.
+    """
+
+    low: Mapping[str, float] = field(default_factory=dict)
+    high: Mapping[str, float] = field(default_factory=dict)
+    log: tuple[str, ...] = ()
+    integer: tuple[str, ...] = ()
+
+    def of(self, numeric: Collection[str], names: Collection[str]) -> Ranges:
+        """Return the same with all names filled in, or refuse names that are not those of numeric parameters."""
+
+        def resolved(option: str, name: str) -> str:
+            if not name:
+                if len(numeric) != 1:
+                    said = f"there are {', '.join(numeric)}" if numeric else "none of the parameters is a number"
+                    raise InputError(f"--{option} needs the name of a parameter, as in --{option} price=1; {said}")
+                return next(iter(numeric))
+            if require_choice("parameter", name, names) not in numeric:
+                raise InputError(f"--{option} is for numbers, and {name} is a choice; leave it out")
+            return name
+
+        for option, limits in (("low", self.low), ("high", self.high)):
+            if len({resolved(option, name) for name in limits}) < len(limits):
+                raise InputError(f"--{option} is given twice for {next(iter(numeric))}; give it once")
+        return Ranges(
+            {resolved("low", name): value for name, value in self.low.items()},
+            {resolved("high", name): value for name, value in self.high.items()},
+            tuple(resolved("log", name) for name in self.log),
+            tuple(resolved("integer", name) for name in self.integer),
+        )
+
+    def parameter(self, name: str, values: Sequence[float]) -> Float | Integer:
+        """Make the parameter that took these values in a pilot.
+
+        >>> Ranges({"price": 1.0}, {"price": 15.0}, log=("price",)).parameter("price", [2.0, 12.0])
+        Float(low=1.0, high=15.0, log=True)
+        >>> Ranges(integer=("seats",)).parameter("seats", [4.0, 2.0])
+        Integer(low=2, high=4)
+        """
+        low, high = self.low.get(name, min(values)), self.high.get(name, max(values))
+        for limit, number, worst, wrong in (
+            ("low", low, min(values), low > min(values)),
+            ("high", high, max(values), high < max(values)),
+        ):
+            if wrong:
+                raise InputError(
+                    f"--{limit} {name}={number:g} leaves out {worst:g}, which the pilot tried; give at "
+                    f"{'most' if limit == 'low' else 'least'} {worst:g}, or take those rows out of the pilot"
+                )
+        if name in self.integer:
+            return self._whole(name, low, high, values)
+        if name in self.log and low <= 0:
+            raise InputError(
+                f"--log {name} needs values above 0, and they begin at {low:g}; give --low above 0, or leave out --log"
+            )
+        return Float(low, high, name in self.log)
+
+    def _whole(self, name: str, low: float, high: float, values: Iterable[float]) -> Integer:
+        if name in self.log:
+            raise InputError(f"--log {name} and --integer {name} cannot be combined; leave one of them out")
+        odd = [value for value in (low, high, *values) if value != round(value)]
+        if odd:
+            raise InputError(f"--integer {name} takes whole numbers, and {odd[0]:g} is not one; leave out --integer")
+        return Integer(round(low), round(high))
+
+
+def limits_of(option: str, texts: Iterable[str]) -> dict[str, float]:
+    """Read what follows an option such as --low: price=1, or 1 for the only numeric parameter.
+
+    >>> limits_of("low", ["price=1", "size = 2.5"]), limits_of("low", ["-1"])
+    ({'price': 1.0, 'size': 2.5}, {'': -1.0})
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, value = (part.strip() for part in text.rpartition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(f"--{option} takes a name and a number, such as price=1, got {text!r}")
+        if name in found:
+            other = name or "the parameter"
+            raise InputError(f"--{option} is given for {other} as {found[name]:g} and as {number:g}; give one")
+        found[name] = number
+    return found
+
+
+STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
+SHOWN = 8  # options of a choice that are named
+REMEDY = "add --choice {name} if the cells are names, or --ignore {name} if it is not a parameter"
+
+
+@dataclass(frozen=True, eq=False)
+class PilotTable:
+    """A pilot as it was read from a table: what it says, what was decided about its columns, and who is where in it."""
+
+    pilot: Pilot
+    space: Space
+    said: tuple[str, ...]  # one sentence for each column, and for what was noticed
+    people: tuple[str, ...]  # the names, by the pilot's numbers
+    lines: tuple[int, ...]  # of the pilot's records
+
+
+def read_pilot(
+    path: Path,
+    protected: bool = False,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
+    measure: str = "reward",
+) -> tuple[Pilot, Space]:
+    """Read a pilot, and the space of its parameters: `read_pilot_table` without the rest."""
+    found = read_pilot_table(path, protected, roles, ranges, measure)
+    return found.pilot, found.space
+
+
+def read_pilot_table(
+    path: Path,
+    protected: bool = False,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
+    measure: str = "reward",
+    content: bytes | None = None,
+) -> PilotTable:
+    """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
+
+    Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
+    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value. The column reward may
+    also be called as the measure is: cost. With `content` nothing is read from the disk.
+    """
+    roles = roles or Roles()
+    table = read_table(path, {**SYNONYMS, measure: "reward"}, content)
+    if "reward" not in table.names and "cost" in map(str.lower, table.names):
+        raise InputError(
+            f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "
+            "reward if more is"
+        )
+    table.require("person", "reward")
+    people = _names(table["person"])
+    names = roles.select(table)
+    if not names:
+        raise InputError(
+            f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
+        )
+    counted = [name for name in ("rounds",) if name in table.names]
+    columns = read_columns(
+        table,
+        numbers=["reward", *counted],
+        words=roles.choices,
+        either=[name for name in names if name not in roles.choices],
+        missing=["reward"] if protected else (),
+        remedy=REMEDY,
+    )
+    for name in names:
+        if len(set(columns[name].values)) < 2:
+            raise InputError(
+                f"{path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave it out "
+                f"with --ignore {name}"
+            )
+    space = _space(columns, names, ranges or Ranges())
+    pilot = _pilot(table, columns, space, people, protected)
+    said = [_said(name, space.parameters[name], columns[name], table[name]) for name in names]
+    said += _said_of_others(table, columns, names, protected)
+    return PilotTable(pilot, space, (*said, *table.notes), tuple(dict.fromkeys(people)), table["person"].lines)
+
+
+def read_answers(
+    path: Path, decisions: Decisions, private: bool = False, strata: bool = False, measure: str = "reward"
+) -> list[dict[str, Any]]:
+    """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
+
+    In a study with strata there is a column stratum as well. Other columns do not matter. Which parameters are numbers,
+    the decisions say. In a private study no reward is refused for its value: one that is empty or missing is NaN, and
+    may be infinite.
+    """
+    example: Mapping[str, Any] = decisions[0]
+    unique = {name.lower(): name for name in (*example, *([STRATUM] if strata else []))}
+    table = read_table(path, {**unique, **SYNONYMS, measure: "reward"})
+    table.require("person", "reward", *unique.values())
+    people = _names(table["person"])
+    numeric = [name for name, value in example.items() if isinstance(value, int | float)]
+    columns = read_columns(
+        table,
+        numbers=["reward", *numeric],
+        words=[name for name in example if name not in numeric],
+        missing=["reward"] if private else (),
+    )
+    labels = (dict(zip(example, values, strict=True)) for values in _rows(columns, list(example)))
+    records = [
+        {"person": person, "decision": label, "average": average}
+        for person, label, average in zip(people, labels, columns["reward"].values, strict=True)
+    ]
+    if strata:
+        records = [record | {STRATUM: cell} for record, cell in zip(records, _names(table[STRATUM]), strict=True)]
+    return records
+
+
+def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[Any, ...]]]:
+    """Read what is known of people, a row for each: the names of all columns, and the wanted ones among them.
+
+    A wanted column holds numbers or words; `person` holds names, and is read if it is there. Others do not matter.
+    """
+    table = read_table(path, SYNONYMS)
+    either = [name for name in table.names if name in wanted and name != "person"]
+    found: dict[str, tuple[Any, ...]] = {
+        name: column.values for name, column in read_columns(table, either=either).items()
+    }
+    return table.names, found | ({"person": _names(table["person"])} if "person" in table.names else {})
+
+
+def _names(column: Column) -> tuple[str, ...]:
+    for row, cell in enumerate(column.cells):
+        if not cell:
+            raise InputError(f"{column.place(row)} is ''; fill it in")
+    return column.cells
+
+
+def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(columns[name].values for name in names), strict=True))
+
+
+def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:
+    """Make the parameters: numbers over their range, and choices of the words."""
+    numeric = [name for name in names if isinstance(columns[name], Numbers)]
+    known = ranges.of(numeric, names)
+    parameters: dict[str, Parameter] = {}
+    for name in names:
+        column = columns[name]
+        if isinstance(column, Numbers):
+            parameters[name] = known.parameter(name, column.values)
+        else:
+            parameters[name] = Choice(tuple(sorted(set(column.values))))
+    return Space(parameters)
+
+
+def _pilot(
+    table: Table, columns: Mapping[str, Numbers | Words], space: Space, people: tuple[str, ...], protected: bool
+) -> Pilot:
+    """Number people and decisions, and make the pilot of them."""
+    whole = [isinstance(parameter, Integer) for parameter in space.parameters.values()]
+    keys = [
+        tuple(int(value) if is_whole else value for value, is_whole in zip(key, whole, strict=True))
+        for key in _rows(columns, list(space.parameters))
+    ]
+    order = {key: index for index, key in enumerate(sorted(set(keys)))}
+    distinct = [dict(zip(space.parameters, key, strict=True)) for key in order]
+    decisions = Decisions([space.scale(label) for label in distinct], distinct)
+    numbers = {person: index for index, person in enumerate(dict.fromkeys(people))}
+    _require_one_answer(table, people, keys)
+    rewards = np.array(columns["reward"].values)
+    counts = np.array(columns["rounds"].values if "rounds" in columns else [1.0] * len(keys))
+    with said_of(table.path):
+        return Pilot(
+            decisions,
+            np.array([numbers[person] for person in people]),
+            np.array([order[key] for key in keys]),
+            rewards,
+            counts,
+            protected,
+        )
+
+
+def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[Any, ...]]) -> None:
+    """Refuse two rows of one person about one decision, with their lines."""
+    lines: dict[tuple[Any, ...], int] = {}
+    for line, person, key in zip(table["person"].lines, people, keys, strict=True):
+        if (person, key) in lines:
+            raise InputError(
+                f"{table.path}: {person!r} answered twice about {', '.join(map(str, key))}, on lines "
+                f"{lines[person, key]} and {line}; merge the rows into one average and its rounds"
+            )
+        lines[person, key] = line
+
+
+def _said(name: str, parameter: Parameter, column: Numbers | Words, cells: Column) -> str:
+    """Say what was made of a parameter's column."""
+    if isinstance(parameter, Choice):
+        options = [str(option) for option in parameter.options]
+        more = f" and {len(options) - SHOWN} more" if len(options) > SHOWN else ""
+        return f"{name}: choice of {', '.join(options[:SHOWN])}{more}"
+    assert isinstance(column, Numbers)
+    kind = "whole number" if isinstance(parameter, Integer) else "number"
+    tried = f"{min(column.values):.6g} to {max(column.values):.6g}"
+    said = f"{name}: {kind} from {parameter.low:.6g} to {parameter.high:.6g}"
+    if (parameter.low, parameter.high) != (min(column.values), max(column.values)):
+        said += f" (the pilot tried {tried})"
+    if isinstance(parameter, Float) and parameter.log:
+        said += ", on a logarithmic scale"
+    said += column.reading
+    values = sorted(set(column.values))
+    consecutive = values == [values[0] + step for step in range(len(values))]
+    if isinstance(parameter, Float) and consecutive and all(whole_number(cell) is not None for cell in cells.cells):
+        said += f"; if only whole numbers make sense, add --integer {name}"
+    return said
+
+
+def _said_of_others(
+    table: Table, columns: Mapping[str, Numbers | Words], names: list[str], protected: bool
+) -> list[str]:
+    """Say how rewards and rounds were read, and which columns were left out; never an answer that is protected."""
+    said = []
+    for name in ("reward", "rounds"):
+        column = columns.get(name)
+        if isinstance(column, Numbers) and column.example:
+            same = "; write later answers in percent, too" if column.unit == PERCENT else ""
+            hidden = protected and name == "reward"
+            unit = f", in {column.unit}" if column.unit else ""
+            said.append(f"{name}: number{unit if hidden else column.reading}{same}")
+    if "rounds" not in columns:
+        said.append("rounds: 1 behind every reward, since there is no column rounds")
+    ignored = [name for name in table.names if name not in (*RESERVED, *names)]
+    return [*said, f"ignored: {', '.join(ignored)}"] if ignored else said

@@ -1,0 +1,176 @@
+"""What a study asks its owner, and what it answers, in terms of the problem's own decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from voxpop.io.frames import data_frame
+from voxpop.model.direction import Direction
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.strata import Strata
+from voxpop.model.waves import Forecast, Plan
+from voxpop.model.words import certified, describe, html_table, number
+from voxpop.policies import Policy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Question:
+    """One wave in terms of the problem's own decisions: play each for its rounds, then ask this many people.
+
+    >>> question = Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=300)
+    >>> print(question)
+    wave 1: play price = 4.5 for 20 rounds and price = 5 for 20 rounds, then ask 300 people
+    >>> question.table().head(2)
+       person  price  reward
+    0  w1-001    4.5     NaN
+    1  w1-001    5.0     NaN
+    """
+
+    wave: int
+    decisions: tuple[Any, ...]
+    rounds: tuple[int, ...]
+    people: int
+    meanwhile: Any = None  # the decision to keep in force until the answers are in
+    rest: int = 0  # the rounds that are expected to pass until then
+    forecast: Forecast | None = None  # what the wave is expected to bring and to cost, if the policy knows
+    strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
+    measure: str = "reward"  # what people are asked for: their average reward, or cost
+
+    @classmethod
+    def of(
+        cls, problem: Problem, plan: Plan, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
+    ) -> Question:
+        """Put a plan as a question."""
+        drawn = {} if strata is None else strata.allocate(plan.people)
+        return cls(
+            plan.wave,
+            tuple(problem.decisions[arm] for arm in plan.arms.tolist()),
+            tuple(plan.pulls.tolist()),
+            sum(drawn.values()) or plan.people,
+            problem.decisions[plan.reference],
+            plan.rest,
+            plan.forecast,
+            drawn,
+            direction.measure,
+        )
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """What the decisions are called as the columns of a wide table, and in dictionaries."""
+        return tuple(map(label_of, self.decisions))
+
+    def table(self, wide: bool = False) -> pd.DataFrame:
+        """Return a table for the answers, which `Study.tell` takes once its empty cells are filled in.
+
+        It has one row a person and decision or, if it is wide, one row a person and one column a decision. The names of
+        the people are placeholders: write your own in their place. If there are strata, there is a column for them.
+
+        >>> Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=2).table(wide=True)
+          person  4.5  5.0
+        0   w1-1  NaN  NaN
+        1   w1-2  NaN  NaN
+        """
+        digits, empty = len(str(self.people)), float("nan")
+        strata = [stratum for stratum, count in self.strata.items() for _ in range(count)]
+        people = [
+            {"person": f"w{self.wave}-{place + 1:0{digits}}", **({"stratum": strata[place]} if strata else {})}
+            for place in range(self.people)
+        ]
+        if wide:
+            return data_frame({**person, **dict.fromkeys(self.labels, empty)} for person in people)
+        return data_frame(
+            {**person, **parameters_of(decision), self.measure: empty}
+            for person in people
+            for decision in self.decisions
+        )
+
+    def __str__(self) -> str:
+        """Say in one sentence what to do."""
+        played = [
+            f"{describe(decision)} for {rounds:,} round{'s' * (rounds != 1)}"
+            for decision, rounds in zip(self.decisions, self.rounds, strict=True)
+        ]
+        *first, last = played
+        listed = f"{', '.join(first)} and {last}" if first else last
+        return f"wave {self.wave}: play {listed}, then ask {self.people:,} people"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what to play and whom to ask."""
+        rows = [(describe(d), f"{rounds:,}") for d, rounds in zip(self.decisions, self.rounds, strict=True)]
+        asked = f"wave {self.wave}: then ask {self.people:,} people for their average {self.measure} of each"
+        return html_table(rows, ("play", "rounds"), asked)
+
+
+def parameters_of(decision: Any) -> dict[str, Any]:
+    """Return a decision by parameter; coordinates without names are x1, x2 and so on.
+
+    >>> parameters_of([0.5, 0.25])
+    {'x1': 0.5, 'x2': 0.25}
+    """
+    if isinstance(decision, Mapping):
+        return dict(decision)
+    values = decision if isinstance(decision, list) else [decision]
+    return {f"x{place}": value for place, value in enumerate(values, start=1)}
+
+
+def label_of(decision: Any) -> Any:
+    """Return what a decision is called as a column: the value of its only parameter, or else all in words.
+
+    >>> label_of({"price": 4.7}), label_of({"price": 4.7, "colour": "red"})
+    (4.7, 'price = 4.7, colour = red')
+    """
+    values = list(parameters_of(decision).values())
+    return values[0] if len(values) == 1 else describe(decision)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to do now, and how sure that is. If the study minimises, low and high are costs.
+
+    >>> print(Answer(3, {"price": 4.7}, 1.21, 1.38, 0.05, 0.002, certain=False))
+    price = 4.7: between 1.21 and 1.38; nothing is better by more than 0.05; expected loss 0.002 per round
+    """
+
+    index: int
+    decision: Any
+    low: float  # the reward of the decision is between low and high
+    high: float
+    regret: float  # certified: no decision is better by more than this
+    expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
+    certain: bool  # nothing else can be best
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Policy, state: State, direction: Direction = Direction.MAXIMIZE) -> Answer:
+        """Return the best decision in a state."""
+        index = policy.best(problem, state)
+        low, high = direction.bounds(float(state.lower[index]), float(state.upper[index]))
+        certain = len(state.active) == 1
+        return cls(index, problem.decisions[index], low, high, state.certificate, state.expected_loss, certain)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What is known about the decision, in words."""
+        loss = {} if self.expected_loss is None else {"expected loss": f"{number(self.expected_loss)} per round"}
+        return {
+            "between": f"{number(self.low)} and {number(self.high)}",
+            "certified": certified(self.regret, self.certain),
+            **loss,
+        }
+
+    def __str__(self) -> str:
+        """Say what to do and how sure that is."""
+        facts = self.facts
+        said = [f"between {facts['between']}", facts["certified"]]
+        if "expected loss" in facts:
+            said.append(f"expected loss {facts['expected loss']}")
+        return f"{describe(self.decision)}: {'; '.join(said)}"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what to do and how sure that is."""
+        return html_table(self.facts.items(), caption=describe(self.decision))

@@ -1,0 +1,254 @@
+"""The tables of a study, as lists of plain rows: its decisions, its waves, and the averages that people answered.
+
+They are what `voxpop export` writes and what a study returns in Python. Every row of a table has the same columns. A
+parameter that is called like one of a table's own columns gets the prefix `decision_`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from voxpop.gp.belief import total_noise
+from voxpop.journal.course import Course
+from voxpop.model.waves import Forecast, Plan
+
+Row = dict[str, Any]
+
+DECISION_COLUMNS = ("estimate", "error", "low", "high", "open", "best", "waves", "people")
+ANSWER_COLUMNS = ("wave", "rounds", "people", "average", "error")
+WAVE_COLUMNS = (
+    "wave",
+    "status",
+    "decisions",
+    "rounds",
+    "asked",
+    "people",
+    "numbers",
+    "expected_gain",
+    "answers_cost",
+    "trying_cost",
+    "left",
+    "warning",
+)
+_BLANK: Row = {**dict.fromkeys(WAVE_COLUMNS), "warning": ""}
+
+
+def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row]:
+    """List the decisions, or only some of them, with what is known of each.
+
+    | column | meaning |
+    |---|---|
+    | one for each parameter | the decision |
+    | estimate | the reward to expect |
+    | error | the standard deviation of the estimate, if the policy knows one |
+    | low, high | the certified bounds of the reward |
+    | open | True if it could still be the best |
+    | best | True for the decision to use now |
+    | waves, people | in how many waves it was asked about, and how many people answered, without the pilot |
+
+    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> [(row["price"], row["best"], row["waves"], row["people"]) for row in decision_rows(study.course)]
+    [(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
+    """
+    problem, state, best = course.problem, course.state, course.answer.index
+    estimates, (low, high) = course.estimates, course.bounds
+    waves, people = Counter[int](), Counter[int]()
+    for wave in course.closed:
+        for arm in wave.plan.arms.tolist():
+            waves[arm] += 1
+            people[arm] += wave.people
+    still_open, pooled = set(state.active.tolist()), state.expected_loss is not None
+    return [
+        {
+            **_parameters(problem.decisions[index], DECISION_COLUMNS),
+            "estimate": float(estimates[index]),
+            "error": float(state.lead_width[index]) if pooled else None,
+            "low": float(low[index]),
+            "high": float(high[index]),
+            "open": index in still_open,
+            "best": index == best,
+            "waves": waves[index],
+            "people": people[index],
+        }
+        for index in (range(problem.size) if only is None else only)
+    ]
+
+
+def best_rows(course: Course, count: int) -> list[Row]:
+    """List the decisions that could still be best, at most `count` of them, the best estimate first."""
+    active = course.state.active
+    leading = active[np.argsort(-course.state.centre[active], kind="stable")][:count]
+    return decision_rows(course, leading.tolist())
+
+
+def wave_rows(course: Course) -> list[Row]:
+    """List what was asked: the pilot as wave 0, every wave that was answered, and the one that is open.
+
+    | column | meaning |
+    |---|---|
+    | wave | its number |
+    | status | pilot, answered or open |
+    | decisions | how many decisions were asked about |
+    | rounds | the rounds that it took; the pilot's are none of the study's |
+    | asked, people | how many people were to be asked, and how many answered |
+    | numbers | the numbers that they sent |
+    | expected_gain, answers_cost, trying_cost | what it was expected to bring and to cost, in units of the reward |
+    | left | how many decisions could still be best afterwards |
+    | warning | what the model check found, and what to do about it |
+
+    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> [(row["wave"], row["status"], row["people"], row["numbers"]) for row in wave_rows(study.course)]
+    [(1, 'answered', 20, 60)]
+    """
+    rows = [_pilot_row(course)] if course.problem.pilot else []
+    for wave in course.closed:
+        done = {"people": wave.people, "numbers": wave.numbers, "left": wave.info.active_after}
+        rows.append({**_wave_row(wave.plan, "answered"), **done, "warning": wave.info.warning})
+    return rows if course.pending is None else [*rows, _wave_row(course.pending, "open")]
+
+
+def answer_rows(course: Course) -> list[Row]:
+    """List the average answer about each decision of each wave. Nothing is kept about single people.
+
+    | column | meaning |
+    |---|---|
+    | wave | the wave's number |
+    | one for each parameter | the decision |
+    | rounds | the rounds that each person's answer is about |
+    | people | how many people answered |
+    | average | their average reward; in a private study, as it was released |
+    | error | the standard deviation of that average: people differ, their rounds vary, and privacy adds noise |
+
+    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> [(row["wave"], row["price"], round(row["average"], 6)) for row in answer_rows(study.course)]
+    [(1, 1.0, 0.3), (1, 2.0, 0.6), (1, 3.0, 0.2)]
+    """
+    rows = []
+    for wave in course.closed:
+        plan, feedback = wave.plan, wave.feedback
+        errors = np.sqrt(total_noise(course.problem, plan, feedback).diagonal())
+        averages = course.direction.turn(feedback.mean)
+        every = zip(plan.arms.tolist(), plan.pulls.tolist(), averages.tolist(), errors.tolist(), strict=True)
+        rows += [
+            {
+                "wave": plan.wave,
+                **_parameters(course.problem.decisions[arm], ANSWER_COLUMNS),
+                "rounds": rounds,
+                "people": wave.people,
+                "average": average,
+                "error": error,
+            }
+            for arm, rounds, average, error in every
+        ]
+    return rows
+
+
+TABLES: dict[str, Callable[[Course], list[Row]]] = {
+    "decisions": decision_rows,
+    "waves": wave_rows,
+    "answers": answer_rows,
+}
+
+
+def columns_of(course: Course, table: str) -> list[str]:
+    """Return the columns of one of the `TABLES`, which has them even if it has no rows."""
+    first = course.problem.decisions[0]
+    return {
+        "decisions": [*_parameters(first, DECISION_COLUMNS), *DECISION_COLUMNS],
+        "waves": list(WAVE_COLUMNS),
+        "answers": [ANSWER_COLUMNS[0], *_parameters(first, ANSWER_COLUMNS), *ANSWER_COLUMNS[1:]],
+    }[table]
+
+
+def headline(course: Course) -> Row:
+    """Return what to do, how sure that is, what it cost, and why asking stopped, as one row with plain values.
+
+    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> said = headline(study.course)
+    >>> said["decision"], said["people"], said["waves"], said["ended"]
+    ({'price': 2.0}, 20, 1, 'asking more people no longer pays')
+    """
+    answer = course.answer
+    return {
+        "study": course.name,
+        "reward": course.reward,
+        "decision": answer.decision,
+        "low": answer.low,
+        "high": answer.high,
+        "certified": answer.regret,
+        "expected_loss": answer.expected_loss,
+        "certain": answer.certain,
+        "left": len(course.state.active),
+        "decisions": course.problem.size,
+        "waves": len(course.closed),
+        "people": course.people,
+        "numbers": course.numbers,
+        "pilot_people": course.pilot_people,
+        "pilot_numbers": course.pilot_numbers,
+        "ended": course.ended,
+        "warning": course.warning,
+        "ledger": None if course.ledger.budget is None else _ledger(course),
+    }
+
+
+def _ledger(course: Course) -> Row:
+    """Return what the releases of a private study cost the person who is exposed the most; never any names."""
+    budget = course.ledger.budget
+    assert budget is not None
+    trust = course.privacy.describe()
+    promised = {"model": trust["privacy"], "budget": budget.epsilon, "caveats": trust["caveats"]}
+    return {**promised, **course.ledger.totals(budget.delta)}
+
+
+def _wave_row(plan: Plan, status: str) -> Row:
+    """Write a wave as it was planned."""
+    forecast = plan.forecast
+    expected = {} if forecast is None else _expected(forecast)
+    planned = {"decisions": len(plan.arms), "rounds": plan.length, "asked": plan.people, "people": 0, "numbers": 0}
+    return {**_BLANK, "wave": plan.wave, "status": status, **planned, **expected}
+
+
+def _expected(forecast: Forecast) -> Row:
+    return {
+        "expected_gain": forecast.gain,
+        "answers_cost": forecast.answers,
+        "trying_cost": forecast.exploring,
+    }
+
+
+def _pilot_row(course: Course) -> Row:
+    """Write the pilot as wave 0."""
+    tried = {tuple(point) for group in course.problem.pilot for point in group.points.tolist()}
+    left = course.closed[0].info.active_before if course.closed else len(course.state.active)
+    people, numbers = course.pilot_people, course.pilot_numbers
+    asked = {"decisions": len(tried), "rounds": 0, "asked": people, "people": people, "numbers": numbers}
+    return {**_BLANK, "wave": 0, "status": "pilot", **asked, "left": left}
+
+
+def _parameters(decision: Any, taken: tuple[str, ...]) -> Row:
+    """Return a decision as columns: one for each parameter, or for each coordinate if they have no names."""
+    if not isinstance(decision, Mapping):
+        decision = {f"x{number}": value for number, value in enumerate(decision, start=1)}
+    columns: Row = {}
+    for name, value in decision.items():
+        column = str(name)
+        while column in taken or column in columns:
+            column = f"decision_{column}"
+        columns[column] = value
+    return columns

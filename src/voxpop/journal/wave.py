@@ -1,0 +1,105 @@
+"""One wave, as all drivers conduct it: plan, enlist, calibrate; collect; check the ledger, release, learn.
+
+Simulator, study and service call the same two functions, `next_wave` and `release_wave`. They differ only in how they
+collect answers and in what they save. `run_waves` is the whole loop, for a driver that can collect without a break.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Feedback, Info, Plan, Tally, changed
+from voxpop.policies import Policy
+from voxpop.privacy import Entry, Ledger, Privacy, Release, Source
+
+
+@dataclass(frozen=True, eq=False)
+class Wave:
+    """A wave that awaits its feedback: what to play and ask, and how the answers will be released."""
+
+    plan: Plan
+    release: Release
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedWave:
+    """A wave that is over. It holds everything but the state, which may be large."""
+
+    plan: Plan
+    release: Release
+    feedback: Feedback
+    info: Info
+    active: Indices  # the actions that could still be best afterwards
+
+    @property
+    def people(self) -> int:
+        """The people who answered."""
+        return self.plan.people if self.plan.reports == "one" else self.feedback.count
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that they sent."""
+        return self.plan.numbers * self.people // self.plan.people
+
+
+Collect = Callable[[Wave], Tally]
+
+
+def next_wave(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Wave | End:
+    """Plan the next wave, with enough people to hide in, or say why there is none."""
+    plan = policy.plan(problem, state, privacy)
+    return plan if isinstance(plan, End) else Wave(plan, privacy.calibrate(problem, state, plan))
+
+
+def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: float) -> float:
+    """Predict how many times as large the errors of a wave's averages are if only `count` people answer."""
+    people = np.array([count, plan.people], dtype=float)
+    variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people
+    prospect = privacy.prospect(problem, state, plan)
+    if prospect is not None:
+        variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
+    return math.sqrt(variances[0] / variances[1])
+
+
+def entry_of(wave: Wave, count: int, names: tuple[str, ...] = ()) -> Entry:
+    """Return the ledger's entry for the answers of `count` people; `names` are their pseudonyms, if known."""
+    return changed(wave.release.entry(count), wave=wave.plan.wave, names=names)
+
+
+def release_wave(
+    wave: Wave, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
+) -> tuple[Feedback, Entry]:
+    """Release the answers of a wave, if the ledger allows it; the caller records the entry with the feedback.
+
+    This draws noise: call it once per wave.
+    """
+    plan, release = wave.plan, wave.release
+    # If every round is answered by another person, the tally is one average over all of them.
+    answered = plan.people if plan.reports == "one" else tally.count
+    entry = entry_of(wave, answered, names)
+    ledger.check(entry)
+    return release.analyze(release.require_whole(tally), source), entry
+
+
+def run_waves(
+    problem: Problem,
+    policy: Policy,
+    privacy: Privacy,
+    ledger: Ledger,
+    collect: Collect,
+    source: Callable[[Wave], Source],
+) -> Generator[tuple[ClosedWave, State], None, End]:
+    """Conduct wave after wave; yield each with the state after it, and return why there are no more."""
+    state = policy.init(problem)
+    while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
+        feedback, entry = release_wave(wave, collect(wave), ledger, source(wave))
+        ledger.record(entry)
+        state, info = policy.advance(problem, state, wave.plan, feedback)
+        yield ClosedWave(wave.plan, wave.release, feedback, info, state.active), state
+    return wave

@@ -1,0 +1,224 @@
+"""The problem: what is known before the first question is asked. It never contains the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from voxpop.errors import Array, InputError, require_array, require_integer, require_number
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Kernel, Precomputed, fast_distances
+
+PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The average answers of people who tried the same actions for the same numbers of rounds.
+
+    The actions are points of the kernel's space and need not belong to the decision set.
+
+    >>> Evidence([[0.0], [0.5]], [20, 20], 40, [1.2, 1.9]).mean
+    array([1.2, 1.9])
+    """
+
+    points: Array  # (actions, dimensions)
+    rounds: Array  # (actions,) behind each person's averages
+    people: int
+    mean: Array  # (actions,)
+    noise_std: float = 0.0  # of the noise that privacy added to each average
+    epsilon: float | None = None  # what these people were promised; None: nothing
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("points", "rounds", "mean"):
+            object.__setattr__(self, name, require_array(f"the pilot's {name}", getattr(self, name)))
+        object.__setattr__(self, "people", require_integer("the pilot's people", self.people, least=1))
+        object.__setattr__(self, "noise_std", require_number("the pilot's noise_std", self.noise_std, least=0))
+        for name in ("epsilon", "delta"):
+            if (value := getattr(self, name)) is not None:
+                require_number(f"the pilot's {name}", value, above=0)
+        length = len(self.points) if self.points.ndim == 2 else 0
+        if not length or self.rounds.shape != (length,) or self.mean.shape != (length,):
+            raise InputError(
+                "a pilot needs one row of coordinates, one number of rounds and one average per action, got the shapes "
+                f"{self.points.shape}, {self.rounds.shape} and {self.mean.shape}"
+            )
+        if self.rounds.min() <= 0:
+            raise InputError(f"every average of a pilot needs a positive number of rounds, got {self.rounds.min():g}")
+
+    def check(self, dimensions: int) -> None:
+        """Refuse a pilot on other decisions than the study's."""
+        if self.points.shape[1] != dimensions:
+            raise InputError(
+                f"the pilot's actions have {self.points.shape[1]} dimensions and the study's have {dimensions}; "
+                "use a pilot on the same parameters, or none"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers as plain data."""
+        data = {
+            "points": self.points.tolist(),
+            "rounds": self.rounds.tolist(),
+            "people": self.people,
+            "mean": self.mean.tolist(),
+        }
+        plain = self.epsilon is None and not self.noise_std
+        return data if plain else {**data, **{name: getattr(self, name) for name in PROTECTED}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
+        """Read what `to_dict` wrote."""
+        protected = {name: data[name] for name in PROTECTED if data.get(name) is not None}
+        return cls(data["points"], data["rounds"], data["people"], data["mean"], **protected)
+
+
+Indices = NDArray[np.intp]
+
+GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
+GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Problem:
+    """A population's unknown reward f over a finite decision set, seen through biased people.
+
+    | argument | symbol | meaning |
+    |---|---|---|
+    | decisions | D | `Decisions`, or an (n, d) array |
+    | kernel | k | similarity of actions |
+    | noise_std | sigma | per-round noise of a person (ass:noise) |
+    | bias_std | v | scale of a person's deviation, f_u ~ GP(f, v^2 k) (ass:local_func) |
+    | norm_bound | B | bound on the RKHS norm of f - prior_mean (ass:global_func) |
+    | horizon | T | rounds |
+    | prior_mean | m | what to expect of f before any answer: a number or one per action |
+    | beta | beta | each bound fails with at most this probability; 1/(n T) unless given |
+    | ridge | lambda | sigma^2 / v^2 unless given |
+    | pilot | | what people answered before the study, at points of the kernel's space |
+
+    >>> from voxpop.model.kernels import SquaredExponential
+    >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
+    >>> p.size, round(p.ridge, 6), round(p.beta, 6)
+    (3, 0.01, 0.003333)
+    """
+
+    decisions: Decisions
+    kernel: Kernel
+    noise_std: float
+    bias_std: float
+    norm_bound: float
+    horizon: int
+    prior_mean: float | Array
+    beta: float
+    ridge: float
+    pilot: tuple[Evidence, ...]
+
+    def __init__(
+        self,
+        decisions: Decisions | ArrayLike,
+        kernel: Kernel,
+        noise_std: float,
+        bias_std: float,
+        norm_bound: float,
+        horizon: int,
+        prior_mean: ArrayLike = 0.0,
+        beta: float | None = None,
+        ridge: float | None = None,
+        pilot: Iterable[Evidence] = (),
+    ) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("decisions", decisions if isinstance(decisions, Decisions) else Decisions(decisions))
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a voxpop kernel, got {kernel!r}; see voxpop.model.kernels")
+        put("kernel", kernel)
+        kernel.check(self.decisions.points)
+        put("noise_std", require_number("noise_std", noise_std, above=0))
+        put("bias_std", require_number("bias_std", bias_std, above=0))
+        put("norm_bound", require_number("norm_bound", norm_bound, above=0))
+        put("horizon", require_integer("horizon", horizon, least=1, most=10**15))
+        mean = require_array("prior_mean", prior_mean)
+        if mean.ndim > 0 and mean.shape != (self.size,):
+            raise InputError(f"prior_mean must be one number or {self.size}, got shape {mean.shape}")
+        put("prior_mean", float(mean) if mean.ndim == 0 else mean)
+        beta = min(1 / (self.size * self.horizon), 0.5) if beta is None else beta
+        put("beta", require_number("beta", beta, above=0, below=1))
+        share = self.noise_std / self.bias_std
+        ridge = share * share if ridge is None else ridge
+        put("ridge", require_number("ridge", ridge, above=0))
+        put("pilot", tuple(pilot))
+        for group in self.pilot:
+            group.check(self.decisions.points.shape[1])
+            self.kernel.check(group.points)
+        if not self.prior_variance.max() > 0:
+            raise InputError("the kernel gives every action a variance of zero; choose another kernel")
+
+    @classmethod
+    def of_matrix(cls, matrix: ArrayLike, *args: Any, **named: Any) -> Problem:
+        """Make a problem whose actions are the rows of a covariance matrix; the other arguments are as usual."""
+        kernel = Precomputed(require_array("kernel matrix", matrix))
+        return cls(Decisions(np.arange(len(kernel.matrix), dtype=float)), kernel, *args, **named)
+
+    @property
+    def size(self) -> int:
+        """n, the number of actions."""
+        return len(self.decisions)
+
+    @cached_property
+    def prior_variance(self) -> Array:
+        """k(x, x) for every action."""
+        return self.kernel.diagonal(self.decisions.points)
+
+    @cached_property
+    def largest_variance(self) -> float:
+        """The largest k(x, x)."""
+        return float(self.prior_variance.max())
+
+    @cached_property
+    def means(self) -> Array:
+        """The prior mean of every action."""
+        return np.broadcast_to(np.asarray(self.prior_mean, dtype=float), (self.size,))
+
+    @cached_property
+    def grid_step(self) -> float:
+        """The step of the grid on which answers are added up: a power of two."""
+        spread = (self.norm_bound + self.bias_std) * math.sqrt(float(self.prior_variance.max()))
+        scale = max(spread, self.noise_std, float(np.abs(self.means).max()))
+        return float(2.0 ** (math.ceil(math.log2(scale)) - GRID_BITS))
+
+    def covariance(self, rows: Indices | slice, columns: Indices) -> Array:
+        """Compute the kernel matrix of two lists of action numbers, of shape (rows, columns)."""
+        if self._gram is not None:
+            return np.asarray(self._gram[rows][:, columns])
+        x, y = self.decisions.points[rows], self.decisions.points[columns]
+        matrix = np.empty((len(x), len(y)))
+        self.kernel.fill(matrix, x, y, fast_distances)
+        return matrix
+
+    def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:
+        """Compute K + lambda W^-1."""
+        matrix = self.covariance(arms, arms).copy()
+        matrix.flat[:: len(arms) + 1] += self.ridge / pulls
+        return matrix
+
+    def answer_noise(self, arms: Indices, pulls: Indices, count: float = 1) -> Array:
+        """Compute N = (v^2 K + sigma^2 W^-1) / |U|, the covariance of the average of `count` people's answers."""
+        covariance = self.bias_std**2 * self.covariance(arms, arms)
+        covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
+        return covariance / count
+
+    @cached_property
+    def _gram(self) -> Array | None:
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.matrix
+        if self.size > GRAM_LIMIT:
+            return None
+        points = self.decisions.points
+        return self.kernel(points, points)

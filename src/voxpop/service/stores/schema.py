@@ -1,0 +1,210 @@
+"""The tables. The migrations create them; a test checks that both agree.
+
+Coordinator: `events` is the append-only log of each study, from which its snapshot follows. `studies` holds the
+progress of the current wave, in the row that transactions lock. `inbox` holds raw reports until their wave closes.
+
+Shuffler: `reports` holds encoded reports until their batch is whole. A shuffler knows tokens, but no people or studies.
+"""
+
+import sqlalchemy as sa
+
+coordinator = sa.MetaData()
+shuffler = sa.MetaData()
+
+EVERYBODY = 2**62  # `newest` of a wave that an older version began: everybody may be asked about it
+BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
+
+studies = sa.Table(
+    "studies",
+    coordinator,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),  # of the last event
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("stage", sa.String(16), nullable=False),  # a `Stage` of service/study/stages.py
+    sa.Column("played", sa.BigInteger, nullable=False),  # rounds of the wave that were played
+    sa.Column("opened_at", sa.Float, nullable=False),
+    sa.Column("short", sa.Integer, nullable=False),  # people who are wanted but could not be found
+    sa.Column("batch", sa.String(64)),  # the wave's name at the shuffler
+    sa.Column("enrolment_hash", sa.LargeBinary),
+    sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the wave: answered, or still with time
+    sa.Column("newest", BigId),  # the last person to register before the wave's rounds began; NULL: they have not
+    sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the wave, if there is one
+    sa.Column("life", sa.String(16), nullable=False, server_default="running"),  # a `Life` of service/study/stages.py
+    sa.Column("life_since", sa.Double, nullable=False, server_default="0"),  # when that began
+)
+events = sa.Table(
+    "events",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+plays = sa.Table(
+    "plays",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("rounds", sa.BigInteger, nullable=False),
+)
+people = sa.Table(
+    "people",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False),
+    sa.Column("participations", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()),  # kept because releases count them
+    sa.UniqueConstraint("study", "key_hash", name="people_key"),
+    sa.Index("people_participations", "study", "participations"),
+    sa.Index("people_withdrawn", "study", sqlite_where=sa.text("withdrawn = 1"), postgresql_where=sa.text("withdrawn")),
+)
+invitations = sa.Table(
+    "invitations",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("person", BigId, sa.ForeignKey("people.id"), nullable=False),
+    sa.Column("nonce", sa.LargeBinary, nullable=False),  # the token is derived from it; empty once the wave is closed
+    sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("deadline", sa.Float, nullable=False),
+    sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, or need not know it
+    sa.Column("expired", sa.Boolean, nullable=False),
+    sa.Index("invitations_wave", "study", "wave", "deadline"),
+    sa.Index("invitations_person", "person", "wave"),
+)
+# The next two tables have no foreign keys: each would cost a lookup and a row lock per report. They are not needed,
+# because the same transaction has read the invitation, and who deletes an invitation holds the study's lock alone.
+receipts = sa.Table(
+    "receipts",
+    coordinator,
+    sa.Column("invitation", BigId, primary_key=True),
+    # Of the report, keyed by the token, which is not stored in the database; NULL: the shuffler has the report.
+    sa.Column("digest", sa.LargeBinary),
+)
+inbox = sa.Table(
+    "inbox",
+    coordinator,
+    sa.Column("invitation", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index("inbox_wave", "study", "wave"),
+)
+totals = sa.Table(
+    "totals",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("wave", sa.Integer, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+operators = sa.Table(
+    "operators",
+    coordinator,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("role", sa.String(16), nullable=False, server_default="operator"),  # or viewer
+    sa.Column("study", sa.String(64)),  # that a viewer may see
+    sa.Column("created_at", sa.Double, nullable=False, server_default="0"),  # 0: by an older version
+    sa.Column("revoked_at", sa.Double),  # NULL: it is valid
+)
+sessions = sa.Table(  # of browsers that are signed in
+    "sessions",
+    coordinator,
+    sa.Column("id_hash", sa.LargeBinary, primary_key=True),  # of the cookie
+    sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), nullable=False),
+    sa.Column("key_hash", sa.LargeBinary, nullable=False),  # with which it began: a replaced key ends it
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
+)
+audit = sa.Table(  # who did what; append-only
+    "audit",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("actor", sa.String(64), nullable=False),  # the name of an operator, or "command line"
+    sa.Column("action", sa.String(32), nullable=False),
+    sa.Column("study", sa.String(64)),  # without a foreign key: the trail outlives the study
+    sa.Column("detail", sa.Text, nullable=False, server_default=""),
+    sa.Index("audit_study", "study", "id"),
+)
+deleted = sa.Table(  # studies that were deleted on purpose, so that the record of releases does not miss them
+    "deleted",
+    coordinator,
+    sa.Column("study", sa.String(64), primary_key=True),
+    sa.Column("created_at", sa.Double, primary_key=True),
+)
+summaries = sa.Table(  # what a list of studies shows of each, so that it need not read their logs
+    "summaries",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),  # of the log when it was written
+    sa.Column("body", sa.Text, nullable=False),
+)
+tallies = sa.Table(  # counters of a wave; each process that stores reports has its own row, so that none waits
+    "tallies",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("wave", sa.Integer, primary_key=True),
+    sa.Column("writer", sa.String(32), primary_key=True),  # empty: those who hold the study's lock
+    sa.Column("asked", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("answered", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("lapsed", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("refused", sa.Integer, nullable=False, server_default="0"),
+)
+marks = (
+    sa.Table(  # checks of values outside the database, such as the secret; and `ready`, written to show that it works
+        "marks",
+        coordinator,
+        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("mark", sa.LargeBinary, nullable=False),
+    )
+)
+counts = sa.Table(  # apart from `studies`, whose rows uploads share
+    "counts",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("registered", sa.Integer, nullable=False),
+    sa.Column("never_asked", sa.Integer, nullable=False),  # people whose participations are 0
+    sa.Column("withdrawn", sa.Integer, nullable=False, server_default="0"),  # people who have withdrawn
+)
+
+batches = sa.Table(
+    "batches",
+    shuffler,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("coordinates", sa.Integer, nullable=False),
+    sa.Column("bits", sa.Integer, nullable=False),  # levels and trials
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),  # a `BatchStage` of service/shuffler/batches.py
+    sa.Column("total", sa.Text),  # what is forwarded, or answered if the batch is shared; NULL until it is sealed
+    sa.Column("levels", sa.Integer),  # these two are NULL if an older version stored the batch,
+    sa.Column("chance", sa.Double),  # until it is announced again
+    sa.Column("shared", sa.Boolean, nullable=False, server_default=sa.false()),  # reports are shares
+)
+tokens = sa.Table(
+    "tokens",
+    shuffler,
+    sa.Column("token_hash", sa.LargeBinary, primary_key=True),
+    sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
+    sa.Column("withdrawn", sa.Boolean, nullable=False),
+    sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token; NULL: none yet; empty: forwarded
+    sa.Index("tokens_batch", "batch"),
+)
+reports = sa.Table(
+    "reports",
+    shuffler,
+    sa.Column("token_hash", sa.LargeBinary, sa.ForeignKey("tokens.token_hash"), primary_key=True),
+    sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index("reports_batch", "batch"),
+)
+shuffler_marks = sa.Table(
+    "marks",
+    shuffler,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("mark", sa.LargeBinary, nullable=False),
+)

@@ -1,0 +1,107 @@
+"""The simulator: a policy asks a simulated population directly."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial, reduce
+from operator import add
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from voxpop.errors import Array
+from voxpop.journal.wave import ClosedWave, Wave, run_waves
+from voxpop.model.problem import Problem
+from voxpop.model.state import State
+from voxpop.model.waves import End, Plan, Tally
+from voxpop.policies import Policy
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
+from voxpop.privacy.crowds import chunks
+from voxpop.runtime.random_streams import stream
+
+CROWD = 2_000_000  # with more people than this, their sum is drawn at once if possible
+
+
+class Population(Protocol):
+    """People who can be asked once each. Only the lab may use the truth behind their answers.
+
+    >>> class Readers:
+    ...     def observe(self, plan, people, rng):
+    ...         return rng.normal(plan.arms, 1.0, size=(people, len(plan.arms)))
+    ...     def observe_each(self, plan, rng):
+    ...         return np.array([rng.normal(arm, 1.0, size=n).mean() for arm, n in zip(plan.arms, plan.pulls)])
+    >>> from voxpop import Scenario, SquaredExponential, simulate
+    >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.5), 0.5, 1.0, norm_bound=3.0, horizon=200)
+    >>> simulate(Scenario("reading", problem, Readers(), np.arange(3.0))).best
+    2
+    """
+
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        """Draw the averages that new, randomly drawn people send after a wave, of shape (people, arms)."""
+
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        """Draw the averages over a wave in which every round is answered by another person, of shape (arms,)."""
+
+
+@runtime_checkable
+class GaussianPopulation(Population, Protocol):
+    """People whose averages are Gaussian, so that the sum over many can be drawn at once."""
+
+    def law(self, plan: Plan) -> tuple[Array, Array]:
+        """Return the mean (arms,) of a person's averages, and a root of their covariance, (arms, arms)."""
+
+
+@runtime_checkable
+class FinitePopulation(Population, Protocol):
+    """People of whom there are only some, so that it matters who was asked already."""
+
+    def __len__(self) -> int:
+        """Return the number of people."""
+
+    def split(self, people: int, rng: np.random.Generator) -> tuple[Population, FinitePopulation]:
+        """Draw some people at random; return them, and the others."""
+
+    def in_line(self, rng: np.random.Generator) -> Population:
+        """Return these people in random order, to be asked one after the other in one run."""
+
+
+def simulate_waves(
+    problem: Problem,
+    policy: Policy,
+    population: Population,
+    seed: int,
+    privacy: Privacy | None = None,
+    ledger: Ledger | None = None,
+) -> Generator[tuple[ClosedWave, State], None, End]:
+    """Ask simulated people, wave after wave; yield each wave with the state after it, and return why it ended."""
+
+    def noise(wave: Wave) -> Simulated:
+        return _noise(seed, "agent", wave.plan.wave)
+
+    people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
+    collect_from = partial(collect, population=people, seed=seed)
+    return (yield from run_waves(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
+
+
+def collect(wave: Wave, population: Population, seed: int) -> Tally:
+    """Ask the people of a wave and add their reports up, a chunk at a time."""
+    plan, release = wave.plan, wave.release
+    rng = stream(seed, "people", plan.wave)
+    if plan.reports == "one":
+        return release.tally(population.observe_each(plan, rng)[None, :])
+    if plan.people > CROWD and isinstance(population, GaussianPopulation):
+        crowd = release.crowd(*population.law(plan), plan.people, rng)
+        if crowd is not None:
+            return crowd
+    noise = _noise(seed, "devices", plan.wave)
+    return reduce(add, (ask(wave, population, people, rng, noise) for people in chunks(plan.people, len(plan.arms))))
+
+
+def ask(wave: Wave, population: Population, people: int, rng: np.random.Generator, noise: Source) -> Tally:
+    """Ask some of the people of a wave, whose devices add this noise, and add their reports up."""
+    return wave.release.tally(wave.release.randomize(population.observe(wave.plan, people, rng), noise))
+
+
+def _noise(seed: int, role: str, wave: int) -> Simulated:
+    """Return reproducible noise: simulated people need no protection, and simulations must be repeatable."""
+    return Simulated(partial(stream, seed, role, wave))

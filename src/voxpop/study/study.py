@@ -1,0 +1,338 @@
+"""Ask/tell: the same waves, driven by your own program and your own people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxpop.errors import InputError, require_integer, said_of
+from voxpop.io import schema as wire
+from voxpop.io.frames import is_frame
+from voxpop.journal.kept import Kept
+from voxpop.journal.progress import Progress
+from voxpop.journal.question import Question
+from voxpop.journal.record import TakenBack
+from voxpop.journal.wave import error_ratio
+from voxpop.model.direction import Direction
+from voxpop.model.problem import Problem
+from voxpop.model.strata import Strata
+from voxpop.policies import DEFAULT, Policy, make_policy
+from voxpop.privacy import NoPrivacy, Privacy
+from voxpop.privacy.models import privacy_from_settings
+from voxpop.study import answers, weighting
+from voxpop.study.conducted import KIND, Conducted
+from voxpop.study.earlier import evidence_of
+from voxpop.study.releasing import released
+from voxpop.study.tabular import long_records
+
+if TYPE_CHECKING:
+    from voxpop.calibration.fit import Calibration
+    from voxpop.calibration.protected import Protection
+
+
+class Study(Conducted):
+    """A study that remembers its plans and feedback, and nothing else.
+
+    >>> from voxpop.model.kernels import SquaredExponential
+    >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+    >>> study = Study(problem)
+    >>> question = study.ask()
+    >>> question.decisions, question.rounds, question.people
+    (([0.0], [0.5], [1.0]), (1, 1, 1), 20)
+    >>> study.tell(question.wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.best.decision, study.ask(), study.ended
+    ([0.5], None, 'asking more people no longer pays')
+
+    With a `path` the study is saved after every change, so that a program killed at any moment goes on from
+    `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before
+    another changed it is refused.
+
+    With `direction="minimize"` people answer with costs, delays or distances, and the least is best. Everything that is
+    handed in or read is then a cost: the problem's prior mean and pilot, the answers, and the bounds of `best`.
+
+    `name` and `reward` are what the study and its reward are called in reports.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policy: Policy | str = DEFAULT,
+        path: str | PathLike[str] | None = None,
+        privacy: Privacy | None = None,
+        strata: Strata | Mapping[str, float] | None = None,
+        on_wave: Callable[[Study], object] | None = None,
+        *,
+        direction: str = Direction.MAXIMIZE,
+        name: str | None = None,
+        reward: str | None = None,
+        **settings: Any,
+    ) -> None:
+        privacy = privacy or NoPrivacy()
+        if isinstance(privacy, str):
+            raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
+        if privacy.release_type.noise_on_device:
+            raise InputError(
+                f"in the {privacy.model} model people's devices randomise, and a study only sees their sum; "
+                "use the central model here"
+            )
+        policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
+        if not policy.aggregates:
+            raise InputError(
+                f"policy {policy.name!r} asks one person per round, and a study asks many after a wave; use waves"
+            )
+        towards = Direction.of(direction)
+        begun = Progress.begin(towards.problem(problem), policy, privacy)
+        parts = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
+        super().__init__(begun, parts, towards, name or ("study" if path is None else Path(path).stem), reward)
+        self.on_wave = on_wave  # called with the study after a wave was closed and saved
+        if path is not None:
+            self._kept = Kept(Path(path))
+            with self._kept.new():
+                self._kept.write(self._packed())
+
+    @classmethod
+    def from_file(
+        cls, path: str | PathLike[str], newest: bool = False, *, begin: bool = True, looking: bool = False
+    ) -> Study:
+        """Begin the study of a study file, or go on with it, as `voxpop ask` does.
+
+        The study is saved beside the file, with the ending .json, unless it has not begun and `begin` is False. If the
+        horizon of the file was changed, so is that of the study, unless one is only `looking`. `newest` is that of
+        `load`.
+
+        >>> from tempfile import mkdtemp
+        >>> file = Path(mkdtemp()) / "tea.toml"
+        >>> _ = file.write_text('''
+        ... name = "tea"
+        ... horizon = 50
+        ... parameters.price = {type = "float", low = 1.0, high = 3.0, points = 3}
+        ... kernel = {type = "squared-exponential", length_scale = 0.3}
+        ... model = {noise_std = 0.01, bias_std = 0.1, norm_bound = 1.0}
+        ... ''')
+        >>> question = Study.from_file(file).ask()
+        >>> Study.from_file(file).ask() == question
+        True
+        """
+        from voxpop.io.studyfile import read_study_file
+
+        path = Path(path)
+        memory, found = path.with_suffix(".json"), read_study_file(path)
+        if not memory.exists():
+            names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
+            kept = memory if begin and not looking else None
+            return cls(found.problem, found.policy, kept, found.privacy, found.strata, **names)
+        study = cls.load(memory, newest)
+        before = study.problem.horizon
+        beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
+        problem = replace(found.problem, horizon=before, beta=beta)
+        if not study.is_of(problem, found.policy, found.privacy, found.strata, found.direction):
+            raise InputError(
+                f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
+                f"move {memory} away to begin a new study"
+            )
+        if found.problem.horizon != before:
+            study.horizon_change = (before, found.problem.horizon)
+            if not looking:
+                with said_of(path):
+                    study.change_horizon(found.problem.horizon)
+        study.name, study.reward = found.name, found.reward or study.reward
+        return study
+
+    @classmethod
+    def from_pilot(
+        cls,
+        pilot: object,
+        horizon: int = 20_000,
+        points: int = 51,
+        path: str | PathLike[str] | None = None,
+        *,
+        direction: str = Direction.MAXIMIZE,
+        kernel: str = "auto",
+        margin: float = 1.5,
+        protection: Protection | None = None,
+        **named: Any,
+    ) -> Study:
+        """Begin a study with the constants that a pilot says, and learn from its answers.
+
+        The pilot is a DataFrame or records, as `Pilot.from_table` takes them, the path of such a CSV file, or a
+        `Pilot`. The other arguments are those of `calibrate` and of `from_calibration`. With a protection each call
+        draws new noise; that of a CSV file is drawn once and kept beside it.
+
+        >>> import numpy as np, pandas as pd
+        >>> rng, prices = np.random.default_rng(0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        >>> rows = [(who, p, 3 - (p - 4 - t) ** 2 / 4) for who in range(40) for t in [rng.normal()] for p in prices]
+        >>> pilot = pd.DataFrame(rows, columns=["person", "price", "reward"])
+        >>> study = Study.from_pilot(pilot, horizon=2_000, reward="profit")
+        >>> question = study.ask()
+        >>> table = question.table()
+        >>> table["reward"] = 3 - (table["price"] - 4) ** 2 / 4
+        >>> study.tell(question.wave, table)
+        >>> study.best.decision
+        {'price': 4.0}
+        """
+        from voxpop.io.pilots import calibration_of
+
+        if path is not None:
+            with Kept(Path(path)).new():
+                pass  # refused before anything is released of the pilot
+        found = calibration_of(pilot, direction, kernel, margin, protection)
+        return cls.from_calibration(found, horizon, points, path, **named)
+
+    @classmethod
+    def from_calibration(
+        cls,
+        calibration: Calibration,
+        horizon: int = 20_000,
+        points: int = 51,
+        path: str | PathLike[str] | None = None,
+        **named: Any,
+    ) -> Study:
+        """Begin a study with calibrated constants: `points` values of each numeric parameter are its decisions.
+
+        The other arguments are those of `Study`: policy, privacy, name, reward, and when to stop asking.
+
+        >>> from voxpop import Pilot, calibrate
+        >>> rows = [{"person": who, "price": p, "reward": who % 3 - p} for who in range(9) for p in (1, 2, 4)]
+        >>> Study.from_calibration(calibrate(Pilot.from_table(rows)), horizon=500, points=4).problem.size
+        4
+        """
+        problem = calibration.problem(calibration.require_space().grid(points), horizon)
+        study = cls(problem, path=path, direction=calibration.direction, **named)
+        study.calibration = calibration
+        return study
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], newest: bool = False) -> Study:
+        """Read a saved study; later changes are saved to the same file.
+
+        Releases that the record of a private study knows and the file does not are taken from the record, and
+        `recovered` lists their waves. A record that lacks releases is refused, unless `newest` says that the file is
+        surely the newest copy.
+        """
+        kept = Kept(Path(path))
+
+        def decode(content: dict[str, Any]) -> Study:
+            policy, privacy = wire.policy_from_dict(content["policy"]), privacy_from_settings(content["privacy"])
+            direction = Direction.of(content.get("direction", Direction.MAXIMIZE))
+            problem = direction.problem(wire.problem_from_dict(content["problem"]))
+            names = {"name": content.get("name", kept.path.stem), "reward": content.get("reward")}
+            study = cls(problem, policy, None, privacy, content.get("strata"), direction=direction, **names)
+            study._progress = study._progress.replayed(content)
+            return study
+
+        text, events = kept.read()
+        study = wire.unpack(KIND, text, str(kept.path), decode)
+        study._kept = kept
+        if study.private:
+            study._progress, study.recovered = kept.recover(study._progress, events, newest)
+        if newest:
+            study.save(kept.path)
+        return study
+
+    def ask(self) -> Question | None:
+        """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
+        wave = self._opened()
+        return None if wave is None else Question.of(self.problem, wave.plan, self.strata, self.direction)
+
+    def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
+        """Take the feedback of the wave that was asked, in one of these forms.
+
+        * a matrix: one row per person and one column per decision, in the order of the question;
+        * records: {"person": ..., "decision": ..., "average": ...}, one for each person and decision;
+        * a long DataFrame: one row per person and decision, with the columns person, one for each parameter, and reward
+          (or average, or cost if the study minimises), as `Question.table` makes it;
+        * a wide DataFrame: one row per person, with a column person (or an index of that name) if people are named, and
+          one column per decision, called as `Question.labels` says;
+        * a dictionary: {person: {decision: average}}, or {decision: averages of all people}, with the same labels;
+        * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
+
+        In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
+        one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
+
+        This closes the wave, so fewer people than were asked are refused unless `partial` is True. In a private
+        study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
+        that answers are clipped to.
+        """
+        pending = self._pending
+        if pending is None:
+            if self.ended is not None:
+                raise InputError(
+                    f"the study is over ({self.ended}) and takes no feedback for wave {wave}; see what is best"
+                )
+            raise InputError(f"no question is open that feedback for wave {wave} could answer; ask first")
+        if wave != pending.plan.wave:
+            raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
+        measure = self.direction.measure
+        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        if told.count < pending.plan.people and not partial:
+            ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
+            raise InputError(answers.too_few(pending.plan, told.count, ratio))
+        with self._changing() as events:
+            event = released(pending, answers.turned(told, self.direction), self.ledger, self.private)
+            self._progress = self._progress.after(event)
+            events.append(event)
+        if self.on_wave is not None:
+            self.on_wave(self)
+
+    def attach(self, earlier: object) -> None:
+        """Take answers that people gave before the study; only until the first `ask`.
+
+        * records: {"person": ..., "decision": ..., "average": ..., "rounds": 20}, the rounds 1 if left out;
+        * a long DataFrame, with the columns person, one for each parameter, reward and, if not 1, rounds;
+        * an aggregate: {"decisions": [...], "mean": [...], "count": ..., "rounds": 20};
+        * `Evidence` of one group of people, or a list of groups.
+
+        They count as the pilot's answers do. A private study does not protect the people behind them, unless noise
+        was added to their averages before, which `Evidence` can say.
+
+        >>> from voxpop.model.kernels import SquaredExponential
+        >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+        >>> study = Study(problem)
+        >>> study.attach({"decisions": [[0.0], [1.0]], "mean": [0.3, 0.2], "count": 40})
+        >>> study.best.decision, study.problem.pilot[0].people
+        ([0.0], 40)
+        """
+        if self._pending is not None or self.closed:
+            raise InputError("earlier answers must be attached before the first question; begin a new study with them")
+        if is_frame(earlier):
+            others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
+            earlier = long_records(self.problem, earlier, self.direction.measure, others)
+        groups = map(self.direction.evidence, evidence_of(self.problem, earlier, self.strata))
+        problem = replace(self.problem, pilot=(*self.problem.pilot, *groups))
+        begun = Progress.begin(problem, self.policy, self.privacy)
+        with self._changing():
+            self._progress = begun
+
+    def take_back(self) -> None:
+        """Open the last wave again, as it was asked; only until the next `ask`.
+
+        In a private study its release stays charged: it has been seen, and its people have taken part.
+        """
+        if self._pending is not None or not self.closed:
+            raise InputError(
+                "nothing can be taken back; only what was told last can be, until the next question is asked"
+            )
+        wave = self.closed[-1].plan.wave
+        if self.private and not self.ledger.entries[-1].names:
+            raise InputError(
+                f"wave {wave} was released about people without names, so nobody could see whether the same people "
+                "are told again; only what was told with names can be taken back"
+            )
+        with self._changing() as events:
+            event = TakenBack(wave)
+            self._progress = self._progress.after(event)
+            events.append(event)
+
+    def change_horizon(self, horizon: int) -> None:
+        """Go on for another number of rounds; an open question stays as it was asked.
+
+        The rounds only matter to what is planned from now on. What the study has stated keeps its levels, and `beta`
+        stays what it was, so that nothing certified depends on the change.
+        """
+        played = self.state.rounds + (0 if self._pending is None else self._pending.plan.length)
+        rounds = require_integer("horizon", horizon, least=max(played, 1))
+        with self._changing():
+            self._progress = replace(self._progress, problem=replace(self.problem, horizon=rounds))
