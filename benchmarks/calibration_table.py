@@ -18,9 +18,9 @@ from voxpop.errors import Array
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Constant, Kernel, Matern, SquaredExponential
 from voxpop.model.waves import Plan
-from voxpop.simulate.paper import random_rkhs_function
-from voxpop.simulate.pricing import Customers
-from voxpop.simulate.scenarios import least_norm
+from voxpop.simulation.paper import random_rkhs_function
+from voxpop.simulation.pricing import Customers
+from voxpop.simulation.scenarios import least_norm
 
 CROWD = 4000  # people from whom the true variances are estimated
 Answers = Callable[[int, np.random.Generator], Array]  # (people, grid)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from voxpop.errors import InputError
-from voxpop.simulate.paper import SHIPPED, derive, write
+from voxpop.simulation.paper import SHIPPED, derive, write
 
 
 def main(folder: Path, file: Path = SHIPPED) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private
-from voxpop.simulate.runs import Run, simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import Run, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 HORIZON, DELTA = 10**6, 1e-6
 

@@ -23,7 +23,7 @@ from scipy.special import expit, logsumexp
 from mixed_logit import Choices, Fitted, Model
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
-from voxpop.simulate import tariff, train, voters
+from voxpop.simulation import tariff, train, voters
 
 # Which package holds the data, where, and its hash.
 SWISSMETRO = (

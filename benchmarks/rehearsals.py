@@ -23,10 +23,10 @@ from voxpop.io.tables import read_pilot
 from voxpop.model.decisions import Float, Space
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.pricing import Customers, Segment
-from voxpop.simulate.runs import Run, Scenario, simulate
-from voxpop.simulate.scenarios import PEOPLE, ROUNDS, TRIED
-from voxpop.simulate.trials import Rehearsal
+from voxpop.simulation.pricing import Customers, Segment
+from voxpop.simulation.runs import Run, Scenario, simulate
+from voxpop.simulation.scenarios import PEOPLE, ROUNDS, TRIED
+from voxpop.simulation.trials import Rehearsal
 
 SEGMENTS = (Segment(0.5, 3.4, 0.12), Segment(0.5, 9.0, 0.12))
 HORIZON, POINTS = 20_000, 51

@@ -43,9 +43,9 @@ from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.policies.waves import Waves
 from voxpop.report.stakes import measure
-from voxpop.simulate.people import GPPeople, Population, square_root
-from voxpop.simulate.runs import Run, Scenario, simulate
-from voxpop.simulate.scenarios import Options, least_norm, make_scenario
+from voxpop.simulation.people import GPPeople, Population, square_root
+from voxpop.simulation.runs import Run, Scenario, simulate
+from voxpop.simulation.scenarios import Options, least_norm, make_scenario
 
 Make = Callable[[int], Scenario]
 

@@ -15,7 +15,7 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import one_sided
-from voxpop.simulate.people import GPPeople, square_root
+from voxpop.simulation.people import GPPeople, square_root
 
 HORIZON = 20_000
 

@@ -26,10 +26,10 @@ from voxpop.model.waves import Plan, Tally
 from voxpop.privacy import crowds, make_privacy
 from voxpop.privacy.models import RELEASES
 from voxpop.runtime.random_streams import stream
-from voxpop.simulate.chunked import collect_in_chunks
-from voxpop.simulate.scenarios import Options, make_scenario
-from voxpop.simulate.simulator import Population
-from voxpop.simulate.sweep import Backend
+from voxpop.simulation.chunked import collect_in_chunks
+from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.simulator import Population
+from voxpop.simulation.sweep import Backend
 
 SEED, EPSILON, ARMS = 0, 5.0, 10
 

@@ -35,7 +35,7 @@ LONGEST = (
     "tests/service/test_workers.py",
     "tests/service/test_demo.py",
     "tests/service/test_cli_service.py",
-    "tests/simulate/test_reproduce",
+    "tests/simulation/test_reproduce",
 )
 
 

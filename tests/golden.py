@@ -15,7 +15,7 @@ import numpy as np
 
 from voxpop import Float, Problem, Space, SquaredExponential, Study
 from voxpop.policies import POLICIES
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.trials import Trial
 
 FILE = Path(__file__).with_name("golden.json")
 SMALL: dict[str, Any] = {"size": 30, "horizon": 500, "seed": 1}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.simulate.experiments import all_exhibits
-from voxpop.simulate.experiments.exhibits import FULL, Cell, Exhibit, Scale
-from voxpop.simulate.experiments.summaries import RunSummary, grid
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.experiments import all_exhibits
+from voxpop.simulation.experiments.exhibits import FULL, Cell, Exhibit, Scale
+from voxpop.simulation.experiments.summaries import RunSummary, grid
+from voxpop.simulation.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
 SMALL = Scale(seeds=3, horizon=400, private_horizon=600)

@@ -21,8 +21,8 @@ from voxpop.privacy.local import Local
 from voxpop.privacy.models import PRINTED
 from voxpop.privacy.shuffle import Shuffled
 from voxpop.privacy.sources import Integers
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 
 MODELS = ("central", "local", "shuffle", "aggregate")
 CALIBRATED = [(model, "exact") for model in MODELS] + [(model, "paper") for model in MODELS if model in PRINTED]

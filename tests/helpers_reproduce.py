@@ -14,10 +14,10 @@ import pytest
 from tests import helpers_cli
 from tests.helpers_cli import Outcome
 from voxpop.cli import reproduce
-from voxpop.simulate.experiments import choose
-from voxpop.simulate.experiments.exhibits import Exhibit, Scale
-from voxpop.simulate.experiments.summaries import RunSummary, perform
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.experiments import choose
+from voxpop.simulation.experiments.exhibits import Exhibit, Scale
+from voxpop.simulation.experiments.summaries import RunSummary, perform
+from voxpop.simulation.trials import Trial
 
 Main = Callable[..., Outcome]
 NAME = "ablation/sphere"

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING
-from voxpop.simulate.runs import Run
-from voxpop.simulate.sweep import Backend, SweepResult
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.sweep import Backend, SweepResult
+from voxpop.simulation.trials import Trial
 
 # Workers cannot import this file, so only functions of Python and voxpop can be swept: eval stands for any of them.
 DIE = "__import__('os')._exit(3)"
@@ -43,9 +43,9 @@ def by_trial(found: Iterator[SweepResult[Trial, Run]]) -> dict[Trial, dict[str, 
 BEGIN = f"""\
 import sys
 from pathlib import Path
-from voxpop.simulate import sweep as module
+from voxpop.simulation import sweep as module
 from voxpop.errors import InputError
-from voxpop.simulate.sweep import Backend, sweep
+from voxpop.simulation.sweep import Backend, sweep
 
 module.PATIENCE = {HANGING}
 """

@@ -12,8 +12,8 @@ from tests.helpers import gram, random_problem, standard_posterior
 from voxpop.gp.selection import BatchRule, Selection
 from voxpop.model.kernels import Linear, Matern, SquaredExponential
 from voxpop.model.problem import Indices, Problem
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.scenarios import Options, make_scenario
 
 RULES: list[BatchRule] = ["corrected", "printed", "single"]
 BATCHED: list[BatchRule] = ["corrected", "printed"]

@@ -11,7 +11,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Feedback, Info, Plan, Tally
 from voxpop.policies import Policy
-from voxpop.simulate.people import GPPeople
+from voxpop.simulation.people import GPPeople
 
 ENDLESS = 60  # more waves than any study may have
 

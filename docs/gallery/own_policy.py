@@ -9,7 +9,7 @@ from voxpop import compare, make_scenario
 from voxpop.model.state import OPEN, State
 from voxpop.model.waves import End, Info, Plan
 from voxpop.policies import POLICIES
-from voxpop.simulate.scenarios import Options
+from voxpop.simulation.scenarios import Options
 
 
 @dataclass(frozen=True)

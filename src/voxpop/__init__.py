@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from voxpop.model.waves import Feedback
     from voxpop.policies import make_policy
     from voxpop.privacy import make_privacy
-    from voxpop.simulate.comparison import Comparison, compare
-    from voxpop.simulate.own_people import OwnPeople
-    from voxpop.simulate.people import DrawnPeople, TablePeople
-    from voxpop.simulate.runs import Run, Scenario, simulate
-    from voxpop.simulate.scenarios import make_scenario, piloted
-    from voxpop.simulate.simulator import Population
+    from voxpop.simulation.comparison import Comparison, compare
+    from voxpop.simulation.own_people import OwnPeople
+    from voxpop.simulation.people import DrawnPeople, TablePeople
+    from voxpop.simulation.runs import Run, Scenario, simulate
+    from voxpop.simulation.scenarios import make_scenario, piloted
+    from voxpop.simulation.simulator import Population
     from voxpop.study.study import Study
 
 __version__ = "0.1.0"
@@ -95,18 +95,18 @@ _MODULES = {
     "Course": "voxpop.journal.course",
     "Answer": "voxpop.journal.question",
     "Question": "voxpop.journal.question",
-    "Population": "voxpop.simulate.simulator",
+    "Population": "voxpop.simulation.simulator",
     "Study": "voxpop.study.study",
-    "Comparison": "voxpop.simulate.comparison",
-    "compare": "voxpop.simulate.comparison",
-    "OwnPeople": "voxpop.simulate.own_people",
-    "piloted": "voxpop.simulate.scenarios",
-    "DrawnPeople": "voxpop.simulate.people",
-    "TablePeople": "voxpop.simulate.people",
-    "Run": "voxpop.simulate.runs",
-    "simulate": "voxpop.simulate.runs",
-    "Scenario": "voxpop.simulate.runs",
-    "make_scenario": "voxpop.simulate.scenarios",
+    "Comparison": "voxpop.simulation.comparison",
+    "compare": "voxpop.simulation.comparison",
+    "OwnPeople": "voxpop.simulation.own_people",
+    "piloted": "voxpop.simulation.scenarios",
+    "DrawnPeople": "voxpop.simulation.people",
+    "TablePeople": "voxpop.simulation.people",
+    "Run": "voxpop.simulation.runs",
+    "simulate": "voxpop.simulation.runs",
+    "Scenario": "voxpop.simulation.runs",
+    "make_scenario": "voxpop.simulation.scenarios",
     "make_policy": "voxpop.policies",
     "make_privacy": "voxpop.privacy",
 }

@@ -16,8 +16,8 @@ from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError
 from voxpop.model.decisions import Choice, Decisions, Float, Space
 from voxpop.model.kernels import Constant, Matern, SquaredExponential
-from voxpop.simulate.paper import random_rkhs_function
-from voxpop.simulate.scenarios import least_norm
+from voxpop.simulation.paper import random_rkhs_function
+from voxpop.simulation.scenarios import least_norm
 
 LENGTH, BIAS, NOISE, TAU, OFFSET = 0.35, 0.6, 0.9, 1.3, 0.2
 LINE = np.linspace(0, 1, 12)[:, None]

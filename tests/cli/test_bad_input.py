@@ -17,9 +17,9 @@ from voxpop.model.kernels import Kernel, Linear, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import POLICIES, make_policy
 from voxpop.runtime import machine as memory
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.runs import Scenario, simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.runs import Scenario, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 LINE = np.linspace(0.1, 1, 7)
 EXTREMES: dict[str, tuple[Any, Kernel]] = {

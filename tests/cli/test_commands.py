@@ -14,7 +14,7 @@ import pytest
 from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file, voxpop
 from voxpop import __version__
 from voxpop.policies import POLICIES
-from voxpop.simulate.scenarios import SCENARIOS
+from voxpop.simulation.scenarios import SCENARIOS
 from voxpop.study.study import Study
 
 KEYS = {

@@ -12,8 +12,8 @@ from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.helpers_experiments import summary
 from voxpop.errors import InputError
 from voxpop.report import drawing
-from voxpop.simulate.experiments.compare import CONTENDERS, picture
-from voxpop.simulate.experiments.summaries import RunSummary
+from voxpop.simulation.experiments.compare import CONTENDERS, picture
+from voxpop.simulation.experiments.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"

@@ -18,8 +18,8 @@ from voxpop.privacy import Private
 from voxpop.privacy.central import Central
 from voxpop.privacy.encoded import Encoded
 from voxpop.privacy.local import Local
-from voxpop.simulate.runs import Run, simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import Run, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 Main = Callable[..., Outcome]
 SHORT = "simulate synthetic --size 20 --horizon 300"

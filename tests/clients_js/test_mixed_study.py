@@ -9,7 +9,7 @@ from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.processes import FLEET, QUIET, running
 from voxpop.service.study.definition import Definition, Rules
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.scenarios import Options, make_scenario
 
 DEVICES = 44
 

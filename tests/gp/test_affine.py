@@ -12,9 +12,10 @@ from scipy.stats import norm
 from tests.helpers import everything, gram, random_problem, standard_posterior, worst_function
 from voxpop.errors import Array
 from voxpop.gp.posterior import regress
-from voxpop.gp.widths import EPS, Affine, AffineEstimator, printed_width
+from voxpop.gp.widths import EPS, Affine, AffineEstimator
 from voxpop.model.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.model.problem import Indices, Problem
+from voxpop.policies.dpbe import printed_width
 
 ARMS, PULLS, COUNT = np.array([4, 1, 9, 6]), np.array([1, 5, 2, 40]), 3
 

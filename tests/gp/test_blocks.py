@@ -13,8 +13,8 @@ from voxpop.gp.widths import EPS, PLAIN_SEARCH, AffineEstimator, Path, Search
 from voxpop.model.kernels import Kernel, Linear, Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 FLAT = 1e-4  # a width with two scales is so flat between them that a search may end there
 SEARCHES = ["plain", "compiled"]
@@ -106,7 +106,7 @@ def test_sums_of_both_searches_agree() -> None:
 def test_a_study_in_blocks_has_the_same_plans(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     scenario = make_scenario("synthetic", Options(seed=1, size=60, horizon=2000))
     whole = simulate(scenario, make_policy(policy), 1)
-    for module in ("selection.greedy", "selection.dense", "selection.posterior", "widths.blocks"):
+    for module in ("gp.selection", "gp.posterior", "gp.large_widths"):
         monkeypatch.setattr(f"voxpop.{module}.GRAM_LIMIT", 20)
     parts = simulate(scenario, make_policy(policy), 1)
     assert len(parts.plans) == len(whole.plans)

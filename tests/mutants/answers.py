@@ -6,9 +6,9 @@ RELEASE = "privacy/test_release.py"
 BALL = "privacy/test_ball.py"
 LEDGER = "privacy/test_ledger.py"
 REFUSALS = "privacy/test_refusals.py"
-DRIVER = "drivers/test_study_private.py"
-WAVE = "drivers/test_wave.py"
-PILOT = "formats/test_released_pilot.py"
+DRIVER = "study/test_study_private.py"
+WAVE = "study/test_wave.py"
+PILOT = "io/test_released_pilot.py"
 WEIGHTED = "privacy/test_weighted.py"
 
 FAULTS = [
@@ -83,7 +83,7 @@ FAULTS = [
         "model/waves.py",
         "return cls(len(grid), tuple(grid.astype(np.int64).sum(axis=0).tolist()), step)",
         "return cls(len(grid), tuple(int(x) for x in grid.astype(np.float32).sum(axis=0).tolist()), step)",
-        ("core/test_waves.py::test_a_tally_does_not_depend_on_order_or_grouping",),
+        ("model/test_waves.py::test_a_tally_does_not_depend_on_order_or_grouping",),
     ),
     Fault(
         "ledger not checked",
@@ -190,7 +190,7 @@ FAULTS = [
         "io/tables.py",
         "unit if hidden else column.reading",
         "column.reading",
-        ("formats/test_tables.py::test_no_answer_of_a_protected_pilot_is_repeated",),
+        ("io/test_tables.py::test_no_answer_of_a_protected_pilot_is_repeated",),
     ),
     Fault(
         "protected answer suspected",

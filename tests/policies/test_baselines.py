@@ -19,11 +19,11 @@ from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.gp_ucb import GPUCB, TOGETHER, noise_variance
 from voxpop.privacy import Private
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.pricing import Customers
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.scenarios import Options, make_scenario
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.pricing import Customers
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.simulator import simulate_waves
 from voxpop.study.study import Study
 
 EXTRA: dict[str, dict[str, Any]] = {"dpbe-fixed": {"people": 7}}

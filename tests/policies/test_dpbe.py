@@ -18,8 +18,8 @@ from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import make_policy
 from voxpop.policies.dpbe import DPBE, PRINTED, people_of_phase
 from voxpop.policies.protocol import ALONE
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 
 NAMES = ["dpbe", "dpbe-paper"]
 

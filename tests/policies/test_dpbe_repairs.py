@@ -13,8 +13,8 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.dpbe import DPBE
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 
 
 def outcome(horizon: int, policy: DPBE) -> tuple[float, float]:

@@ -18,8 +18,8 @@ from voxpop.policies import Policy, make_policy
 from voxpop.policies import peers as module
 from voxpop.policies.peers import few_rounds, spread
 from voxpop.privacy import Private
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 
 PEERS = ("pilot-only", "equal-split", "halving", "thompson")
 PILOT = Evidence(np.array([[0.1, 0.1], [0.5, 0.5], [0.9, 0.2]]), np.full(3, 5.0), 30, np.array([0.2, 0.9, -0.4]))

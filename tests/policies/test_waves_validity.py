@@ -15,8 +15,8 @@ from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import Contrasts, factor_of_maximum, one_sided
-from voxpop.simulate.people import GPPeople, square_root
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople, square_root
+from voxpop.simulation.simulator import simulate_waves
 
 LINE = Problem(np.linspace(0, 1, 14), SquaredExponential(0.15), 0.3, 0.3, norm_bound=1.0, horizon=1000)
 FIRST = cast(Plan, Waves().plan(LINE, Waves().init(LINE)))

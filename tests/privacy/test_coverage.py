@@ -17,8 +17,8 @@ from voxpop.privacy import Private
 from voxpop.privacy.ball import Ball, candidates
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.models import SHARE
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 
 BETA = 0.05
 EPSILON = {"central": 2.0, "local": 15.0, "shuffle": 2.0, "aggregate": 2.0}

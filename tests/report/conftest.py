@@ -4,8 +4,8 @@ import pytest
 from tests.report.studies import conducted
 from voxpop import Choice, Float, Integer, Space
 from voxpop.journal.course import Course
-from voxpop.simulate.runs import Run
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.trials import Trial
 
 TWO = Space(price=Float(2, 12), discount=Float(0, 0.5))
 DESIGNS = Space(design=Choice(("plain", "bold", "night", "a very long name that has to be cut somewhere")))

@@ -18,7 +18,7 @@ from voxpop.report.figures import DRAWINGS, figure, overview, pictures
 from voxpop.report.figures.maps import slice_along
 from voxpop.report.stakes import stakes_of
 from voxpop.report.view import View
-from voxpop.simulate.runs import Run
+from voxpop.simulation.runs import Run
 
 
 def axes(run: Run, name: str) -> Axes:

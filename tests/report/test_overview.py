@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from voxpop.report.figures import overview
-from voxpop.simulate.runs import Run
+from voxpop.simulation.runs import Run
 
 
 @pytest.mark.parametrize("reward", ["profit", "profit of a customer in the year after the first purchase " * 4])

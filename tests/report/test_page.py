@@ -13,8 +13,8 @@ from voxpop import Float, Space
 from voxpop.journal.course import Course
 from voxpop.report.drawing import DARK, LIGHT
 from voxpop.report.page import fill, render
-from voxpop.simulate.runs import Run
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import Run
+from voxpop.simulation.trials import Trial
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from voxpop.gp.belief import believe, pooled_best
 from voxpop.journal.course import Course
 from voxpop.report.stakes import Stakes, measure, stakes_of
-from voxpop.simulate.runs import Run
+from voxpop.simulation.runs import Run
 
 
 def known(course: Course, truth: np.ndarray | None = None) -> Stakes:

@@ -11,7 +11,7 @@ from voxpop.model.waves import Forecast
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
 from voxpop.report.waves import ASKED, LEFT, wave_table
-from voxpop.simulate.runs import Run
+from voxpop.simulation.runs import Run
 
 
 def lines(run: Run) -> dict[str, str]:

@@ -22,7 +22,7 @@ from voxpop.errors import InputError
 from voxpop.service.demo import processes
 from voxpop.service.demo.fleet import Fleet
 from voxpop.service.demo.processes import QUIET, Demo
-from voxpop.simulate.pricing import Customers
+from voxpop.simulation.pricing import Customers
 
 
 def children(pid: int) -> list[int]:

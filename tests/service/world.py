@@ -28,7 +28,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
-from voxpop.simulate.people import GPPeople
+from voxpop.simulation.people import GPPeople
 
 SECRET = b"s" * 32
 STUDY = "tea"

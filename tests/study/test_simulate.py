@@ -17,9 +17,9 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, crowds
 from voxpop.runtime.random_streams import ROLES, stream
-from voxpop.simulate.runs import Run, simulate
-from voxpop.simulate.scenarios import SCENARIOS, Options, make_scenario
-from voxpop.simulate.simulator import collect
+from voxpop.simulation.runs import Run, simulate
+from voxpop.simulation.scenarios import SCENARIOS, Options, make_scenario
+from voxpop.simulation.simulator import collect
 
 
 def run_of(study: str, seed: int = 0, policy: str = "dpbe", **options: Any) -> Run:

@@ -21,8 +21,8 @@ from voxpop.model.kernels import Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import make_policy
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.simulator import simulate_waves
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.simulator import simulate_waves
 from voxpop.study.study import Study
 
 SPACE = Space(price=Float(1, 3), tea=Choice(("black", "green")))

@@ -13,8 +13,8 @@ from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import make_privacy
-from voxpop.simulate.runs import simulate
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.trials import Trial
 from voxpop.study.study import Study
 
 PILOT = evidence([[0.0], [0.45]], [20, 20], 12, [0.1, 0.6])

@@ -11,7 +11,7 @@ import typer
 
 from voxpop.cli.display import progress
 from voxpop.errors import InputError
-from voxpop.simulate.sweep import BACKENDS, Backend, sweep
+from voxpop.simulation.sweep import BACKENDS, Backend, sweep
 
 WORTHWHILE = 4.0  # seconds of work from which starting worker processes pays off
 

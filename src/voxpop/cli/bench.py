@@ -25,10 +25,10 @@ def bench(
     """Measure how fast voxpop is, in ratios; exits with 1 if a target is missed or a ratio has fallen by a third."""
     from voxpop.io.files import write_atomically
     from voxpop.runtime.machine import one_thread
-    from voxpop.simulate.bench import report
-    from voxpop.simulate.bench.clock import machine_limits
-    from voxpop.simulate.bench.figures import pieces
-    from voxpop.simulate.bench.results import Results
+    from voxpop.simulation.bench import report
+    from voxpop.simulation.bench.clock import machine_limits
+    from voxpop.simulation.bench.figures import pieces
+    from voxpop.simulation.bench.results import Results
 
     results, before, parts = Results(), report.baseline(quick, baseline), pieces(quick)
     with one_thread(), progress(len(parts), "parts") as (bar, task):  # ratios then do not depend on the number of cores

@@ -18,15 +18,15 @@ from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
-from voxpop.simulate.comparison import because, suitable
-from voxpop.simulate.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
-from voxpop.simulate.experiments.exhibits import Cell, Cells
-from voxpop.simulate.experiments.summaries import RunSummary, summarise
-from voxpop.simulate.runs import Scenario
-from voxpop.simulate.scenarios import SCENARIOS
-from voxpop.simulate.simulator import FinitePopulation
-from voxpop.simulate.sweep import Backend
-from voxpop.simulate.trials import Rehearsal, Trial
+from voxpop.simulation.comparison import because, suitable
+from voxpop.simulation.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
+from voxpop.simulation.experiments.exhibits import Cell, Cells
+from voxpop.simulation.experiments.summaries import RunSummary, summarise
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.scenarios import SCENARIOS
+from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.sweep import Backend
+from voxpop.simulation.trials import Rehearsal, Trial
 
 
 @takes_people

@@ -22,7 +22,7 @@ from voxpop.cli.privacy import PrivacyOption
 from voxpop.errors import require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
-from voxpop.simulate.scenarios import Options, make_scenario
+from voxpop.simulation.scenarios import Options, make_scenario
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 

@@ -27,9 +27,9 @@ from voxpop.policies import Policy
 from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.report.waves import wave_table
-from voxpop.simulate.runs import Run, Scenario, simulate
-from voxpop.simulate.simulator import FinitePopulation
-from voxpop.simulate.trials import Rehearsal, Trial
+from voxpop.simulation.runs import Run, Scenario, simulate
+from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.trials import Rehearsal, Trial
 
 console = Console()
 errors = Console(stderr=True)

@@ -100,7 +100,7 @@ def _tastes(
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
     from voxpop.service.demo.tastes import ListedTastes, ModelTastes
-    from voxpop.simulate.own_people import rewards_of_formula
+    from voxpop.simulation.own_people import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)

@@ -12,8 +12,8 @@ import typer
 from voxpop.cli.columns import COLUMNS, Names, roles_of
 from voxpop.cli.stopping import WHO, Limits, taking
 from voxpop.errors import InputError, require_choice
-from voxpop.simulate.own_people import OwnPeople
-from voxpop.simulate.scenarios import PEOPLE, SCENARIOS
+from voxpop.simulation.own_people import OwnPeople
+from voxpop.simulation.scenarios import PEOPLE, SCENARIOS
 
 
 def _option(kind: Any, text: str, metavar: str | None = None) -> Any:

@@ -14,14 +14,14 @@ from rich.table import Table
 from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.cli.display import console, counted_progress, print_table
 from voxpop.errors import InputError, require_integer
-from voxpop.simulate.experiments import choose
-from voxpop.simulate.experiments.exhibits import FULL, QUICK, Exhibit, Scale
-from voxpop.simulate.experiments.journal import Journal
-from voxpop.simulate.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
-from voxpop.simulate.experiments.summaries import RunSummary, perform
-from voxpop.simulate.paper import load_light
-from voxpop.simulate.sweep import Backend, sweep
-from voxpop.simulate.trials import Trial
+from voxpop.simulation.experiments import choose
+from voxpop.simulation.experiments.exhibits import FULL, QUICK, Exhibit, Scale
+from voxpop.simulation.experiments.journal import Journal
+from voxpop.simulation.experiments.output import COLOURS, Part, cells_of, write_exhibit, write_report
+from voxpop.simulation.experiments.summaries import RunSummary, perform
+from voxpop.simulation.paper import load_light
+from voxpop.simulation.sweep import Backend, sweep
+from voxpop.simulation.trials import Trial
 
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
 

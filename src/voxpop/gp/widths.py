@@ -11,9 +11,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtri
 
 from voxpop.errors import Array
-from voxpop.gp.selection import greedy_information_gain
 from voxpop.model.problem import Indices, Problem
-from voxpop.model.waves import Feedback
 
 
 def shared_coordinates(gram: Array, noise: Array) -> tuple[Array, Array]:
@@ -194,26 +192,3 @@ class AffineEstimator:
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
         width = self.z * root_form(weights, self.noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
         return np.asarray(width if self.clipping is None else width + root_form(weights, self.clipping))
-
-
-def printed_width(problem: Problem, variance: Array, at: Indices, count: float, norm_bound: float) -> Array:
-    """Compute eq:confidence_width, with the factor v on its first two terms for people f_u ~ GP(f, v^2 k)."""
-    spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
-    deviation = np.sqrt(variance)
-    return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
-
-
-def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float) -> Array | float:
-    """Compute what privacy adds to the printed width: the last term of eq:confidence_width_dp.
-
-    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T, with gamma_T as greedy selection finds it. Noise
-    that was calibrated exactly is accounted for exactly: by a'(covariance) a of the estimate's own weights a.
-    """
-    if feedback.noise is None:
-        return 0.0
-    z = math.sqrt(2 * math.log(1 / problem.beta))
-    if feedback.printed:
-        variance = float(feedback.noise.diagonal().max())
-        return z * math.sqrt(variance * 2 * ratio**2 * greedy_information_gain(problem))
-    width = z * root_form(weights, feedback.noise)
-    return width if feedback.clipping is None else width + root_form(weights, feedback.clipping)

@@ -27,8 +27,8 @@ import numpy as np
 from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
 from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.posterior import in_blocks, information_gain, regress
-from voxpop.gp.selection import BatchRule, require_end, select
-from voxpop.gp.widths import AffineEstimator, printed_privacy_width, printed_width
+from voxpop.gp.selection import BatchRule, greedy_information_gain, require_end, select
+from voxpop.gp.widths import AffineEstimator, root_form
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
@@ -244,3 +244,26 @@ def people_of_phase(alpha: float, phase: int) -> int:
     """
     people = 2 ** (alpha * phase)
     return round(people) if math.isclose(people, round(people), rel_tol=1e-12) else math.ceil(people)
+
+
+def printed_width(problem: Problem, variance: Array, at: Indices, count: float, norm_bound: float) -> Array:
+    """Compute eq:confidence_width, with the factor v on its first two terms for people f_u ~ GP(f, v^2 k)."""
+    spread = problem.bias_std * math.sqrt(2 * math.log(1 / problem.beta) / count)
+    deviation = np.sqrt(variance)
+    return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
+
+
+def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float) -> Array | float:
+    """Compute what privacy adds to the printed width: the last term of eq:confidence_width_dp.
+
+    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T, with gamma_T as greedy selection finds it. Noise
+    that was calibrated exactly is accounted for exactly: by a'(covariance) a of the estimate's own weights a.
+    """
+    if feedback.noise is None:
+        return 0.0
+    z = math.sqrt(2 * math.log(1 / problem.beta))
+    if feedback.printed:
+        variance = float(feedback.noise.diagonal().max())
+        return z * math.sqrt(variance * 2 * ratio**2 * greedy_information_gain(problem))
+    width = z * root_form(weights, feedback.noise)
+    return width if feedback.clipping is None else width + root_form(weights, feedback.clipping)

@@ -50,7 +50,7 @@ def fill(template: str, **values: Any) -> str:
 def render(course: Course, truth: Array | None = None) -> str:
     """Render the page about a study; `truth` is known of simulations only.
 
-    >>> from voxpop.simulate.trials import Trial
+    >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000, answer_cost=1e9).run()
     >>> "Nobody was asked" in render(run.course)
     True

@@ -95,7 +95,7 @@ class Stakes:
 def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     """Compute what was at stake; None if nobody has said anything yet from which that could be estimated.
 
-    >>> from voxpop.simulate.trials import Trial
+    >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> found = stakes_of(run.course, run.scenario.f)
     >>> found.asking < found.guessing

@@ -64,7 +64,7 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
 
     The lines that a manager reads first have `first` set.
 
-    >>> from voxpop.simulate.trials import Trial
+    >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> [line.name for line in summarise(run.course) if line.first][:3]
     ['Do this', 'Expect', 'Certified']

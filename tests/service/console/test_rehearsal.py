@@ -10,7 +10,7 @@ from voxpop.io.studyfile import parse_study
 from voxpop.service.console import rehearsal
 from voxpop.service.console.pages import render
 from voxpop.service.console.rehearsal import FEWEST, NO_TIME, Price, prices
-from voxpop.simulate.trials import Outcome
+from voxpop.simulation.trials import Outcome
 
 TABLES = parse_study(Path("tea.toml"), FILE)
 HANGING = 600.0  # seconds

@@ -18,7 +18,7 @@ from voxpop.service.console.study_view import study_view
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.simulate.people import GPPeople
+from voxpop.simulation.people import GPPeople
 
 MARKUP = "</script><b>white"
 

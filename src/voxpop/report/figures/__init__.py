@@ -97,7 +97,7 @@ def pictures(view: View) -> list[str]:
 def figure(course: Course, name: str = "decision", truth: Array | None = None) -> Figure:
     """Draw one picture of a study; `DRAWINGS` lists their names.
 
-    >>> from voxpop.simulate.trials import Trial
+    >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> figure(run.course, "decision").axes[0].get_xlabel()
     'price'
@@ -119,7 +119,7 @@ def draw(view: View, name: str) -> Figure:
 def overview(course: Course, truth: Array | None = None) -> Figure:
     """Draw what a manager reads in ten seconds on one sheet: the decision, how sure, and what it cost.
 
-    >>> from voxpop.simulate.trials import Trial
+    >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> len(overview(run.course).axes)
     2

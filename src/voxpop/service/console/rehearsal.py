@@ -15,7 +15,7 @@ from typing import Any
 
 from voxpop.errors import InputError
 from voxpop.service.study.definition import Definition, definition_of
-from voxpop.simulate.trials import Outcome, rehearse
+from voxpop.simulation.trials import Outcome, rehearse
 
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"

@@ -24,7 +24,7 @@ from voxpop.errors import Array
 from voxpop.model.waves import Plan
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo.crowd import BETWEEN, THREADS
-from voxpop.simulate.pricing import Customers
+from voxpop.simulation.pricing import Customers
 
 SOON = 0.25  # seconds from the end of a wave to the check-in
 

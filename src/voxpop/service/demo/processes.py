@@ -27,7 +27,7 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
-from voxpop.simulate.runs import Scenario
+from voxpop.simulation.runs import Scenario
 
 STUDY = "pricing"
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer

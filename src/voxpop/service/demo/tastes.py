@@ -12,8 +12,8 @@ from voxpop.errors import Array
 from voxpop.gp.belief import believe
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
-from voxpop.simulate.people import GPPeople
-from voxpop.simulate.trials import MOST_DECISIONS, truth_of
+from voxpop.simulation.people import GPPeople
+from voxpop.simulation.trials import MOST_DECISIONS, truth_of
 
 HEIGHT = 0.7  # of the best decision above what was expected, as a share of what the norm bound allows
 

@@ -1,0 +1,152 @@
+"""The paper's reward functions (sec:synthetic_func, sec:benchmark_function), all to be maximised on the unit cube."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from voxpop.errors import Array, InputError
+from voxpop.io.files import read_text, write_atomically
+from voxpop.model.kernels import Kernel
+
+
+def random_rkhs_function(
+    kernel: Kernel, dimension: int, rng: np.random.Generator
+) -> tuple[Callable[[Array], Array], float]:
+    """Draw a sum of m = 30 d kernels at uniform points, weights uniform in [-1, 1]; return it and its RKHS norm."""
+    count = 30 * dimension
+    centres = rng.uniform(size=(count, dimension))
+    weights = rng.uniform(-1, 1, size=count)
+    norm = float(np.sqrt(weights @ kernel(centres, centres) @ weights))
+    return lambda x: kernel(x, centres) @ weights, norm
+
+
+@dataclass(frozen=True)
+class BenchmarkFunction:
+    """A standard test function on a box, turned upside down so that its best value is a maximum."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    value: Callable[[Array], Array]  # of the columns: (d, n) -> (n,)
+
+    def __call__(self, unit: Array) -> Array:
+        """Compute the values at points of the unit cube, (n, d)."""
+        low, high = np.array(self.low), np.array(self.high)
+        return self.value((low + unit * (high - low)).T)
+
+
+def sphere(x: Array) -> Array:
+    """Compute -sum x_i^2."""
+    return np.asarray(-np.square(x).sum(axis=0))
+
+
+def six_hump_camel(x: Array) -> Array:
+    """Compute the six-hump camel function, which has two highest points, near (+-0.09, -+0.71)."""
+    a, b = x
+    return np.asarray(-((4 - 2.1 * a**2 + a**4 / 3) * a**2 + a * b + (4 * b**2 - 4) * b**2))
+
+
+def michalewicz(x: Array) -> Array:
+    """Compute the function of steep ridges, m = 10; its highest point in two dimensions is at (2.20, 1.57)."""
+    rank = np.arange(1, len(x) + 1)[:, None]
+    return np.asarray((np.sin(x) * np.sin(rank * x**2 / np.pi) ** 20).sum(axis=0))
+
+
+FUNCTIONS = {
+    "sphere": BenchmarkFunction((-5.12,) * 3, (5.12,) * 3, sphere),
+    "camel": BenchmarkFunction((-3.0, -2.0), (3.0, 2.0), six_hump_camel),
+    "michalewicz": BenchmarkFunction((0.0, 0.0), (np.pi, np.pi), michalewicz),
+}
+
+
+def rescale(values: Array) -> Array:
+    """Stretch the values to [-1, 1]."""
+    low, high = float(values.min()), float(values.max())
+    return 2 * (values - low) / (high - low) - 1 if high > low else np.zeros_like(values)
+
+
+SHIPPED = Path(__file__).with_name("data") / "light.csv"
+SOURCE = """\
+Light readings of 41 sensors in the CMU Intelligent Workplace, November 2005, collected by Andreas Krause and used by
+Srinivas et al. 2010 and Chowdhury and Gopalan 2017; derived from the 601 training samples in the public repository
+sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs, commit 30196d5c. No licence is stated there, so that the
+readings themselves are not included. `voxpop.simulation.paper.derive` computes these figures.
+A line for each sensor: x, y, mean reading, correlation with sensors 1 to 41. Numbers are exact to the last bit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sensors:
+    """What the study needs of the readings."""
+
+    positions: Array  # (sensors, 2)
+    means: Array
+    correlation: Array  # (sensors, sensors)
+
+
+def load_light(folder: Path | None = None) -> tuple[Array, Array]:
+    """Load the reward of each sensor and the kernel matrix, from the shipped figures or from a folder of readings.
+
+    The paper's "normalised" readings cannot be z-scores, whose mean is zero for every sensor: the reward is the
+    sensor's mean reading divided by the largest mean. The kernel is the covariance of the z-scored samples.
+    """
+    if folder is None:
+        sensors = shipped()
+        means, correlation = sensors.means, sensors.correlation
+    else:
+        means, correlation = _moments(folder)
+    return means / means.max(), correlation
+
+
+def derive(folder: Path) -> Sensors:
+    """Compute the figures from the training samples and the positions in a folder."""
+    means, correlation = _moments(folder)
+    path = _find(folder, "light_coords_41x2.csv")
+    positions = _numbers(path)
+    if positions.shape != (len(means), 2):
+        raise InputError(f"{path} needs two coordinates for each of {len(means)} sensors; get a fresh copy of it")
+    return Sensors(positions, means, correlation)
+
+
+def shipped() -> Sensors:
+    """Read the figures that come with voxpop."""
+    table = np.loadtxt(SHIPPED, delimiter=",", encoding="utf-8")
+    return Sensors(*map(np.ascontiguousarray, (table[:, :2], table[:, 2], table[:, 3:])))
+
+
+def write(sensors: Sensors, path: Path) -> None:
+    """Write the figures as a table that gives the same numbers when it is read."""
+    text = io.StringIO()
+    table = np.column_stack([sensors.positions, sensors.means, sensors.correlation])
+    np.savetxt(text, table, fmt="%s", delimiter=",", header=SOURCE)  # %s: the shortest decimals that are exact
+    write_atomically(path, text.getvalue())
+
+
+def _moments(folder: Path) -> tuple[Array, Array]:
+    """Compute the means and correlations of the training samples."""
+    path = _find(folder, "light_train_601x41.csv")
+    train = _numbers(path)
+    if len(train) < 2:
+        raise InputError(f"{path} has {len(train)} samples and needs at least two; get a fresh copy of it")
+    if not np.isfinite(train).all() or not (train.std(axis=0) > 0).all():
+        raise InputError(f"{path} needs finite samples that vary for every sensor; get a fresh copy of it")
+    return train.mean(axis=0), np.asarray(np.corrcoef(train.T))
+
+
+def _find(folder: Path, name: str) -> Path:
+    """Find the file of that name, whatever the size of the table that ends it."""
+    found = sorted(folder.glob(f"{name.rpartition('_')[0]}_*.csv"))
+    if not found:
+        raise InputError(f"no light-sensor data in {str(folder)!r}; give a folder that holds {name}")
+    return found[0]
+
+
+def _numbers(path: Path) -> Array:
+    lines = [line.split(",") for line in read_text(path).splitlines() if line.strip()]
+    try:
+        return np.array(lines, dtype=float).reshape(len(lines), -1)
+    except ValueError as error:
+        raise InputError(f"{path} is not a table of numbers ({error}); get a fresh copy of it") from None

@@ -1,0 +1,237 @@
+"""Simulated runs of a study, measured against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+from voxpop.calibration.fit import Calibration
+from voxpop.errors import Array, InputError
+from voxpop.journal.course import Course
+from voxpop.journal.wave import ClosedWave
+from voxpop.model.direction import Direction
+from voxpop.model.problem import GRAM_LIMIT, Problem
+from voxpop.model.state import State
+from voxpop.model.waves import Plan, latest_warning
+from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
+from voxpop.privacy import Ledger, NoPrivacy, Privacy
+from voxpop.report.stakes import Metrics, measure
+from voxpop.runtime.machine import one_thread
+from voxpop.simulation.people import Population
+from voxpop.simulation.simulator import FinitePopulation, simulate_waves
+from voxpop.study.shown import Shown
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Everything a simulated study needs: a problem, the people to ask, and the truth to measure against.
+
+    >>> import numpy as np
+    >>> from voxpop import SquaredExponential, simulate
+    >>> from voxpop.simulation.people import TablePeople
+    >>> problem = Problem([0.0, 0.5, 1.0], SquaredExponential(0.3), 0.1, 0.2, norm_bound=2.0, horizon=500)
+    >>> people = TablePeople(np.random.default_rng(0).normal([0.0, 1.0, 0.2], 0.2, size=(300, 3)))
+    >>> simulate(Scenario("three prices", problem, people, people.mean)).best
+    1
+    """
+
+    name: str
+    problem: Problem
+    population: Population
+    f: Array  # (n,) the truth, for metrics only
+    settings: dict[str, Any] = field(default_factory=dict)  # the paper's for dpbe, or a study file's for its policy
+    calibration: Calibration | None = None
+    pilot_numbers: int = 0  # answers that the pilot took
+    reward: str = "reward"  # what the reward is called
+    direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
+
+    def make_policy(self, name: str = DEFAULT, **chosen: Any) -> Policy:
+        """Make a policy with the study's settings for it, except for those chosen here.
+
+        Where there are only some people, a policy that can be told asks nobody twice.
+        """
+        own = self.settings if self.settings.get("name", name) == name else {}
+        if isinstance(self.population, FinitePopulation):
+            own = {**own, "population": len(self.population)}
+        known = settings_of(name)
+        return make_policy(name, **{**{key: value for key, value in own.items() if key in known}, **chosen})
+
+
+Watch = Callable[[ClosedWave], None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Shown):
+    """A finished simulation of a scenario.
+
+    >>> from voxpop import make_policy, make_scenario
+    >>> run = simulate(make_scenario("sphere"), make_policy())
+    >>> run  # doctest: +ELLIPSIS
+    <Run 'sphere': ...; over: ...>
+    >>> run.waves["wave"].tolist()
+    [1, 2, 3, 4, 5]
+    """
+
+    scenario: Scenario
+    policy: Policy
+    privacy: Privacy
+    ledger: Ledger
+    seed: int
+    closed: tuple[ClosedWave, ...]
+    state: State
+    ended: str  # why
+    seconds: float
+
+    @property
+    def course(self) -> Course:
+        """The run without its truth, as a study with real people would look."""
+        scenario = self.scenario
+        return Course(
+            scenario.name,
+            scenario.problem,
+            self.policy,
+            self.privacy,
+            self.ledger,
+            self.closed,
+            self.state,
+            self.ended,
+            reward=scenario.reward,
+            calibration=scenario.calibration,
+            direction=scenario.direction,
+        )
+
+    @property
+    def truth(self) -> Array:
+        """The true reward of every action."""
+        return self.scenario.f
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The waves that were played."""
+        return [wave.plan for wave in self.closed]
+
+    @property
+    def best(self) -> int:
+        """The action that the policy settled on."""
+        return self.policy.best(self.scenario.problem, self.state)
+
+    @property
+    def optimum_kept(self) -> bool:
+        """True if the truly best action can still be best."""
+        return int(self.scenario.f.argmax()) in self.state.active
+
+    @property
+    def loss(self) -> float:
+        """What the final action truly loses per round."""
+        return float(self.scenario.f.max() - self.scenario.f[self.best])
+
+    @property
+    def certificate_true(self) -> bool:
+        """True if no action is better than the final one by more than was certified."""
+        return self.loss <= self.state.certificate
+
+    @property
+    def warning(self) -> str:
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(wave.info for wave in self.closed)
+
+    @property
+    def people_asked_again(self) -> bool:
+        """True if more people were asked than there are, so that some were asked more than once."""
+        people = self.scenario.population
+        return isinstance(people, FinitePopulation) and self.metrics.people > len(people)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What the run cost."""
+        return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as plain data."""
+        problem, metrics = self.scenario.problem, self.metrics
+        return {
+            "study": self.scenario.name,
+            "policy": self.policy.name,
+            "seed": self.seed,
+            "horizon": problem.horizon,
+            "size": problem.size,
+            "settings": self.policy.settings(),
+            **self.privacy.describe(),
+            "ledger": self.ledger.totals(self.ledger.budget.delta if self.ledger.budget else 0.0),
+            "regret": metrics.regret,
+            "numbers": metrics.numbers,
+            "people": metrics.people,
+            "switches": metrics.switches,
+            "best": {"index": self.best, "action": problem.decisions[self.best]},
+            "optimum_kept": self.optimum_kept,
+            "certificate": self.state.certificate,
+            "certificate_true": self.certificate_true,
+            "expected_loss": self.state.expected_loss,
+            "ended": self.ended,
+            "norm_bound": {"given": problem.norm_bound, "final": self.state.norm_bound},
+            "seconds": self.seconds,
+            "waves": [
+                {
+                    "wave": wave.plan.wave,
+                    "length": wave.plan.length,
+                    "rest": wave.plan.rest,
+                    "reference": wave.plan.reference,
+                    "arms": wave.plan.arms.tolist(),
+                    "pulls": wave.plan.pulls.tolist(),
+                    "people": wave.plan.people,
+                    "active_before": wave.info.active_before,
+                    "active_after": wave.info.active_after,
+                    "max_width": wave.info.max_width,
+                    "information_gain": wave.info.information_gain,
+                    "norm_bound_refuted": wave.info.refuted,
+                    "warning": wave.info.warning,
+                    "forecast": None if wave.plan.forecast is None else asdict(wave.plan.forecast),
+                    "release": wave.release.describe(),
+                }
+                for wave in self.closed
+            ],
+        }
+
+
+def simulate(
+    scenario: Scenario,
+    policy: Policy | str = DEFAULT,
+    seed: int = 0,
+    privacy: Privacy | None = None,
+    watch: Watch | None = None,
+) -> Run:
+    """Run a scenario to its end; a policy given by its name has the scenario's settings.
+
+    >>> from voxpop import make_scenario
+    >>> from voxpop.simulation.scenarios import Options
+    >>> run = simulate(make_scenario("sphere", Options(size=20, horizon=1000)), "dpbe")
+    >>> run.as_dict()["optimum_kept"]
+    True
+    """
+    start = perf_counter()
+    policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
+    problem, privacy, waves = scenario.problem, privacy or NoPrivacy(), []
+    if privacy.model != "none" and not policy.aggregates:
+        raise InputError(
+            f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
+        )
+    ledger = Ledger(privacy.budget)
+    with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
+        state = policy.init(problem)
+        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger)
+        reason = ""
+
+        def conduct() -> Iterator[tuple[ClosedWave, State]]:
+            nonlocal reason
+            reason = (yield from steps).reason
+
+        for wave, after in conduct():
+            waves.append(wave)
+            state = after
+            if watch is not None:
+                watch(wave)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state, reason, perf_counter() - start)
