@@ -16,17 +16,22 @@ FUZZ_SECONDS ?= 60
 FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
 
-.PHONY: run test flower pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
+.PHONY: run test test-slow flower pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
 
 # Side by side: what one waits for, the other uses.
-test: $(SETUP) $(CHROMIUM) $(NODE_MODULES)
+test: $(SETUP)
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(SETUP) $(CHROMIUM) $(NODE_MODULES)
-	$(BIN)/pytest -n 2 --dist worksteal -q
+pytest: $(SETUP)
+	$(BIN)/pytest -n 2 --dist worksteal -q -m "not slow"
+
+# What builds or starts the world: the wheel in an empty environment, the site, containers' steps, npm, Chromium, Dask, kills,
+# a short soak.
+test-slow: $(SETUP) $(CHROMIUM) $(NODE_MODULES)
+	$(BIN)/pytest -n 2 --dist worksteal -q -m slow
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -22,24 +22,39 @@ POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to 
 
 collect_ignore = ["flower"]  # its pins collide with ours: `make flower` runs these, in an environment of their own
 
+# What builds or starts the world: a wheel, the site, a container, npm, a browser, clusters, services that are killed.
+# `make test` leaves these out and `make test-slow` runs them; CI runs both.
+SLOW = (
+    "tests/benchmarks/",
+    "tests/browser/",
+    "tests/clients_js/",
+    "tests/reproduction/",
+    "tests/service/test_demo.py",
+    "tests/service/test_generated_client.py",
+    "tests/service/test_kill.py",
+    "tests/service/test_memory.py",
+    "tests/service/test_tutorial.py",
+    "tests/service/test_workers.py",
+    "tests/simulation/test_sweep_clusters.py",
+    "tests/soak/",
+    "tests/test_deploy.py",
+    "tests/test_package.py",
+    "tests/test_site.py",
+)
 # What takes longest begins first, so that the workers end together.
 LONGEST = (
     "tests/soak/",
-    "tests/browser/",
     "tests/test_package.py",
+    "tests/browser/",
     "tests/test_pages.py",
-    "tests/test_site.py",
     "tests/service/test_openapi.py",
-    "tests/service/test_tutorial.py",
-    "tests/service/test_kill.py",
-    "tests/service/test_workers.py",
-    "tests/service/test_demo.py",
-    "tests/service/test_cli_service.py",
-    "tests/simulation/test_reproduce",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 

@@ -4,8 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.helpers_cli import ROOT
 
 SOURCE = ROOT / "src/voxpop"
@@ -41,10 +39,11 @@ def test_the_page_lists_every_package_and_every_module() -> None:
     assert modules(SOURCE) == set()
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/]+/[\w/]+\.py)`", PAGE))))
-def test_every_file_that_the_page_names_exists(name: str) -> None:
-    places = [ROOT, SOURCE, SOURCE / "service", SOURCE / "lab", SOURCE / "service/study"]
-    assert any((place / name).is_file() for place in places)
+def test_every_file_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`([\w/]+/[\w/]+\.py)`", PAGE))
+    assert len(named) >= 20
+    places = (ROOT, SOURCE, SOURCE / "service")
+    assert {name for name in named if not any((place / name).is_file() for place in places)} == set()
 
 
 MODELS = {"Central", "Local", "Shuffled", "Clipped", "Additive", "PlainRelease"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers_cli import ROOT, pilot_csv, python
+from tests.helpers_cli import ROOT, python
 from tests.helpers_experiments import LABELS, PAPER
 from voxpop.cli.commands import MODULES
 from voxpop.cli.stopping import OPTIONS
@@ -48,7 +48,7 @@ def test_the_paper_has_141_labels() -> None:
 
 def test_labels_are_found_where_they_are_cited() -> None:
     """Guards the test above: a pattern that finds nothing would let everything pass."""
-    assert citations(ROOT / "src/voxpop/gp/widths.py") >= {"eq:confidence_width"}
+    assert citations(ROOT / "src/voxpop/policies/dpbe.py") >= {"eq:confidence_width"}
     assert len(set().union(*map(citations, SOURCES))) >= 10
 
 
@@ -64,9 +64,9 @@ def test_the_readme_s_example_runs(readme: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["make run", "make test", "voxpop run", "voxpop calibrate", "voxpop simulate"])
-def test_the_readme_names_the_commands(readme: str, command: str) -> None:
-    assert command in readme
+def test_the_readme_names_the_commands(readme: str) -> None:
+    for command in ("make run", "make test", "voxpop run", "voxpop calibrate"):
+        assert command in readme
 
 
 def test_the_make_targets_of_the_readme_exist(readme: str) -> None:
@@ -88,13 +88,3 @@ def test_the_commands_of_the_guide_are_there() -> None:
     commands = re.findall(r"^voxpop (\w+)", guide, re.MULTILINE)
     assert len(commands) >= 6
     assert set(commands) <= set(MODULES)
-
-
-def test_the_python_of_the_guide_runs_from_a_pilot_on(tmp_path: Path) -> None:
-    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", guide[guide.index("## From Python") :], re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 6
-    pilot_csv(tmp_path / "pilot.csv")
-    done = python("\n".join(blocks), cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} >= {"espresso.json", "wave1.csv", "study.png", "study.html"}

@@ -84,10 +84,10 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize("text", NAMED)
-def test_the_folder_is_noticed(text: str, tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(f"Before.\n{text}\nAfter.\n")
-    assert len(mentions(files_of(tmp_path))) >= 1
+def test_the_folder_is_noticed(tmp_path: Path) -> None:
+    for text in NAMED:
+        (tmp_path / "page.md").write_text(f"Before.\n{text}\nAfter.\n")
+        assert len(mentions([tmp_path / "page.md"])) >= 1, text
 
 
 ALLOWED = [
@@ -102,7 +102,6 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize("text", ALLOWED)
-def test_ordinary_words_are_allowed(text: str, tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(text)
-    assert mentions(files_of(tmp_path)) == []
+def test_ordinary_words_are_allowed(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("\n".join(ALLOWED))
+    assert mentions([tmp_path / "page.md"]) == []

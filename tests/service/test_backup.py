@@ -221,7 +221,7 @@ def test_a_backup_of_an_older_version_becomes_a_database_of_this_one(address: st
         config.attributes["connection"] = connection
         command.upgrade(config, "coordinator_2")
         connection.exec_driver_sql(
-            "INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES ('tea', 0, 0, 'new', 0, 0, 0)"
+            "INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES ('tea', 0, 0, 'new', 0, 0, 0)"
         )
     assert write_backup(database, "coordinator", tmp_path / "b").schema == "coordinator_2"
     database.close()

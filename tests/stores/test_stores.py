@@ -55,7 +55,7 @@ def test_a_stale_version_is_refused_with_the_command_that_upgrades_it(
         open_store(path, "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_3")
+    assert (done.code, done.out.strip()) == (0, f"{path}: empty -> coordinator_4")
     open_store(path, "coordinator").close()
 
 
@@ -167,11 +167,11 @@ def test_a_connection_that_died_while_idle_is_replaced(
 
 
 OLD = """
-    INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES
+    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
         ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
     INSERT INTO people (id, study, key_hash, participations) VALUES
         (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
-    INSERT INTO invitations (study, wave, person, nonce, token_hash, deadline, ready, expired) VALUES
+    INSERT INTO invitations (study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
         ('tea', 1, 1, '', 'x', 0, true, false), ('tea', 1, 2, '', 'y', 0, true, true),
         ('tea', 1, 3, '', 'z', 0, true, false), ('tea', 2, 3, '', 'w', 0, true, false)
 """
@@ -187,7 +187,7 @@ def test_a_coordinator_of_the_first_version_is_upgraded_with_what_it_holds(addre
             connection.exec_driver_sql(statement)
     with pytest.raises(InputError, match="run: voxpop migrate"):
         open_store(address, "coordinator")
-    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_3")
+    assert migrate(database, "coordinator") == ("coordinator_1", "coordinator_4")
     with database.read() as connection:
         counts = connection.execute(sa.select(schema.counts).order_by("study")).all()
         rows = connection.execute(sa.select(schema.studies).order_by("id")).all()

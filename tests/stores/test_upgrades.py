@@ -1,27 +1,35 @@
 """Databases of every earlier version, with what they hold, are brought to the newest by one command."""
 
+import gzip
+import json
+import shutil
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
+from tests.service.world import SECRET, STUDY, Clock, World
 from voxpop.service.stores import schema
+from voxpop.service.stores.backup import restore_backup
 from voxpop.service.stores.database import Database, open_database
 from voxpop.service.stores.migrate import open_store, upgrade_to
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.released import ReleaseRecord
 
 OLD = """
-    INSERT INTO studies (id, seq, wave, stage, played, opened_at, short) VALUES
+    INSERT INTO studies (id, seq, phase, stage, played, opened_at, short) VALUES
         ('tea', 1, 1, 'collecting', 4, 0, 0), ('cocoa', 1, 1, 'open', 0, 0, 0);
     INSERT INTO events (study, seq, kind, at, body) VALUES ('tea', 0, 'created', 5, '{}');
     INSERT INTO people (id, study, key_hash, participations) VALUES
         (1, 'tea', 'a', 0), (2, 'tea', 'b', 1), (3, 'tea', 'c', 0), (4, 'cocoa', 'd', 0);
-    INSERT INTO invitations (id, study, wave, person, nonce, token_hash, deadline, ready, expired) VALUES
+    INSERT INTO invitations (id, study, phase, person, nonce, token_hash, deadline, ready, expired) VALUES
         (1, 'tea', 1, 1, '', 'x', 0, true, false), (2, 'tea', 1, 2, '', 'y', 0, true, true),
         (3, 'tea', 1, 3, '', 'z', 0, true, false);
     INSERT INTO receipts (invitation) VALUES (1);
-    INSERT INTO inbox (invitation, study, wave, body) VALUES (1, 'tea', 1, 'report');
+    INSERT INTO inbox (invitation, study, phase, body) VALUES (1, 'tea', 1, 'report');
     INSERT INTO operators (name, key_hash) VALUES ('me', 'hash')
 """
 COUNTED = "; INSERT INTO counts (study, registered, never_asked) VALUES ('tea', 3, 2), ('cocoa', 1, 1)"
@@ -76,3 +84,50 @@ def test_a_shuffler_of_the_first_version_keeps_what_it_holds(address: str, monke
         assert rows(database, schema.batches, "id", "size", "levels") == [("one", 3, None)]
         assert len(rows(database, schema.reports, "batch")) == 1
     open_store(address, "shuffler").close()
+
+
+BEFORE = Path(__file__).parent / "before"  # a study in its second wave, by the last version that said "phase"
+
+
+def goes_on(database: Database, folder: Path) -> None:
+    """Check that the study has what it had, and conduct it to its end with the people who know it."""
+    known = json.loads((BEFORE / "people.json").read_text())
+    record = ReleaseRecord(folder / "released")
+    record.prepare()
+    shutil.copy(BEFORE / "released.json", record.folder / f"{STUDY}.json")
+    clock = Clock(known["now"])
+    coordinator = Coordinator(database, SECRET, clock=clock, released=record)
+    it = World(coordinator, clock, keys=known["keys"], plays=known["plays"])
+    it.asked |= known["asked"]
+    assert (it.status["stage"], it.status["wave"], it.status["answered"], it.status["invited"]) == (
+        "collecting",
+        2,
+        7,
+        7,
+    )
+    assert it.status["best"]["certified"] == 2.3412096877526363
+    it.run()
+    last = record.of(STUDY)
+    assert last is not None
+    assert last.wave == it.status["wave"] > 2
+    assert all(len(waves) == 1 for waves in it.asked.values())
+
+
+@pytest.mark.parametrize("how", ["migrate", "restore"])
+def test_a_study_of_the_last_version_goes_on_in_the_middle_of_a_wave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    path = tmp_path / "c.db"
+    if how == "migrate":
+        path.write_bytes(gzip.decompress((BEFORE / "coordinator_3.db.gz").read_bytes()))
+        assert main_of(monkeypatch)("migrate", "--database", path).code == 0
+    else:
+        assert main_of(monkeypatch)("restore", BEFORE / "backup.gz", "--database", path).code == 0
+    with closing(open_store(str(path), "coordinator")) as database:
+        goes_on(database, tmp_path)
+
+
+def test_a_backup_of_the_last_version_becomes_a_database_of_either_kind(address: str, tmp_path: Path) -> None:
+    with closing(open_database(address)) as database:
+        restore_backup(database, BEFORE / "backup.gz")
+        goes_on(database, tmp_path)

@@ -79,7 +79,10 @@ class ReleaseRecord:
         if not path.exists():
             return None
         try:
-            return LastRelease(**json.loads(read_text(path)))
+            said = json.loads(read_text(path))
+            if "phase" in said:  # as an earlier version called a wave
+                said["wave"] = said.pop("phase")
+            return LastRelease(**said)
         except (ValueError, TypeError) as error:
             if isinstance(error, InputError):
                 raise
