@@ -25,6 +25,7 @@ from voxpop.service.stores.schema import studies
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.released import ReleaseRecord, lost_waves
+from voxpop.service.study.stages import Lost
 
 
 def settings(folder: Path, address: str) -> Settings:
@@ -243,8 +244,8 @@ def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
         collect(it)
     with closing(open_store(path, "coordinator")) as database, database.read() as connection:
         assert known is not None
-        assert lost_waves(connection, known) == ""
-        assert lost_waves(connection, replace(known, wave=3)) == f"wave 3 of study '{STUDY}'"
+        assert lost_waves(connection, known) is None
+        assert lost_waves(connection, replace(known, wave=3)) == Lost(STUDY, 3, 3)
 
 
 def test_an_attempt_that_failed_before_it_was_written_down_gets_a_new_name(

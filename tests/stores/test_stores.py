@@ -16,16 +16,43 @@ from tests.helpers_cli import main_of, refusal
 from voxpop.errors import InputError
 from voxpop.service.stores import schema
 from voxpop.service.stores.database import open_database
-from voxpop.service.stores.migrate import Kind, _config, migrate, open_store
+from voxpop.service.stores.migrate import Kind, _config, migrate, open_store, upgrade_to
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
 def test_migrations_make_the_schema(address: str, kind: Kind) -> None:
-    database = open_store(address, kind)
+    """A new database is made of the schema at once, and an old one by all migrations: both must be the same."""
+    database = open_database(address)
+    with database.write() as connection:
+        upgrade_to(connection, kind)
     with database.read() as connection:
-        found = compare_metadata(MigrationContext.configure(connection), getattr(schema, kind))
-    assert found == []
+        assert compare_metadata(MigrationContext.configure(connection), getattr(schema, kind)) == []
+        migrated = described(connection)
+    with database.write() as connection:
+        getattr(schema, kind).drop_all(connection)
+        connection.execute(sa.text("DROP TABLE alembic_version"))
     database.close()
+    made = open_store(address, kind)
+    with made.read() as connection:
+        assert described(connection) == migrated
+    made.close()
+
+
+def described(connection: sa.Connection) -> dict[str, object]:
+    """All that the database itself says of its tables, and the rows with which they begin."""
+    inspector = sa.inspect(connection)
+    return {
+        table: (
+            sorted(
+                (column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)
+            ),
+            sorted(index["name"] or "" for index in inspector.get_indexes(table)),
+            inspector.get_pk_constraint(table)["constrained_columns"],
+            sorted(key["constrained_columns"] for key in inspector.get_foreign_keys(table)),
+            [[str(part or "") for part in row] for row in connection.execute(sa.text(f"SELECT * FROM {table}"))],
+        )
+        for table in sorted(inspector.get_table_names())
+    }
 
 
 def stale(path: Path) -> str:

@@ -109,7 +109,7 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
         shown.append(("people answered", status["answered"], status["people"]))
     for name, part, whole in shown:
         bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
-    from voxpop.service.study.findings import counted
+    from voxpop.model.words import counted
 
     ledger = seen["ledger"]
     spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
@@ -124,7 +124,7 @@ def _conclude(
     seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
 ) -> None:
     """Print the result, and whether the simulator agrees."""
-    from voxpop.service.study.findings import counted
+    from voxpop.model.words import counted
 
     if not console.is_terminal:
         console.print()  # the picture ends without a new line there

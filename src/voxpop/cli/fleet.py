@@ -146,7 +146,7 @@ class _Application:
 
     def waiting(self) -> str:
         """Say what the study waits for, if it does."""
-        return " ".join(said for said in self._send("GET", "")["says"] if said.startswith(("Waiting", "Stopped")))
+        return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         return send(self.url, self.key, method, f"/v1/studies/{self.study}{path}", body)

@@ -46,8 +46,11 @@ def said_when(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else ""
 
 
-def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) -> str:
-    """Write a status: how far the wave is, then what the coordinator says about it, or about some topics only."""
+def progress_lines(found: Mapping[str, Any], live: bool = False) -> str:
+    """Write a status: how far the wave is, then what the coordinator says about it.
+
+    If it is to be `live`, only what nobody else knows: what is in force, and why the study stands still.
+    """
     first = f"wave {found['wave']} {found['stage']}"
     if found["stage"] == "finished":
         first = f"finished after wave {found['wave']}" if found["wave"] else "finished before the first wave"
@@ -57,7 +60,9 @@ def progress_lines(found: Mapping[str, Any], topics: tuple[str, ...] = ("",)) ->
             f"{found['answered']:,} of {found['people']:,} people answered"
         )
     first += f"; {found['active']:,} actions left"
-    return "\n  ".join([first, *(sentence for sentence in found["says"] if sentence.startswith(topics))])
+    # The first sentence says what is in force.
+    says = [found["says"][0], *(hold["sentence"] for hold in found["holds"])] if live else found["says"]
+    return "\n  ".join([first, *says])
 
 
 class RefusedError(InputError):

@@ -22,7 +22,6 @@ from voxpop.report.export import WRITERS, exported, summary
 from voxpop.report.summary import number
 
 LEADING = 10  # decisions that a status shows
-LIVE = ("In force", "Waiting", "Stopped")  # what only a coordinator knows
 
 
 def status(
@@ -164,7 +163,7 @@ def _show_next(seen: Seen) -> None:
     """Print what is to be done: the open wave, or how to open one."""
     course = seen.course
     if seen.progress is not None:
-        console.print(progress_lines(seen.progress, LIVE), highlight=False, markup=False, soft_wrap=True)
+        console.print(progress_lines(seen.progress, live=True), highlight=False, markup=False, soft_wrap=True)
     elif seen.question is not None:
         show_question(seen.question, seen.file)
     elif course.ended is None:

@@ -30,6 +30,15 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "round"), counted(2000, "round"), counted(2, "person", "people")
+    ('1 round', '2,000 rounds', '2 people')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def certified(certificate: float, certain: bool) -> str:
     """Say what is proved about the decision.
 

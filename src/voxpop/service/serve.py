@@ -27,6 +27,7 @@ from voxpop.service.stores.schema import marks, studies
 from voxpop.service.study import life, withdrawal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_waves
+from voxpop.service.study.stages import Lost
 from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.origins import require_origins
@@ -100,22 +101,22 @@ def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
         database.close()
         raise InputError(
             f"the database {database.name} is older than what was released from it, and lacks "
-            f"{' and '.join(lost.values())}; restore the newer one, or go on with: voxpop restored --accept"
+            f"{' and '.join(map(str, lost.values()))}; restore the newer one, or go on with: voxpop restored --accept"
         )
     with database.read() as connection:
         for study in connection.execute(sa.select(studies.c.id)).scalars().all():
             record.catch_up(connection, study)
 
 
-def lost_of(database: Database, record: ReleaseRecord) -> dict[str, str]:
+def lost_of(database: Database, record: ReleaseRecord) -> dict[str, Lost]:
     """Return by study which waves were released and are not in the database."""
     with database.read() as connection:
         kept = [one for one in record.all() if (one.study, one.created) not in record.buried(one.study)]
         found = {release.study: lost_waves(connection, release) for release in kept}
-    return {study: lost for study, lost in found.items() if lost}
+    return {study: lost for study, lost in found.items() if lost is not None}
 
 
-def lost_releases(settings: Settings, accept: bool = False) -> dict[str, str]:
+def lost_releases(settings: Settings, accept: bool = False) -> dict[str, Lost]:
     """Return by study what a restored database lost; with `accept`, forget that it was released, and log that."""
     record = settings.own_record()
     if record is None or not record.folder.is_dir():
@@ -123,7 +124,7 @@ def lost_releases(settings: Settings, accept: bool = False) -> dict[str, str]:
     with closing(open_store(settings.database, "coordinator")) as database:
         lost = lost_of(database, record)
     for study, waves in lost.items() if accept else ():
-        logs.warn("restored_accepted", study=study, lost=waves)
+        logs.warn("restored_accepted", study=study, lost=str(waves))
         record.forget(study)
     return lost
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from voxpop.io.schema import plan_from_dict
 from voxpop.journal.wave import ClosedWave
+from voxpop.model.words import counted
 from voxpop.service import audit
 from voxpop.service.console.words import in_waves
 from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.findings import counted
 from voxpop.service.study.life import ENDED
 from voxpop.service.study.snapshot import Snapshot
 

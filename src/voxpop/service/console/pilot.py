@@ -16,10 +16,10 @@ from voxpop.io.columns import Roles
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import Ranges, limits_of, read_pilot_table
 from voxpop.model.decisions import Choice, Space
+from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
 from voxpop.report.summary import constant_rows, pilot_sentences
 from voxpop.service.console.numbers import whole
-from voxpop.service.study.findings import counted
 
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values

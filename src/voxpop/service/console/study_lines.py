@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from voxpop.model.words import counted
 from voxpop.report.summary import number
 from voxpop.service.console.words import duration, moment
-from voxpop.service.study.findings import counted
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import IN_PLAY, Life, Stage

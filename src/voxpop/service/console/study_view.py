@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from voxpop.model.words import counted
 from voxpop.report.summary import Line, expectation, summarise
 from voxpop.service import audit
 from voxpop.service.console.estimates import Estimates, estimates_of
@@ -18,10 +19,9 @@ from voxpop.service.console.words import in_waves
 from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.findings import counted
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.stages import IN_PLAY, LACKS_PEOPLE, Life, Stage
 
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_DEEDS = 50
@@ -99,7 +99,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         status["stage"],
         badge_of(status),
         state_of(status),
-        tuple(in_waves(said) for said in status["says"] if said.startswith(("Waiting", "Stopped"))),
+        tuple(hold["sentence"] for hold in status["holds"]),
         status["registered"],
         status["withdrawn"],
         buttons_of(study, status),
@@ -149,7 +149,7 @@ def badge_of(status: Mapping[str, Any]) -> str:
 
 
 def _lacks_people(status: Mapping[str, Any]) -> bool:
-    return any(said.startswith("Waiting") for said in status["says"])
+    return any(hold["cause"] in LACKS_PEOPLE for hold in status["holds"])
 
 
 def state_of(status: Mapping[str, Any]) -> str:

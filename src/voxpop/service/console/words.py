@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from voxpop.model.words import counted
 from voxpop.model.words import number as amount
-from voxpop.service.study.findings import counted
 
 WAVE = re.compile(r"(?<![\w'-])([Pp])hase(s?)(?![\w'-])")  # and not as a part of a study's name
 UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
@@ -20,7 +18,7 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, plays, studies, totals
-from voxpop.service.study import asking, findings, invitations, life, log, participants, steps, withdrawal
+from voxpop.service.study import asking, invitations, life, log, participants, status, steps, withdrawal
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_code, require_name
 from voxpop.service.study.events import Event, Kind
@@ -28,7 +26,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import IN_PLAY, Life, Stage, time_of
+from voxpop.service.study.stages import IN_PLAY, Life, Stage
 
 MOST_ROUNDS = 10**15
 
@@ -142,41 +140,7 @@ class Coordinator:
 
     def status(self, study: str) -> dict[str, Any]:
         """Return how far a study is."""
-        with self.database.read() as connection:
-            row = log.row_of(connection, study)
-            snapshot = self.snapshots.current(study, connection)
-            known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
-            collecting = row.stage == Stage.COLLECTING
-            funnel = invitations.funnel(connection, study, row.wave)
-            waits = snapshot.current is not None and row.newest is None
-            lost = steps.lost_releases(self.context, connection, study) if collecting else ""
-            free = asking.askable(connection, study, snapshot) if waits else None
-        answered = max(funnel.answered, self.context.shuffled.get(study, 0)) if collecting else 0
-        plan = snapshot.current.plan if snapshot.current else None
-        now = self.context.clock()
-        found = {
-            "study": study,
-            "stage": row.stage,
-            "life": row.life,
-            "wave": row.wave,
-            "rounds": plan.asked if plan else 0,
-            "played": steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
-            "people": plan.people if plan else 0,
-            "answered": answered,
-            "invited": max(0, row.invited - answered) if collecting else 0,
-            "short": row.short,
-            "funnel": asdict(funnel),
-            "registered": known.registered,
-            "never_asked": known.never_asked,
-            "withdrawn": known.withdrawn,
-            "active": len(snapshot.state.active),
-            "in_force": self._in_force(snapshot, row),
-            "best": findings.best_decision(snapshot),
-            **findings.outlook(snapshot),
-        }
-        behind = steps.clock_behind(snapshot, row, now)
-        says = findings.sentences(found, free, behind, snapshot.course.unanswered)
-        return {**found, "says": [*says, *findings.restored(lost)]}
+        return status.status_of(self.context, study)
 
     # -- the application
 
@@ -190,19 +154,7 @@ class Coordinator:
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study)
-        return {"wave": row.wave, "stage": row.stage, **self._in_force(snapshot, row)}
-
-    def _in_force(self, snapshot: Snapshot, row: Any) -> dict[str, Any]:
-        """Return the decision in force: the arm that is played, or the best so far while none is."""
-        index, left = snapshot.best, 0
-        begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
-        if snapshot.current is not None and begun:
-            plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, self.context.clock())
-            ends = np.cumsum(plan.pulls)
-            if done < plan.asked:
-                place = int(np.searchsorted(ends, done, side="right"))
-                index, left = int(plan.arms[place]), int(ends[place]) - done
-        return {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": left}
+        return {"wave": row.wave, "stage": row.stage, **status.in_force(snapshot, row, self.context.clock())}
 
     def play(self, study: str, wave: int, key: str, rounds: int) -> dict[str, Any]:
         """Count the rounds that the application played; repeating a key changes nothing."""

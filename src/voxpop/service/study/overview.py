@@ -22,7 +22,7 @@ from voxpop.service.stores.schema import counts, invitations, studies, summaries
 from voxpop.service.study.context import Context
 from voxpop.service.study.released import created_at
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Stage
+from voxpop.service.study.stages import Stage, State, state_of
 from voxpop.service.study.tallies import NAMES, Funnel
 
 MOST_TEXT = 200  # characters of a decision or a reason
@@ -83,6 +83,21 @@ class Glance:
     closes_at: float | None  # the last deadline of those who are invited
     funnel: Funnel  # of the wave
     summary: Summary | None  # None: not written yet
+
+    @property
+    def state(self) -> State:
+        """Where the study is, in a word or three."""
+        return state_of(self.life, self.stage, self.short, self.begun)
+
+    @property
+    def wanted(self) -> int:
+        """The people whom the wave needs; 0 if none is open."""
+        return self.summary.people if self.summary is not None and self.stage != Stage.FINISHED else 0
+
+    @property
+    def answered(self) -> int:
+        """The reports of the wave that were counted, while it collects."""
+        return self.funnel.answered if self.stage == Stage.COLLECTING else 0
 
 
 def look(context: Context, only: str | None = None) -> tuple[Glance, ...]:

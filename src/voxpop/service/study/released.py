@@ -25,6 +25,7 @@ from voxpop.errors import InputError
 from voxpop.io.files import read_text, sync_folder, write_durably
 from voxpop.service.stores.schema import deleted, events, studies
 from voxpop.service.study.events import Kind
+from voxpop.service.study.stages import Lost
 
 FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
 DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created
@@ -162,19 +163,18 @@ def _closed(connection: sa.Connection, study: str) -> int:
     return int(connection.execute(closed.where(events.c.study == study, events.c.kind == Kind.CLOSED)).scalar_one())
 
 
-def lost_waves(connection: sa.Connection, release: LastRelease) -> str:
-    """Say which released waves a database does not know, or nothing if it knows them all.
+def lost_waves(connection: sa.Connection, release: LastRelease) -> Lost | None:
+    """Return which released waves a database does not know, or None if it knows them all.
 
     A study that was deleted on purpose, by any coordinator, is known.
     """
     gone = sa.select(deleted.c.study).where(deleted.c.study == release.study, deleted.c.created_at == release.created)
     if connection.execute(gone).first() is not None:
-        return ""
+        return None
     known = 0
     if created_at(connection, release.study) == release.created:
         known = _closed(connection, release.study)
         row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
         if known >= release.wave or (row.wave, row.attempt) == (release.wave, release.attempt):
-            return ""
-    lost = f"waves {known + 1} to {release.wave}" if release.wave > known + 1 else f"wave {release.wave}"
-    return f"{lost} of study {release.study!r}"
+            return None
+    return Lost(release.study, known + 1, release.wave)

@@ -23,7 +23,7 @@ from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.released import lost_waves
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Life, Stage
+from voxpop.service.study.stages import Life, Lost, Stage
 from voxpop.service.study.turn import Turn
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
@@ -163,7 +163,7 @@ def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
     with context.database.write() as connection:
         row = log.lock_unmoved(connection, study, snapshot.seq)
         if lost := lost_releases(context, connection, study):
-            context.note("restored", study=study, lost=lost)
+            context.note("restored", study=study, lost=str(lost))
             return False
         if row is not None and (row.attempt is None or _failed(context, study, row.attempt)):
             context.attempts[study] = new_key()
@@ -188,10 +188,10 @@ def _note_closed(context: Context, study: str, closed: int) -> None:
         context.noted[study] = closed
 
 
-def lost_releases(context: Context, connection: sa.Connection, study: str) -> str:
-    """Say which waves of a study were released and are not in the database; nothing if all are."""
+def lost_releases(context: Context, connection: sa.Connection, study: str) -> Lost | None:
+    """Return which waves of a study were released and are not in the database; None if all are."""
     last = None if context.released is None else context.released.of(study)
-    return "" if last is None else lost_waves(connection, last)
+    return None if last is None else lost_waves(connection, last)
 
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:

@@ -22,9 +22,8 @@ from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
 from voxpop.service.study import asking, log, tallies
 from voxpop.service.study.context import Context
-from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.stages import UNRELEASED, Life
 
-OPEN = (*IN_PLAY, Stage.COLLECTING)  # the stages of a wave that is not released
 CHUNK = 1_000  # keys per statement
 
 
@@ -56,7 +55,7 @@ def _leave(connection: sa.Connection, row: Any, person: Any) -> None:
         fewer["never_asked"] = counts.c.never_asked - 1
     connection.execute(sa.update(counts).where(counts.c.study == row.id).values(**fewer))
     found = _found(connection, invitations.c.person == person.id)
-    if row.batch is not None and row.stage in OPEN:
+    if row.batch is not None and row.stage in UNRELEASED:
         found = [one for one in found if one.expired or one.wave != row.wave]
     _take_back(connection, row, found)
     _erase(connection, found, [person.id])
@@ -126,7 +125,7 @@ def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[An
 def _take_back(connection: sa.Connection, row: Any, found: list[Any]) -> None:
     """Correct the counters of a wave that is not released: these invitations end without an answer."""
     ended = [one for one in found if one.wave == row.wave and not one.expired]
-    if row.stage in OPEN and ended:
+    if row.stage in UNRELEASED and ended:
         answered = sum(one.answered for one in ended)
         tallies.add(connection, row.id, row.wave, answered=-answered, lapsed=len(ended))
         log.update_study(connection, row.id, invited=studies.c.invited - len(ended))

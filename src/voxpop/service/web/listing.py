@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from voxpop.service.console.study_lines import line_of
 from voxpop.service.study import overview
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Life
@@ -12,17 +11,16 @@ from voxpop.service.study.stages import Life
 
 def listed(context: Context, drafts: bool) -> list[dict[str, Any]]:
     """Return where each study is, by name, in a constant number of queries; drafts only if they are wanted."""
-    shown = [glance for glance in overview.look(context) if drafts or glance.life != Life.DRAFT]
-    lines = [line_of(glance, context.clock()) for glance in shown]
     return [
         {
-            "study": line.study,
-            "state": line.state,
-            "archived": line.archived,
-            "wave": line.wave,
-            "registered": line.registered,
-            "people": line.wanted,
-            "answered": line.answered,
+            "study": glance.study,
+            "state": glance.state,
+            "archived": glance.life == Life.ARCHIVED,
+            "wave": glance.wave,
+            "registered": glance.registered,
+            "people": glance.wanted,
+            "answered": glance.answered,
         }
-        for line in lines
+        for glance in overview.look(context)
+        if drafts or glance.life != Life.DRAFT
     ]

@@ -17,7 +17,7 @@ from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.watching import watched
+from voxpop.service.study.status import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
 from voxpop.service.web.listing import listed
@@ -120,7 +120,7 @@ class OperatorApi:
             if "authorization" not in request.headers:
                 raise no_study(study)
             await self.viewer(request)
-        return JSONResponse(await run_in_threadpool(watched, self.coordinator, study))
+        return JSONResponse(await run_in_threadpool(watched, self.coordinator.context, study))
 
     def routes(self) -> list[Route]:
         """Declare the routes."""

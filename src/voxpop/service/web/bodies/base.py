@@ -14,6 +14,8 @@ Decision = dict[str, Any] | Numbers  # the values of the parameters by name, or 
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Stage = Literal["new", "open", "playing", "collecting", "closed", "finished"]
 Life = Literal["draft", "running", "paused", "archived"]
+State = Literal["draft", "planning", "waiting for people", "playing", "collecting", "paused", "finished", "archived"]
+Cause = Literal["few people", "nobody left", "clock back", "old database"]
 TrustModel = Literal["central", "local", "shuffle", "aggregate"]
 
 

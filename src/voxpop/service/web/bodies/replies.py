@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, RootModel
 
 from voxpop.service.study.life import Wanted
-from voxpop.service.web.bodies.base import Body, Count, Decision, Hash, Life, Numbers, Stage, TrustModel
+from voxpop.service.web.bodies.base import Body, Cause, Count, Decision, Hash, Life, Numbers, Stage, State, TrustModel
 from voxpop.service.web.bodies.waves import DeviceWave, Forecast, LogEvent
 
 
@@ -57,7 +57,7 @@ class StudyGlance(Body):
     """A study at a glance."""
 
     study: str
-    state: str = Field(description="Where it is, in a few words.")
+    state: State = Field(description="Where it is, in a word or three.")
     archived: bool
     wave: Count
     registered: Count
@@ -167,12 +167,20 @@ class Funnel(Body):
     refused: Count = Field(description="Reports with a valid token that were not counted.")
 
 
+class StudyHold(Body):
+    """Why a study stands still."""
+
+    cause: Cause
+    sentence: str = Field(description="What it waits for, or what to do about it.")
+
+
 class Status(Body):
     """How far a study is."""
 
     study: str
     stage: Stage
     life: Life = Field(description="What operators decided: a draft is not begun, and a paused study asks nobody.")
+    state: State = Field(description="Both together, in a word or three.")
     wave: Count
     rounds: Count = Field(description="Rounds of the wave.")
     played: Count = Field(description="Rounds of the wave that have been played.")
@@ -191,6 +199,7 @@ class Status(Body):
     arms: Count = Field(description="Decisions that are played in the wave.")
     reason: str | None = Field(description="Why the study is finished; null if it is not.")
     warning: str = Field(description="What the model check found last; empty if nothing is wrong.")
+    holds: list[StudyHold] = Field(description="Why the study stands still; empty if it goes on.")
     says: list[str] = Field(description="The same in sentences.")
 
 

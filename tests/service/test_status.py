@@ -13,8 +13,8 @@ from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
 from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.findings import best_decision, outlook, sentences
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.status import best_decision, outlook, sentences
 
 
 def begun(name: str = "waves", **settings: Any) -> Snapshot:
@@ -45,30 +45,30 @@ def test_an_infinite_certificate_is_null() -> None:
     unknown = replace(snapshot, state=changed(snapshot.state, certified=float("inf")))
     assert best_decision(unknown)["certified"] is None
     json.dumps(best_decision(unknown), allow_nan=False)
-    assert "Certified: nothing yet." in sentences(status(unknown), 0)
+    assert "Certified: nothing yet." in sentences(status(unknown))
 
 
 def test_without_answers_nothing_is_called_the_best() -> None:
     snapshot, trying = begun(), {"index": 2, "decision": [0.4], "rounds": 2}
     unanswered = snapshot.course.unanswered
     assert unanswered == "nobody has answered yet, and this rests on the study's assumptions alone"
-    said = sentences(status(snapshot), 0, unanswered=unanswered)[0]
+    said = sentences(status(snapshot), unanswered=unanswered)[0]
     assert re.fullmatch(r"In force: \([\d.]+\); nobody has answered yet, and this .* alone\.", said)
-    said = sentences(status(snapshot, in_force=trying), 0, unanswered=unanswered)[0]
+    said = sentences(status(snapshot, in_force=trying), unanswered=unanswered)[0]
     assert re.fullmatch(r"In force: \(0.4\), for 2 more rounds of wave 1, otherwise \(.*\); nobody .*", said)
     answered = closed(snapshot, "")
     assert answered.course.unanswered == ""
-    assert sentences(status(answered), 0, unanswered=answered.course.unanswered)[0].endswith("it is the best so far.")
+    assert sentences(status(answered), unanswered=answered.course.unanswered)[0].endswith("it is the best so far.")
 
 
 def test_the_certificate_and_the_expected_loss_are_named_apart() -> None:
     snapshot = begun(delta=0.1)
     known = replace(snapshot, state=changed(snapshot.state, decision=3, certified=0.25, expected_loss=0.0123))
-    said = sentences(status(known), 0)
+    said = sentences(status(known))
     assert "Certified: no decision is better than (0.6) by more than 0.25, with 90 % confidence." in said
     assert "Expected loss: 0.0123 per round, compared with the best possible decision." in said
     nothing = replace(known, state=changed(known.state, certified=0.0))
-    assert "Certified: no decision is better than (0.6), with 90 % confidence." in sentences(status(nothing), 0)
+    assert "Certified: no decision is better than (0.6), with 90 % confidence." in sentences(status(nothing))
 
 
 @pytest.mark.parametrize(("beta", "confidence"), [(1e-4, 1 - 2 * 6 * 1e-4), (0.2, None)])
@@ -77,7 +77,7 @@ def test_the_confidence_of_dpbe_is_that_of_all_its_bounds(beta: float, confidenc
     problem = changed(snapshot.definition.problem, beta=beta)
     snapshot = replace(snapshot, definition=replace(snapshot.definition, problem=problem))
     assert best_decision(snapshot)["confidence"] == (None if confidence is None else pytest.approx(confidence))
-    text = sentences(status(snapshot), 0)[1]
+    text = sentences(status(snapshot))[1]
     assert ("with 99.88 % confidence" in text) == (confidence is not None)
     assert ("nothing yet" in text) == (confidence is None)
 
@@ -85,8 +85,8 @@ def test_the_confidence_of_dpbe_is_that_of_all_its_bounds(beta: float, confidenc
 def test_the_model_check_s_warning_is_passed_on() -> None:
     warned = closed(begun(), "the answers vary more than the model allows")
     assert outlook(warned)["warning"] == "the answers vary more than the model allows"
-    assert sentences(status(warned), 0)[-1] == "Warning: the answers vary more than the model allows"
-    assert not any(text.startswith("Warning") for text in sentences(status(closed(begun(), "")), 0))
+    assert sentences(status(warned))[-1] == "Warning: the answers vary more than the model allows"
+    assert not any(text.startswith("Warning") for text in sentences(status(closed(begun(), ""))))
 
 
 def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
@@ -94,7 +94,7 @@ def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
     best = best_decision(snapshot)
     index = (best["index"] + 1) % 6
     trying = {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": 2}
-    said = sentences(status(snapshot, stage="playing", in_force=trying), 0)[0]
+    said = sentences(status(snapshot, stage="playing", in_force=trying))[0]
     assert said.startswith("In force: (")
     assert ", for 2 more rounds of wave 1; best so far: (" in said
 
@@ -105,7 +105,7 @@ def test_a_certificate_that_is_aimed_at_is_named() -> None:
     assert isinstance(wave, Wave)
     plan: Plan = changed(wave.plan, forecast=Forecast(12.0, 3.0, 0.5, 0.08))
     aimed = replace(snapshot, current=changed(wave, plan=plan))
-    (said,) = (text for text in sentences(status(aimed, people=1), 9) if text.startswith("Wave 1"))
+    (said,) = (text for text in sentences(status(aimed, people=1)) if text.startswith("Wave 1"))
     assert "asks 1 person about" in said
     assert "nothing is better by more than 0.08" in said
     assert said.endswith("; answers cost 3, trying poorer decisions costs 0.5.")

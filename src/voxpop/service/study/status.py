@@ -1,0 +1,228 @@
+"""What can be seen of a study: how far it is, what it has found, what it waits for; in numbers and in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from voxpop.model.waves import Forecast, latest_warning
+from voxpop.model.words import counted
+from voxpop.report.summary import describe, expectation, failure_chance, number
+from voxpop.service.stores.schema import counts
+from voxpop.service.study import asking, invitations, log, steps
+from voxpop.service.study.context import Context
+from voxpop.service.study.snapshot import Snapshot, Standing
+from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
+
+Status = Mapping[str, Any]
+
+
+def status_of(context: Context, study: str) -> dict[str, Any]:
+    """Return how far a study is."""
+    now = context.clock()
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        snapshot = context.snapshots.current(study, connection)
+        known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
+        funnel = invitations.funnel(connection, study, row.wave)
+        holds = _holds(context, connection, row, snapshot, now)
+    collecting = row.stage == Stage.COLLECTING
+    answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
+    plan = snapshot.current.plan if snapshot.current else None
+    found = {
+        "study": study,
+        "stage": row.stage,
+        "life": row.life,
+        "state": state_of(row.life, row.stage, row.short, row.newest is not None),
+        "wave": row.wave,
+        "rounds": plan.asked if plan else 0,
+        "played": steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
+        "people": plan.people if plan else 0,
+        "answered": answered,
+        "invited": max(0, row.invited - answered) if collecting else 0,
+        "short": row.short,
+        "funnel": asdict(funnel),
+        "registered": known.registered,
+        "never_asked": known.never_asked,
+        "withdrawn": known.withdrawn,
+        "active": len(snapshot.state.active),
+        "in_force": in_force(snapshot, row, now),
+        "best": best_decision(snapshot),
+        **outlook(snapshot),
+        "holds": [{"cause": hold.cause, "sentence": said_of(hold)} for hold in holds],
+    }
+    return {**found, "says": sentences(found, holds, snapshot.course.unanswered)}
+
+
+def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, now: float) -> Sequence[Hold]:
+    """Find out why a study stands still, if it does."""
+    wave, holds = row.wave, []
+    if row.short:
+        holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short))
+    elif snapshot.current is not None and row.newest is None:
+        people, askable = snapshot.current.plan.people, asking.askable(connection, row.id, snapshot)
+        if askable < people:
+            holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
+    if behind := steps.clock_behind(snapshot, row, now):
+        holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))
+    if row.stage == Stage.COLLECTING and (lost := steps.lost_releases(context, connection, row.id)):
+        holds.append(Hold(Cause.OLD_DATABASE, wave, lost=lost))
+    return holds
+
+
+def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
+    """Return the decision in force: the arm that is played, or the best so far while none is."""
+    index, left = snapshot.best, 0
+    begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
+    if snapshot.current is not None and begun:
+        plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, now)
+        ends = np.cumsum(plan.pulls)
+        if done < plan.asked:
+            place = int(np.searchsorted(ends, done, side="right"))
+            index, left = int(plan.arms[place]), int(ends[place]) - done
+    return {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": left}
+
+
+def watched(context: Context, study: str) -> dict[str, Any]:
+    """Collect what follows from the log of a study, and how far the current wave is."""
+    snapshot = context.snapshots.current(study)
+    state, problem = snapshot.state, snapshot.definition.problem
+    delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
+    return {
+        "status": status_of(context, study),
+        "reward": snapshot.definition.reward,
+        "privacy": snapshot.definition.privacy.describe(),
+        "waves": [
+            {
+                "wave": wave.plan.wave,
+                "rounds": wave.plan.length,
+                "arms": len(wave.plan.arms),
+                "people": wave.feedback.count,
+                "active": wave.info.active_after,
+                "width": wave.info.max_width,
+                "forecast": None if wave.plan.forecast is None else asdict(wave.plan.forecast),
+                "warning": wave.info.warning,
+            }
+            for wave in snapshot.closed
+        ],
+        "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
+        "lower": state.lower.tolist(),
+        "upper": state.upper.tolist(),
+        "estimates": state.centre.tolist(),
+        "active": state.active.tolist(),
+        "asked": snapshot.current.plan.arms.tolist() if snapshot.current else [],
+        "ledger": snapshot.ledger.totals(delta),
+        "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
+    }
+
+
+def best_decision(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the best decision so far, what is certified about it, and what it is expected to lose."""
+    now = Standing.of(snapshot.definition, snapshot.state)
+    return {
+        "index": now.best,
+        "decision": snapshot.definition.problem.decisions[now.best],
+        "certified": now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
+        "confidence": _confidence(snapshot),
+        "expected_loss": now.expected_loss,
+    }
+
+
+def outlook(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what is expected of the open wave, why the study ended, and what the model check found."""
+    forecast = snapshot.current.plan.forecast if snapshot.current else None
+    return {
+        "forecast": None if forecast is None else asdict(forecast),
+        "arms": len(snapshot.current.plan.arms) if snapshot.current else 0,
+        "reason": snapshot.reason if snapshot.finished else None,
+        "warning": latest_warning(wave.info for wave in snapshot.closed),
+    }
+
+
+def _confidence(snapshot: Snapshot) -> float | None:
+    """Compute the probability with which the certificate holds at least; None if it may always fail."""
+    chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
+    return 1 - chance if chance < 1 else None
+
+
+def sentences(status: Status, holds: Sequence[Hold] = (), unanswered: str = "") -> list[str]:
+    """Say in sentences what a status says in numbers, and why the study stands still, if it does.
+
+    `unanswered` says what the best decision rests on, if nobody has answered yet.
+    """
+    said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
+    if status["stage"] == Stage.FINISHED:
+        said.append(f"Finished: {status['reason'] or 'no further wave is planned'}.")
+    said += [_life(status), _forecast(status), *map(said_of, holds)]
+    if status["warning"]:
+        said.append(f"Warning: {status['warning']}")
+    return [sentence for sentence in said if sentence]
+
+
+def said_of(hold: Hold) -> str:
+    """Say in a sentence why a study stands still, and what to do about it."""
+    if hold.cause is Cause.NOBODY_LEFT:
+        return (
+            f"Waiting: {counted(hold.people, 'more person', 'more people')} must register; everyone else who may be "
+            f"asked in wave {hold.wave} has been, and its rounds are played again for the new ones."
+        )
+    if hold.cause is Cause.FEW_PEOPLE:
+        return (
+            f"Waiting: wave {hold.wave} needs {counted(hold.people, 'person', 'people')}, and {hold.askable:,} who can "
+            f"be asked are registered; its rounds begin when {hold.people - hold.askable:,} more are."
+        )
+    if hold.cause is Cause.CLOCK_BACK:
+        return (
+            f"Stopped: the coordinator's clock was set back, and is {hold.seconds:,.0f} s before the beginning of wave "
+            f"{hold.wave}; its rounds go on when the clock has caught up, so set it right."
+        )
+    return f"Stopped: {hold.lost} was released before, and the database does not know it; restore the newer database."
+
+
+def _life(status: Status) -> str:
+    if status["life"] == Life.DRAFT:
+        return "Draft: devices do not see it, and it can be changed until it is started."
+    if status["life"] == Life.PAUSED:
+        return "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken."
+    return ""
+
+
+def _in_force(status: Status, unanswered: str) -> str:
+    now, best = status["in_force"], status["best"]
+    sentence = f"In force: {describe(now['decision'])}"
+    if now["rounds"]:
+        sentence += f", for {counted(now['rounds'], 'more round')} of wave {status['wave']}"
+    another = now["index"] != best["index"]
+    if unanswered:
+        chosen = f", otherwise {describe(best['decision'])}" if another else ""
+        return f"{sentence}{chosen}; {unanswered}."
+    return (
+        f"{sentence}; best so far: {describe(best['decision'])}." if another else f"{sentence}; it is the best so far."
+    )
+
+
+def _certified(status: Status) -> str:
+    best = status["best"]
+    if best["certified"] is None or best["confidence"] is None:
+        return "Certified: nothing yet."
+    limit = f" by more than {number(best['certified'])}" if best["certified"] > 0 else ""
+    percent = math.floor(1e4 * best["confidence"] + 1e-6) / 100  # never more than is promised
+    return f"Certified: no decision is better than {describe(best['decision'])}{limit}, with {percent:g} % confidence."
+
+
+def _expected_loss(status: Status) -> str:
+    loss = status["best"]["expected_loss"]
+    return "" if loss is None else f"Expected loss: {number(loss)} per round, compared with the best possible decision."
+
+
+def _forecast(status: Status) -> str:
+    expected = status["forecast"]
+    if expected is None:
+        return ""
+    asked = f"{counted(status['people'], 'person', 'people')} about {counted(status['arms'], 'decision')}"
+    return f"Wave {status['wave']} asks {asked}; it is {expectation(Forecast(**expected))}."
