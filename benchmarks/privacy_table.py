@@ -26,29 +26,28 @@ def runs(policy: str, privacy: Privacy, seeds: range) -> list[Run]:
     ]
 
 
-def row(name: str, results: list[Run], base: float | None) -> float:
-    regret = float(np.mean([run.metrics.regret for run in results]))
-    numbers = np.mean([run.metrics.numbers for run in results])
-    people = np.mean([run.metrics.people for run in results])
-    kept = sum(run.optimum_kept for run in results)
-    ratio = "" if base is None else f"{regret / base:.2f}"
-    print(f"| {name} | {regret:,.0f} | {ratio} | {numbers:,.0f} | {people:,.0f} | {kept}/{len(results)} |", flush=True)
-    return regret
+def cell(policy: str, privacy: Privacy, seeds: range) -> str:
+    """Return the mean regret, numbers sent and people asked, and how often the optimum was lost if it ever was."""
+    results = runs(policy, privacy, seeds)
+    means = [np.mean([getattr(run.metrics, name) for run in results]) for name in ("regret", "numbers", "people")]
+    lost = sum(not run.optimum_kept for run in results)
+    return " / ".join(f"{mean:,.0f}" for mean in means) + (f" (optimum lost: {lost})" if lost else "")
 
 
 def main() -> None:
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
-    print("| | regret | times not private | numbers sent | people | optimum kept |\n|---|---:|---:|---:|---:|---:|")
-    base = row("not private", runs("dpbe", NoPrivacy(), seeds), None)
-    for floor, words in ((None, "own floor"), (0, "printed schedule")):
+    print(f"Regret / numbers sent / people; without privacy {cell('dpbe', NoPrivacy(), seeds)}.\n")
+    print("| | eps = 1 | eps = 5 | eps = 15 | eps = 30 |\n|---|---:|---:|---:|---:|")
+    for words in ("own floor", "printed schedule", "as printed"):
+        policy, calibration = ("dpbe-paper", "paper") if words == "as printed" else ("dpbe", "exact")
+        floor = 0 if words == "printed schedule" else None
         for model in ("central", "shuffle", "local"):
-            for epsilon in (1, 5, 15, 30) if model == "central" else (5, 15, 30):
-                privacy = Private(model, epsilon, DELTA, floor=floor)
-                row(f"{model}, eps = {epsilon}, {words}", runs("dpbe", privacy, seeds), base)
-    for model in ("central", "shuffle", "local"):
-        for epsilon in (5, 15, 30):
-            privacy = Private(model, epsilon, DELTA, calibration="paper")
-            row(f"{model}, eps = {epsilon}, as printed", runs("dpbe-paper", privacy, seeds), base)
+            cells = []
+            for epsilon in (1, 5, 15, 30):
+                tried = epsilon > 1 or (model, policy) == ("central", "dpbe")
+                privacy = Private(model, epsilon, DELTA, calibration=calibration, floor=floor)
+                cells.append(cell(policy, privacy, seeds) if tried else "")
+            print(f"| {model}, {words} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ SLOW = (
     "tests/browser/",
     "tests/clients_js/",
     "tests/reproduction/",
+    "tests/service/test_cli_service.py::test_the_demo",
     "tests/service/test_demo.py",
     "tests/service/test_generated_client.py",
     "tests/service/test_kill.py",
@@ -39,7 +40,13 @@ SLOW = (
     "tests/soak/",
     "tests/test_deploy.py",
     "tests/test_package.py",
+    "tests/test_pages.py::test_a_page_runs_and_prints_what_it_shows[docs/gallery",
     "tests/test_site.py",
+)
+# Tests that run on both databases do so in `make test` where these differ: locks, races, transactions, migrations.
+DIFFERENT = tuple(
+    f"tests/{name}"
+    for name in ("stores/", "service/test_asking", "service/test_life", "service/test_race", "service/test_tallies")
 )
 # What takes longest begins first, so that the workers end together.
 LONGEST = (
@@ -53,7 +60,8 @@ LONGEST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(SLOW):
+        repeated = "[postgresql" in item.nodeid and not item.nodeid.startswith(DIFFERENT)
+        if repeated or item.nodeid.startswith(SLOW):
             item.add_marker("slow")
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 

@@ -25,28 +25,26 @@ ROWS = {KILL: "kills", RESTART: "PostgreSQL restarts", FULL: "full disks", JUMP:
 PAGE = """\
 # A soak of the service
 
-`make soak` runs the service while things break, and checks that nothing is lost, released twice or leaked. This is the
-report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {seed}` on two cores. {verdict}
+`make soak` runs the service while things break, and checks that nothing is lost, released twice or leaked. This is
+the report of `python -m tests.soak --minutes {minutes:g} --kills {kills} --seed {seed}` on two cores. {verdict}
 
 {faults}
 
-{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all),
-on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes of their own that talk over HTTP. A wave
-of a private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices keep
-their memory in a file and are closed after every check-in; {absent:.1%} register and never check in.
+{studies} studies at a time with {devices:,} devices each ({all_studies} studies and {all_devices:,} devices in all)
+ran on one PostgreSQL with two coordinators and a shuffler (SQLite), in processes that talk over HTTP. A wave of a
+private study asks at least {floor} people, who have {deadline:g} s to answer. {in_files:.0%} of the devices are
+closed after every check-in, with their memory in a file; {absent:.1%} never check in.
 
 ![Memory, descriptors, acknowledged reports and faults over time](soak.png)
 
 ## What broke
 
-- {kills} kills (SIGKILL) at random moments: {killed}. A killed service is started again at once; {failed} starts
-  failed, because the database or the disk was away, and were repeated.
-- {cut:.0%} of all replies lost after the server had sent them.
-- PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), and {revived} after it had ended by
-  itself on a full disk.
-- Full disks (file systems in memory, filled to the last block): {disks}.
-- {jumps} jumps of the services' clocks, {sizes}: their time of day is the machine's plus a number that changes. The
-  clocks of the database and of durations are not shifted.
+- {kills} kills (SIGKILL) at random moments: {killed}. {failed} restarts failed and were repeated.
+- {cut:.0%} of all replies, lost after the server had sent them.
+- PostgreSQL restarted: {fast} fast, {immediate} immediate (with crash recovery), {revived} after a full disk had ended
+  it.
+- Full disks: {disks}.
+- {jumps} jumps of the services' time of day, {sizes}. The clocks of the database and of durations did not jump.
 
 ## What was checked
 
@@ -54,25 +52,21 @@ their memory in a file and are closed after every check-in; {absent:.1%} registe
 |---|---:|---:|---:|---:|---:|---:|
 {rows}
 
-- **Acknowledged is counted**: the reports of every released wave are those whose devices were told that they were
-  counted, and those whose last reply was lost and which the database shows as counted ("confirmed later"). Reports told
-  counted but not released yet, because their wave was open at the end, are all stored. {late:,} reports came too late;
-  their devices were told so, and none of them is in a release.
-- **Nothing is released twice**: every log has each wave once, opened and then closed, and never changed in its past.
-- **Nobody took part twice**: the database has at most one participation of each person, as many in all as reports
-  released, and every device made at most one report.
+- **Acknowledged is counted**: a released wave holds the reports whose devices were told that they were counted, and
+  those whose last reply was lost but which the database has ("confirmed later"); those of waves that were open at the
+  end are all stored. {late:,} reports came too late; their devices were told so, and no release holds them.
+- **Nothing is released twice**: every log has each wave once, opened and then closed, and its past never changed. Each
+  person took part at most once, and every device made at most one report.
 - **The plans are the simulator's**: replaying the reports gives the same plans in all {waves:,} waves and the same
-  state to the last bit (none, local, shuffle, aggregate). In the central model the coordinator draws the noise: its
-  releases are as close to the replayed ones as noise allows, and the plans follow from them.
-- **Every study made progress**: none stood still for {patience:g} s.
-- **No reply had status 500**, no log has a traceback, and no service ended by itself. Replies that devices received, by
-  status: {statuses}.
+  state to the last bit (none, local, shuffle, aggregate), or to as much as noise allows (central).
+- **Nothing got stuck or crashed**: no study stood still for {patience:g} s, no log has a traceback, no service ended by
+  itself, and no reply had status 500. Devices received the statuses {statuses}.
 
 ## Memory and descriptors
 
 {memory}
 
-## What the services said
+## What the services logged
 
 {said}
 """
@@ -102,7 +96,7 @@ def page(soak: Soak) -> str:
         waves=sum(account.waves for account in accounts),
         statuses=listed(soak.statuses),
         memory="\n".join(grown(soak)),
-        said="\n".join(f"- {name}: {listed(said)}." for name, said in soak.said.items()),
+        said=listed(sum(soak.said.values(), Counter())) + ".",
         **{name: value for name, value in asdict(scale).items() if name not in ("kills", "jumps")},
         **broken(soak),
     )
@@ -134,7 +128,7 @@ def broken(soak: Soak) -> dict[str, Any]:
         "fast": ways["fast"],
         "immediate": ways["immediate"],
         "revived": soak.breaker.revived,
-        "disks": f"that of {listed(full)}, {each}" if full else nothing,
+        "disks": f"{listed(full)}, {each}" if full else nothing,
         "jumps": len(jumps),
         "sizes": f"from {jumps[0]:.0f} to {jumps[-1]:+.0f} s" if jumps else "none",
     }
@@ -160,10 +154,9 @@ def listed(said: Counter[str]) -> str:
 
 
 SPELLS = """\
-Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}. Each began
-with new processes of the services, and readings count from {4:g} s after a start. Later medians may be {5:.0%} larger
-(descriptors: {6:.0%} and {7}). PostgreSQL is all its processes together, without the
-cache of pages that they share, whose size is a setting.
+Medians in two spells in which only replies were lost, minutes {0:.0f} to {1:.0f} and {2:.0f} to {3:.0f}, from {4:g} s
+after the services were started anew. Later medians may be {5:.0%} larger (descriptors: {6:.0%} and {7}). PostgreSQL is
+all its processes together, without the cache of pages that they share.
 """
 
 

@@ -98,8 +98,16 @@ def people_needed(z: float, skewness: float) -> int:
 def catoni_mean(values: object, variance: float, level: float) -> tuple[float, float]:
     """Estimate a mean from single answers of at most this variance, whatever their tails; return it and its width.
 
-    The mean is at most estimate + width with probability 1 - level, and at least estimate - width with probability
-    1 - level (Catoni, 2012, one side at a time).
+    The mean mu is at most estimate + width with probability 1 - level, and at least estimate - width with probability
+    1 - level (Catoni, 2012, one side at a time). Let psi(x) = sign(x) log(1 + |x| + x^2 / 2), so that
+    -log(1 - x + x^2 / 2) <= psi(x) <= log(1 + x + x^2 / 2), and let the estimate solve sum psi(a (y_i - t)) = 0. At
+    t = mu - w, E exp(-sum psi(a (y_i - t))) <= (1 - a w + a^2 (s^2 + w^2) / 2)^n, so with probability 1 - level
+
+        sum psi(a (y_i - t)) >= n (a w - a^2 (s^2 + w^2) / 2) - log(1 / level).
+
+    The right side vanishes for w^2 = 2 s^2 log(1 / level) / (n - 2 log(1 / level)) and
+    a^2 = 2 log(1 / level) / (n (s^2 + w^2)). Then the sum is not negative at mu - w, and as it falls in t, the estimate
+    is at least mu - w. The other side is the same.
 
     >>> [round(number, 4) for number in catoni_mean([0.0, 1.0] * 50, 0.25, 0.01)]
     [0.5, 0.1593]

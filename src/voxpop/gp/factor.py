@@ -6,8 +6,7 @@ With L the factor of the arms' regularised kernel matrix, the columns of the bat
     V[:, d:h] = (K(all, arms d..h) - V[:, :d] L[d:h, :d]') L[d:h, d:h]'^-1.
 
 In single precision this takes half the memory and half the time, and the resulting variances are off by at most
-`rounding.Slack`, which docs/mathematics.md derives. Code that uses them as bounds must add the slack, and decide
-whether the result is sharp enough.
+`Slack`. Code that uses them as bounds must add the slack, and decide whether the result is sharp enough.
 """
 
 from __future__ import annotations
@@ -33,7 +32,22 @@ ROOM = (1e-4, 1e4)  # prior variances that suit the range of single precision
 
 
 class Slack:
-    """A bound on |variance - variance in single precision|, for a factor L that gains rows."""
+    """A bound on |variance - variance in single precision|, for a factor L that gains rows.
+
+    An action's row v of V solves L v = k. Each number is rounded at most m times (a product inside a panel, one
+    subtraction a panel, the inverse of the diagonal, L itself), so the computed w solves L w = k + e with
+
+        |e| <= g |L||w| + u |L||v| + f,     g = m u / (1 - m u),     u = UNIT,
+
+    component by component. The middle term comes from rounding k (|k| <= |L||v|), and
+    f <= FLUSH (1 + (H + 1) max(max |L|, kappa)) from setting small numbers of K, L and V to zero. With the spectral
+    norms A = g norm(|L^-1||L|) and B = u norm(|L^-1||L|) kappa + norm(|L^-1|) sqrt(H) f, and with
+    |v| <= kappa = max k(x, x)^1/2,
+
+        |w - v| <= A |w| + B <= A (kappa + |w - v|) + B,     so |w - v| <= eta = (A kappa + B) / (1 - A),
+
+    and the variances differ by ||w|^2 - |v|^2| <= eta (2 kappa + eta).
+    """
 
     def __init__(self, prior: float, panel: int) -> None:
         self.prior, self.panel = prior, panel

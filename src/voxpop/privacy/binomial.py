@@ -11,8 +11,10 @@ A(s) be the divergence of the noise and its move by s in one coordinate, the lar
 
 so that no move need be known to be the worst. (A grows with s, so that moves may be skipped: if s' is the next one that
 is computed, A(s) / s^2 <= A(s') / s^2.) The divergence is that of the noise given that it is inside a window
-that its move can reach as well; the probability of the rest, which is bounded over coordinates in the same way, is
-added to delta. dp-accounting turns the sum of the divergences into eps.
+that its move can reach as well; the probability r of the rest, which is bounded over coordinates in the same way, is
+added to delta: with P = (1 - r) P' + r P'', the hockey-stick divergence H, which is convex and at most 1, satisfies
+H(P, Q) <= r + H(P', Q). Releases are independent given what is public, and may be chosen adaptively. dp-accounting
+turns the sum of the divergences into eps.
 """
 
 from __future__ import annotations
