@@ -29,7 +29,7 @@ from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import counts, invitations, people
-from voxpop.service.study import pacing, participants
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.participants import Newcomer
@@ -37,7 +37,7 @@ from voxpop.service.study.scheduler import Scheduler
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 SECRET = "benchmark-" * 4
-RATE = DEVICES / min(DEVICES / pacing.CHECK_INS, pacing.SHARE * Rules().deadline)  # check-ins a second, of all devices
+RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second
 
 
 def definition(floor: int) -> Definition:

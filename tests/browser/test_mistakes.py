@@ -123,7 +123,7 @@ def test_two_operators_who_start_a_study_at_once_start_it_once(browser: Browser,
         for each in (ada, grace):  # neither waits for the other
             each.page.get_by_role("button", name="Start", exact=True).evaluate("it => { setTimeout(() => it.click()) }")
         for each in (ada, grace):
-            expect(each.page.locator(".badge").first).to_have_text("running")
+            expect(each.page.locator(".badge").first).to_have_text("planning")
     assert actions(it, "tea") == ["started", "created"]
 
 

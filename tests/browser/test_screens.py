@@ -112,10 +112,10 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
         tab_to(page, "espresso")
         keyboard.press("Enter")
         page.wait_for_url(url + "/studies/espresso")
-        for button, life in (("Pause", "paused"), ("Resume", "running")):
+        for button, life, state in (("Pause", "paused", "paused"), ("Resume", "running", "collecting")):
             tab_to(page, button)
             keyboard.press("Enter")
-            expect(page.locator(".badge").first).to_have_text(life)
+            expect(page.locator(".badge").first).to_have_text(state)
             assert it.coordinator.status("espresso")["life"] == life
 
 

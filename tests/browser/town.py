@@ -20,7 +20,7 @@ from tests.service.served import served
 from voxpop.errors import Array
 from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
-from voxpop.service.console.pilot import Pilot, calibrated
+from voxpop.service.console.computations import Pilot, calibrated
 from voxpop.service.console.planning import plan_of
 from voxpop.service.keys import new_key
 from voxpop.service.stores.migrate import open_store

@@ -10,7 +10,7 @@ FAULTS = [
     Fault(
         "counter not compared",
         "A wave is released although its counter disagrees with its reports.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "    if tally.count != counted:\n",
         "    if tally.count > counted:\n",
         (f"{TALLIES}::test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed",),
@@ -34,7 +34,7 @@ FAULTS = [
     Fault(
         "invitations noticed too late",
         "Where many devices are registered, they come back after the deadline of an invitation.",
-        "service/study/pacing.py",
+        "service/study/participants.py",
         "spread(min(crowd / CHECK_INS, most))",
         "spread(crowd / CHECK_INS)",
         (f"{PACING}::test_many_devices_come_seldom_but_in_time_for_an_invitation",),
@@ -42,7 +42,7 @@ FAULTS = [
     Fault(
         "long rounds spread over the deadline",
         "Where a clock plays long rounds, devices come back after the deadline of an invitation.",
-        "service/study/pacing.py",
+        "service/study/participants.py",
         "return round(wait + spread(min(crowd / CHECK_INS, most)), 1)",
         "return spread(wait + min(crowd / CHECK_INS, most))",
         (f"{PACING}::test_however_long_the_rounds_take_devices_come_in_time_for_the_invitation",),

@@ -81,7 +81,7 @@ FAULTS = [
     Fault(
         "nonces kept",
         "The nonces of a closed wave stay, from which the secret's owner can make its tokens.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "    invitations.forget(connection, study, number)\n",
         "",
         (f"{GUESSES}[sqlite-central]",),
@@ -89,7 +89,7 @@ FAULTS = [
     Fault(
         "reports kept",
         "Raw reports stay in the inbox when their wave is closed.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "for table in (inbox, totals):",
         "for table in (totals,):",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
@@ -105,7 +105,7 @@ FAULTS = [
     Fault(
         "nothing says what was deleted",
         "Closing a wave does not ask for its reports to be scrubbed.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "    scrub_after(connection)\n    if context.released",
         "    if context.released",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
@@ -121,7 +121,7 @@ FAULTS = [
     Fault(
         "log keeps the sum",
         "A closed event holds the sum without its noise.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "closed_body(feedback, entry))",
         '{**closed_body(feedback, entry), "sum": list(tally.total)})',
         (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
@@ -155,7 +155,7 @@ FAULTS = [
     Fault(
         "release told before it is stored",
         "The service's log tells the average inside the transaction; if that fails, another one is drawn.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "people=tally.count)",
         "people=tally.count, mean=feedback.mean.tolist())",
         (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
@@ -171,7 +171,7 @@ FAULTS = [
     Fault(
         "people of several waves unnamed",
         "The ledger is not told who took part where people may take part more than once.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "rules.participations > 1",
         "rules.participations > 10**6",
         (f"{WAVES}::test_people_take_part_again_as_far_as_the_budget_allows",),
@@ -246,7 +246,7 @@ FAULTS = [
     Fault(
         "shuffler says who was first",
         "The tokens of a total are in the order in which they answered.",
-        "service/shuffler/sealing.py",
+        "service/shuffler/batches.py",
         "names = sorted(token.hex() for token in connection.execute(took_part).scalars())",
         'first = sa.select(reports.c.token_hash).where(reports.c.batch == batch.id).order_by(sa.text("rowid"))\n'
         "    names = [token.hex() for token in connection.execute(first).scalars()]",
@@ -255,7 +255,7 @@ FAULTS = [
     Fault(
         "shuffler keeps digests",
         "The shuffler keeps the digests of reports whose total was forwarded.",
-        "service/shuffler/sealing.py",
+        "service/shuffler/batches.py",
         "connection.execute(marked.values(digest=FORWARDED))",
         "pass",
         (f"{GUESSES}[sqlite-shuffle]",),

@@ -11,7 +11,7 @@ SOURCES = "privacy/sources.py"
 MODEL = "privacy/aggregate.py"
 DEVICE = "client/device.py"
 BATCHES = "service/shuffler/batches.py"
-BATCHING = "service/study/batching.py"
+BATCHING = "service/study/collecting.py"
 
 FAULTS = [
     Fault(
@@ -170,7 +170,7 @@ FAULTS = [
         "surplus shares added up",
         "The helper adds up shares whose twins the coordinator does not have.",
         BATCHES,
-        "sealing.drop_surplus(connection, name, held - set(chosen))",
+        "drop_surplus(connection, name, held - set(chosen))",
         "pass",
         (f"{HELPER}::test_a_device_that_dies_between_its_uploads_is_replaced",),
     ),
@@ -185,7 +185,7 @@ FAULTS = [
     Fault(
         "people of a void batch asked again",
         "People whose answers were in a total that was not released are asked once more.",
-        "service/study/closing.py",
+        "service/study/collecting.py",
         "    invitations.spend(connection, study, number, turn.snapshot.definition.rules.participations)\n",
         "",
         (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),

@@ -5,7 +5,7 @@ from tests.mutants.fault import Fault
 WITHDRAWAL = "service/test_withdrawal.py"
 FORGETTING = "service/test_forgetting.py"
 ROTATION = "service/test_rotation.py"
-MODULE = "service/study/withdrawal.py"
+MODULE = "service/study/participants.py"
 
 FAULTS = [
     Fault(
@@ -67,7 +67,7 @@ FAULTS = [
     Fault(
         "shuffler keeps the report of a person who withdrew",
         "The shuffler withdraws the token and keeps its report in the batch.",
-        "service/shuffler/sealing.py",
+        "service/shuffler/batches.py",
         '    connection.execute(sa.delete(reports).where(reports.c.token_hash == sa.bindparam("token")), given)\n',
         "",
         (f"{FORGETTING}::test_no_report_of_one_who_withdraws_is_on_the_shuffler_s_disk",),

@@ -13,7 +13,7 @@ from voxpop.privacy import Private
 from voxpop.privacy.ledger import compose
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.participation import require_affordable
+from voxpop.service.study.definition import require_affordable
 
 
 @pytest.mark.parametrize(

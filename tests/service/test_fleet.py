@@ -21,8 +21,7 @@ from voxpop.gp.belief import believe
 from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
-from voxpop.service.demo.crowd import BETWEEN, Crowd, promise_of
-from voxpop.service.demo.tastes import ListedTastes, ModelTastes
+from voxpop.service.demo.crowd import BETWEEN, Crowd, ListedTastes, ModelTastes, promise_of
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
@@ -231,7 +230,7 @@ def test_people_agree_with_the_pilot_of_their_study() -> None:
 
 
 def test_of_more_decisions_than_can_be_drawn_the_estimate_is_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxpop.service.demo.tastes.MOST_DECISIONS", 8)
+    monkeypatch.setattr("voxpop.service.demo.crowd.MOST_DECISIONS", 8)
     found = piloted()
     assert np.array_equal(ModelTastes(found).mean, believe(found).mean)
 

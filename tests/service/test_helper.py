@@ -18,7 +18,7 @@ from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, people, receipts, reports, tokens, totals
-from voxpop.service.study import withdrawal
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.events import Kind
 from voxpop.service.study.life import Wanted, change
@@ -274,7 +274,7 @@ def test_whoever_withdraws_before_the_seal_is_in_no_total(pair: tuple[World, Shu
     for key, invitation in everybody:
         assert it.answer(key, invitation) is True
     (first, invitation), mine = everybody[0], it.reports[1].pop(0)
-    withdrawal.withdraw(it.coordinator.context, STUDY, first)
+    participants.withdraw(it.coordinator.context, STUDY, first)
     it.keys.remove(first)
     it.settle()
     assert (it.status["wave"], it.status["answered"]) == (1, 11)
@@ -293,7 +293,7 @@ def test_whoever_withdraws_after_the_seal_stays_in_the_total(pair: tuple[World, 
         assert it.answer(key, invitation) is True
     helper.seal(invitation["helper"].rsplit("/", 1)[1], hashes(*(token for token, _ in it.halves)))
     counted = next(iter(it.asked))
-    withdrawal.withdraw(it.coordinator.context, STUDY, counted)
+    participants.withdraw(it.coordinator.context, STUDY, counted)
     it.settle()
     assert it.status["wave"] == 2
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
@@ -331,7 +331,7 @@ def test_a_pause_while_the_helper_seals_loses_nothing(pair: tuple[World, Shuffle
     helper.seal = meanwhile  # type: ignore[assignment, method-assign]
     it.settle()
     assert (it.status["wave"], rows(it.coordinator.database, totals)) == (1, [0])
-    withdrawal.withdraw(it.coordinator.context, STUDY, next(iter(it.asked)))  # is in the total
+    participants.withdraw(it.coordinator.context, STUDY, next(iter(it.asked)))  # is in the total
     it.settle()
     helper.seal = seal  # type: ignore[method-assign]
     change(it.coordinator.context, STUDY, Wanted.RUNNING, "me")

@@ -18,7 +18,7 @@ from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
-from voxpop.service.study import withdrawal
+from voxpop.service.study import participants
 from voxpop.service.study.context import Sealed
 from voxpop.service.study.coordinator import Coordinator
 
@@ -209,7 +209,7 @@ def test_a_coordinator_killed_between_any_two_statements(tmp_path: Path, monkeyp
             wave, sealed = it.status["wave"], not rows(it.shuffler.database, reports)[0]
             if wave == 1:
                 gone = next(iter(it.asked))
-                withdrawal.withdraw(it.coordinator.context, STUDY, gone)
+                participants.withdraw(it.coordinator.context, STUDY, gone)
                 it.keys.remove(gone)
                 it.reports[1] = it.reports[1][0 if sealed else 1 :]
             it.settle()
@@ -253,7 +253,7 @@ def test_a_withdrawal_does_not_stop_a_restored_coordinator(tmp_path: Path) -> No
             connection.exec_driver_sql("UPDATE tallies SET answered = 0")
         another(it, it.coordinator.database)
         gone = next(iter(it.asked))
-        withdrawal.withdraw(it.coordinator.context, STUDY, gone)
+        participants.withdraw(it.coordinator.context, STUDY, gone)
         it.keys.remove(gone)
         it.settle()
         replace_all(it)
@@ -283,7 +283,7 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
                     made[token] = release.randomize(np.array([[rng.random()]]), Simulated(it.rng))
                 theirs, ours = it.shares(invitation, made[token])
                 if fate < 0.05:
-                    withdrawal.withdraw(it.coordinator.context, STUDY, key)
+                    participants.withdraw(it.coordinator.context, STUDY, key)
                     it.keys.remove(key)
                 if fate < 0.7 and not isinstance(it.help(invitation, theirs), Refusal) and fate > 0.2:
                     it.coordinate(invitation, ours)  # otherwise the first reply was lost; later, both are sent again

@@ -16,7 +16,7 @@ from tests.service.world import STUDY, DirectShuffler, World, definition, own_sh
 from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
-from voxpop.service.study import asking, withdrawal
+from voxpop.service.study import asking, participants
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.events import Kind
 
@@ -153,7 +153,7 @@ def test_a_void_batch_keeps_nothing_of_one_who_withdrew_but_that_they_took_part(
         lying(it, 30_000)
         it.coordinator.step(STUDY)
         gone = next(iter(it.asked))
-        withdrawal.withdraw(it.coordinator.context, STUDY, gone)
+        participants.withdraw(it.coordinator.context, STUDY, gone)
         it.coordinator.step(STUDY)
         require_void(it, 1)
         with it.coordinator.database.read() as connection:
@@ -207,7 +207,7 @@ def test_what_a_helper_says_of_people_who_did_not_withdraw_is_not_heeded(tmp_pat
         claiming.said = BatchProgress(99, others[:1], others[1:])
         it.coordinator.context.shuffler = claiming
         gone = everybody[0][0]
-        withdrawal.withdraw(it.coordinator.context, STUDY, gone)
+        participants.withdraw(it.coordinator.context, STUDY, gone)
         it.reports[1].pop(0)
         it.keys.remove(gone)
         it.settle()

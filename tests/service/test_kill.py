@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.service.chaos import Crowd, Victim, free_port, victims
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Promise
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements
 from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store

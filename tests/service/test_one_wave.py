@@ -12,7 +12,7 @@ from voxpop.errors import Array
 from voxpop.privacy import Simulated, crowds
 from voxpop.privacy.sources import Integers
 from voxpop.runtime.random_streams import stream
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import inbox, plays, totals
 from voxpop.service.study.snapshot import fold

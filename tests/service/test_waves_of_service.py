@@ -11,7 +11,7 @@ from tests.service.test_one_wave import AgentNoise
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition
 from voxpop.service.web.bodies.replies import Status

@@ -25,9 +25,8 @@ from voxpop.service.study import asking, invitations, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.participants import Newcomer, register
+from voxpop.service.study.participants import Newcomer, forget_again, register
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.service.study.withdrawal import forget_again
 
 CENTRAL = definition(private("central"), deadline=100.0)
 TWICE = definition(private("central"), participations=3, budget=20.0)

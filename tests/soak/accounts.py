@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.soak.stored import Stored
 from tests.soak.studies import Kind
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements
 from voxpop.service.study.events import Event
 from voxpop.service.study.events import Kind as Entry
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from voxpop.service.stores.arrays import big_ints, byte_strings, texts
+from voxpop.service.study.inbox import big_ints, byte_strings, texts
 
 
 @pytest.mark.parametrize(

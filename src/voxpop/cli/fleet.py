@@ -18,8 +18,7 @@ from voxpop.report.summary import describe
 
 if TYPE_CHECKING:
     from voxpop.client import Promise
-    from voxpop.service.demo.crowd import Crowd
-    from voxpop.service.demo.tastes import Tastes
+    from voxpop.service.demo.crowd import Crowd, Tastes
     from voxpop.service.study.definition import Definition
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -99,7 +98,7 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.service.demo.tastes import ListedTastes, ModelTastes
+    from voxpop.service.demo.crowd import ListedTastes, ModelTastes
     from voxpop.simulation.own_people import rewards_of_formula
 
     require_integer("seed", seed, least=0)

@@ -55,6 +55,12 @@ class Column:
         values = np.array(self.options, dtype=float)
         return bool(((values - values[0]) / np.ptp(values)).mean() < LOPSIDED)
 
+    @property
+    def shares(self) -> Array:
+        """Where each decision stands on an axis, from 0 to 1."""
+        places = np.log(self.places) if self.logarithmic else self.places
+        return np.asarray((places - places.min()) / (np.ptp(places) or 1.0))
+
     def write(self, value: Any, digits: int | None = None) -> str:
         """Write one value.
 
@@ -123,6 +129,15 @@ class Layout:
     def short_name(self, index: int) -> str:
         """Write the values of a decision without what all decisions share; the axis says which parameters they are."""
         return ", ".join(column.write(column.values[index], POINT_DIGITS) for column in self.varied or self.columns)
+
+    def along(self, index: int, column: Column) -> Indices:
+        """Return the decisions that differ from this one in one parameter only, in its order."""
+        same = np.ones(self.problem.size, dtype=bool)
+        for other in self.varied:
+            if other is not column:
+                same &= other.places == other.places[index]
+        found = np.flatnonzero(same)
+        return np.asarray(found[np.argsort(column.places[found], kind="stable")])
 
     def places_of(self, points: Array, column: Column) -> Array:
         """Return where points of the kernel's space, such as the pilot's, stand on the axis of a parameter."""

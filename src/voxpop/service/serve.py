@@ -24,7 +24,7 @@ from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import marks, studies
-from voxpop.service.study import life, withdrawal
+from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_waves
 from voxpop.service.study.stages import Lost
@@ -61,7 +61,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
 
     coordinator.context.note = note
     life.delete_again(coordinator.context)
-    withdrawal.forget_again(coordinator.context)
+    participants.forget_again(coordinator.context)
     return app
 
 

@@ -12,8 +12,8 @@ from tests.helpers_waiting import HANGING
 from tests.service.served import served
 from tests.service.world import SECRET, STUDY, Clock, definition
 from voxpop.service import operators
-from voxpop.service.console import new_study, rehearsal
-from voxpop.service.console.apart import Apart
+from voxpop.service.console import computations, new_study
+from voxpop.service.console.computations import Computations
 from voxpop.service.keys import new_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
@@ -32,10 +32,10 @@ def patience() -> Iterator[None]:
     """Let rehearsals be few and take any time: on a busy machine the usual seconds are not enough for any."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("REHEARSALS", "COMPARED"):
-            patch.setattr(new_study, name, rehearsal.FEWEST)
+            patch.setattr(new_study, name, computations.FEWEST)
         for name in ("SECONDS", "COMPARE_SECONDS"):
             patch.setattr(new_study, name, HANGING)
-        patch.setattr(Apart.__init__, "__defaults__", (HANGING,))
+        patch.setattr(Computations.__init__, "__defaults__", (HANGING,))
         yield
 
 

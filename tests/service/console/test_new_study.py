@@ -22,8 +22,7 @@ from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
 from voxpop.service import audit
 from voxpop.service.console import new_study, planning
-from voxpop.service.console.apart import MOST_WAITING, Apart
-from voxpop.service.console.pilot import calibrated, points_of
+from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated, points_of
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
@@ -392,12 +391,12 @@ def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
 
 def test_a_computation_that_takes_too_long_is_ended() -> None:
     with pytest.raises(Refusal, match="takes longer than 0 s"):
-        asyncio.run(Apart(0.0).run("calibrate", file="p.csv", content="", typed={}))
+        asyncio.run(Computations(0.0).run("calibrate", file="p.csv", content="", typed={}))
 
 
 def test_too_many_computations_at_once_are_refused() -> None:
     async def crowd() -> list[object]:
-        busy = Apart(0.0)
+        busy = Computations(0.0)
         tasks = (busy.run("calibrate", file="p.csv", content="", typed={}) for _ in range(MOST_WAITING + 1))
         return list(await asyncio.gather(*tasks, return_exceptions=True))
 
@@ -415,7 +414,7 @@ def test_a_computation_knows_no_secret_of_the_service(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
     with pytest.raises(OSError, match="not now"):
-        asyncio.run(Apart().run("calibrate"))
+        asyncio.run(Computations().run("calibrate"))
     assert given
     assert not [name for name in given if name.startswith("VOXPOP_")]
 
@@ -432,8 +431,8 @@ def test_a_computation_ends_with_its_service_however_that_ends(tmp_path: Path) -
     child, number = tmp_path / "child", tmp_path / "number"
     child.write_text(f"#!/bin/sh\necho $$ > {number}.part\nmv {number}.part {number}\nexec sleep 900\n")
     child.chmod(0o700)
-    text = "import asyncio, sys; from voxpop.service.console import apart; sys.executable = sys.argv[1]; "
-    text += "asyncio.run(apart.Apart(900.0).run('calibrate'))"
+    text = "import asyncio, sys; from voxpop.service.console import computations; sys.executable = sys.argv[1]; "
+    text += "asyncio.run(computations.Computations(900.0).run('calibrate'))"
     service = subprocess.Popen([sys.executable, "-c", text, str(child)])
     until(number.exists, "the computation")
     service.kill()

@@ -35,7 +35,7 @@ def life(desk: Desk, study: str = STUDY) -> tuple[str, str]:
 
 def test_the_page_has_every_section_to_link_to(operator: Browser) -> None:
     text = operator.get(PAGE).text
-    for section in ("answer", "wave", "estimate", "history", "privacy", "log", "export"):
+    for section in ("answer", "wave", "estimate", "waves", "privacy", "log", "export"):
         assert f'id="{section}"' in text
         assert f'href="#{section}"' in text
 
@@ -190,7 +190,7 @@ def test_a_page_calls_a_wave_a_wave_whatever_the_policy(desk: Desk, operator: Br
     look()
     for text in said:
         shown = re.sub(r"<pre.*?</pre>", "", text, flags=re.DOTALL)  # the log as it is stored has names of its own
-        assert not re.search("wave", shown, re.IGNORECASE)
+        assert not re.search("phase", shown, re.IGNORECASE)
     assert any("Waiting: wave 1 needs" in text for text in said)
 
 
@@ -223,7 +223,7 @@ def test_a_service_that_cannot_draw_says_why_there_is_no_report(
     operator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert 'export/report.html" download>Report (HTML)</a>' in operator.get(PAGE).text
-    monkeypatch.setattr("voxpop.service.console.downloads.find_spec", lambda name: None)
+    monkeypatch.setattr("voxpop.service.console.study.find_spec", lambda name: None)
     page = operator.get(PAGE).text
     assert "report.html" not in page
     assert "it needs voxpop[report]" in page

@@ -13,11 +13,12 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
-from voxpop.service.console.history import history_of, ledger_of
-from voxpop.service.console.study_view import study_view
+from voxpop.service.console.study import study_view
+from voxpop.service.console.waves import promise_of, waves_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import State
 from voxpop.simulation.people import GPPeople
 
 MARKUP = "</script><b>white"
@@ -122,7 +123,7 @@ def test_before_anybody_has_answered_nothing_is_drawn(tmp_path: Path) -> None:
     assert (found.charts, found.map) == ((), None)
     assert all((bar.low, bar.people) == ("", 0) for bar in found.bars)
     assert view.findings.first[0].name == "Do this for now"
-    assert view.findings.history.chart is None
+    assert view.findings.waves.chart is None
 
 
 def test_the_history_tells_what_was_known_after_each_wave(tmp_path: Path) -> None:
@@ -131,88 +132,85 @@ def test_the_history_tells_what_was_known_after_each_wave(tmp_path: Path) -> Non
         first = snapshot_of(it)
         wave(it)
         snapshot = snapshot_of(it)
-        found = history_of(snapshot)
+        found = waves_of(snapshot)
     assert snapshot.standings[:2] == first.standings
-    assert [each.name for each in found.waves] == ["before", "wave 1", "wave 2"][: len(snapshot.standings)]
-    assert len(found.waves) > 1
+    assert [each.name for each in found.known] == ["before", "wave 1", "wave 2"][: len(snapshot.standings)]
+    assert len(found.known) > 1
     assert found.chart is not None
     drawn = found.chart.series[0].values
     assert drawn[-1] == pytest.approx(snapshot.state.certificate, rel=1e-5)
-    assert found.waves[-1].expected_loss
+    assert found.known[-1].expected_loss
 
 
 def test_the_ledger_names_every_release_and_the_most_exposed(tmp_path: Path) -> None:
     made = definition(private("central"))
     with world(str(tmp_path / "c.db"), made, people=400) as it:
-        assert ledger_of(snapshot_of(it)) is not None
+        assert promise_of(snapshot_of(it)) is not None
         it.settle()
         it.play_all()
         it.settle()
         it.answer_all()
         it.settle()
-        found = ledger_of(snapshot_of(it))
+        found = promise_of(snapshot_of(it))
     assert found is not None
-    assert found.model == "central"
-    assert "(5, 1e-06)-differential privacy" in found.promised
-    assert [(charge.wave, charge.epsilon) for charge in found.charges] == [(1, "5")]
+    assert "(5, 1e-06)-differential privacy for the whole study, in the central model" in found.promised
+    assert [(release.wave, release.epsilon) for release in found.releases] == [(1, 5.0)]
     assert found.exposed == "The most exposed person is exposed to epsilon 5 of 5."
     with world(str(tmp_path / "d.db"), definition()) as it:
-        assert ledger_of(snapshot_of(it)) is None
+        assert promise_of(snapshot_of(it)) is None
 
 
 def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
     with world(address, definition(deadline=600.0), people=400) as it:
         it.settle()
-        planned = study_view(it.coordinator, STUDY).funnel
+        view = study_view(it.coordinator, STUDY)
+        planned = view.wave
         assert planned is not None
-        assert (planned.asked, planned.until) == (0, None)
-        assert planned.sentence == "People are invited as soon as its rounds are played."
+        assert (view.status["funnel"]["asked"], planned.until) == (0, None)
+        assert planned.waits_for == "People are invited as soon as its rounds are played."
         it.play_all()
         it.settle()
         invited = list(it.invited())
         it.answer(*invited[0])
         found = study_view(it.coordinator, STUDY)
-        assert found.funnel is not None
-        funnel = found.funnel
-        assert (funnel.asked, funnel.answered, funnel.missing) == (len(invited), 1, len(invited) - 1)
-        assert funnel.until == it.clock.now + 600.0
-        assert found.state == f"People are asked: 1 of {len(invited)} have answered in wave 1."
+        assert found.wave is not None
+        assert (found.status["funnel"]["asked"], found.wave.missing) == (len(invited), len(invited) - 1)
+        assert found.wave.until == it.clock.now + 600.0
+        assert found.sentence == f"People are asked: 1 of {len(invited)} have answered in wave 1."
         it.clock.now += 601.0
         it.settle()
-        later = study_view(it.coordinator, STUDY).funnel
-        assert later is not None
-        assert later.lapsed == len(invited) - 1
+        assert study_view(it.coordinator, STUDY).status["funnel"]["lapsed"] == len(invited) - 1
 
 
 def test_a_study_that_waits_for_people_says_so(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(), people=1) as it:
         it.settle()
         view = study_view(it.coordinator, STUDY)
-        assert (view.badge, view.state) == ("waiting for people", "It goes on when more people have registered.")
-        assert view.funnel is not None
-        assert view.funnel.sentence == "More people must register first; then its rounds are played."
+        assert (view.status["state"], view.sentence) == (State.WAITING, "It goes on when more people have registered.")
+        assert view.wave is not None
+        assert view.wave.waits_for == "More people must register first; then its rounds are played."
         it.coordinator.change(STUDY, Wanted.PAUSED, "ada")
-        assert study_view(it.coordinator, STUDY).badge == "paused"
+        assert study_view(it.coordinator, STUDY).status["state"] == State.PAUSED
 
 
 @pytest.mark.parametrize(
-    ("wishes", "badge", "labels"),
+    ("wishes", "state", "labels"),
     [
-        ((), "running", ["Pause", "End now"]),
+        ((), "playing", ["Pause", "End now"]),
         ((Wanted.PAUSED,), "paused", ["Resume", "End now"]),
         ((Wanted.ENDED,), "finished", ["Archive", "Delete"]),
         ((Wanted.ENDED, Wanted.ARCHIVED), "archived", ["List it again", "Delete"]),
     ],
 )
 def test_the_buttons_are_what_can_be_done(
-    tmp_path: Path, wishes: tuple[Wanted, ...], badge: str, labels: list[str]
+    tmp_path: Path, wishes: tuple[Wanted, ...], state: str, labels: list[str]
 ) -> None:
     with world(str(tmp_path / "c.db"), definition(), people=30) as it:
         it.settle()
         for wish in wishes:
             it.coordinator.change(STUDY, wish, "ada")
         view = study_view(it.coordinator, STUDY)
-    assert (view.badge, [button.label for button in view.buttons]) == (badge, labels)
+    assert (view.status["state"], [button.label for button in view.buttons]) == (state, labels)
     assert [bool(button.warning) for button in view.buttons] == [label in ("End now", "Delete") for label in labels]
 
 
@@ -233,7 +231,7 @@ def test_the_log_is_told_newest_first_and_in_words(tmp_path: Path) -> None:
     assert [event.seq for event in view.findings.log] == [4, 3, 2, 1, 0]
     for event in view.findings.log:
         assert not event.whole or json.loads(event.raw) is not None
-    assert [(deed.actor, deed.words) for deed in view.trail] == [("ada", "ended"), ("command line", "created")]
+    assert [(entry.actor, entry.action) for entry in view.audit] == [("ada", "ended"), ("command line", "created")]
 
 
 def test_a_view_of_what_has_not_changed_is_equal(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def paint(
     from scipy.spatial import cKDTree
 
     x, y = view.layout.varied
-    known = np.column_stack([_scaled(x, x.places), _scaled(y, y.places)])
+    known = np.column_stack([x.shares, y.shares])
     edges = np.linspace(-0.02, 1.02, pixels + 1)
     middles = (edges[:-1] + edges[1:]) / 2
     grid = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
@@ -115,16 +115,8 @@ def _mark(ax: Axes, view: View, decisions: Indices, marker: str, label: str, sty
     ax.plot(x.places[decisions], y.places[decisions], marker, label=label, **style)
 
 
-def _scaled(column: Column, places: Array) -> Array:
-    """Return places as shares of the axis."""
-    ends = np.array([min(column.options), max(column.options)], dtype=float)
-    if column.logarithmic:
-        places, ends = np.log(places), np.log(ends)
-    return np.asarray((places - ends[0]) / (ends[1] - ends[0]))
-
-
 def _unscaled(column: Column, shares: Array) -> Array:
-    """Undo `_scaled`."""
+    """Return the places that lie at these shares of the axis."""
     ends = np.array([min(column.options), max(column.options)], dtype=float)
     if column.logarithmic:
         return np.asarray(np.exp(np.log(ends[0]) + shares * np.log(ends[1] / ends[0])))
@@ -177,13 +169,8 @@ def slices_height(view: View) -> float:
 
 def slice_along(view: View, column: Column) -> Indices | None:
     """Return the decisions that differ from the chosen one in this parameter alone, if there are a few."""
-    best, others = view.answer.index, [other for other in view.layout.varied if other is not column]
-    same = np.ones(view.course.problem.size, dtype=bool)
-    for other in others:
-        same &= other.places == other.places[best]
-    found = np.flatnonzero(same)
-    enough = len(found) >= min(SHORT, len(column.options))
-    return found[np.argsort(column.places[found])] if enough else None
+    found = view.layout.along(view.answer.index, column)
+    return found if len(found) >= min(SHORT, len(column.options)) else None
 
 
 def _draw_slice(ax: Axes, view: View, column: Column, along: Indices) -> None:

@@ -8,9 +8,9 @@ How a screen is made
     - Parts that change are templates of their own in `templates/parts/NAME.html.j2`. The outermost element of a part
       has the part's name as its id, so that htmx and server-sent events can replace it. The page includes its parts.
     - Templates get what the handler passes, and always: `principal` (None: not signed in), `csrf`, `here` (the path),
-      `asset(name)`, and the filters of `words.py`. Everything is escaped; there is no `|safe`.
+      `asset(name)`, and the filters of `pages.py`. Everything is escaped; there is no `|safe`.
 
-Routes (`web/routes.py`): `page(...)` and `form(...)` of `shared.py` declare them; they are not in the OpenAPI document.
+Routes (`web/routes.py`): `page(...)` and `form(...)` of `screen.py` declare them; they are not in the OpenAPI document.
     - role "session": signed in (or anyone, of an open service); call `await console.study(request)` where the path has
       a study: it refuses one that they may not see, such as a draft. `session_of(request)` returns the `Session`.
     - role "manager": signed in as an operator. Every POST with one of these roles has passed the check of its CSRF
@@ -23,7 +23,7 @@ Answers
       `<form method="post">`; they work without scripts. `hx-confirm` or `<details>` guards what cannot be undone.
     - A `Refusal` or `InputError` becomes an error page, or, for a request of htmx, a message at the top of the page.
 
-Live: `console.live(request, Feed(key, view, signs), {"PART": "name of the view in the part"})` keeps parts of a page
+Live: `console.live(request, Feed(key, view, signs), "name of the view", ["PART", ...])` keeps parts of a page
     up to date; outside of all parts the page has
     `<div hx-sse:connect="/address/live" hx-sse:close="ended" hx-swap="none"></div>`.
     The view is made once for all browsers that watch the same key. `signs()`, if given, is a cheap look at the database

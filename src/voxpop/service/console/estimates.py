@@ -2,28 +2,65 @@
 
 Which of these a study gets follows from its decisions (`report/view.py`), as in its report: one number is drawn as
 a line with its bands; two numbers as a map; several are drawn one by one, through the chosen decision. Every study
-has the list of the decisions that can still be best.
+has the list of the decisions that can still be best. Charts are plain data, which the page's script hands to uPlot;
+what they show is also in a table.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.journal.course import Course
 from voxpop.model.problem import Indices
+from voxpop.model.words import number
 from voxpop.report.decisions import Column
-from voxpop.report.summary import number
 from voxpop.report.view import View
-from voxpop.service.console.charts import Chart, Series
 
+DIGITS = 6  # of numbers in charts: finer than any screen
 MOST_POINTS = 300  # along a line
 MOST_LISTED = 25  # decisions
 MOST_CELLS = 28  # along each side of a map
 LEVELS = 9  # colours of a map
 FEWEST = 3  # points that make a line
+
+Role = Literal["certified", "likely", "estimate", "pilot", "answers", "chosen", "loss"]  # says how it is drawn
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, or the dots, or one edge of a band: two neighbours with the same role are a band."""
+
+    label: str
+    role: Role
+    values: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, label: str, role: Role, values: Iterable[float | None]) -> Series:
+        """Make a series; what is not finite is a gap."""
+        return cls(label, role, tuple(map(_plain, values)))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Some series over a common axis."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    series: tuple[Series, ...]
+    logarithmic: bool = False  # the axis below
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script needs."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -84,12 +121,8 @@ def _slice(view: View, column: Column) -> Indices:
     """Return the decisions that differ from the chosen one in this parameter only, in its order; none for words."""
     if not column.numeric:
         return np.empty(0, dtype=np.intp)
-    best, same = view.answer.index, np.ones(view.course.problem.size, dtype=bool)
-    for other in view.layout.varied:
-        if other is not column:
-            same &= other.places == other.places[best]
-    found = np.flatnonzero(same)
-    found = found[np.argsort(column.places[found], kind="stable")]
+    best = view.answer.index
+    found = view.layout.along(best, column)
     if len(found) <= MOST_POINTS:
         return found
     kept = np.unique(np.linspace(0, len(found) - 1, MOST_POINTS).astype(int))
@@ -99,40 +132,33 @@ def _slice(view: View, column: Column) -> Indices:
 def _along(view: View, column: Column) -> Chart:
     """Draw the estimate along one parameter, with its bands and what people answered there."""
     course, at, best = view.course, _slice(view, column), view.answer.index
-    places, (low, high) = column.places[at], course.bounds
-    estimate, likely = course.direction.turn(view.estimate()), view.likely()
-    series = []
-    if course.closed:
-        series += [
-            Series.of("certified from", "certified", low[at]),
-            Series.of("certified to", "certified", high[at]),
-        ]
+    estimate, likely, (people, mean) = course.direction.turn(view.estimate()), view.likely(), _answers(course)
+    bands: list[tuple[Role, Array, Array]] = [("certified", *course.bounds)] if course.closed else []
     if likely is not None:
-        series += [
-            Series.of("likely from", "likely", (estimate - likely)[at]),
-            Series.of("likely to", "likely", (estimate + likely)[at]),
-        ]
+        bands.append(("likely", estimate - likely, estimate + likely))
+    series = [
+        Series.of(f"{role} {end}", role, edge[at])
+        for role, low, high in bands
+        for end, edge in (("from", low), ("to", high))
+    ]
     series.append(Series.of("estimate", "estimate", estimate[at]))
     series.append(Series.of("chosen", "chosen", np.where(at == best, estimate[at], np.nan)))
-    if answers := _answers(course, at):
-        series.append(Series.of("answers", "answers", [answers.get(index) for index in at.tolist()]))
+    if people[at].any():
+        series.append(Series.of("answers", "answers", mean[at]))
     fixed = [other for other in view.layout.varied if other is not column]
     others = ", ".join(f"{other.name} = {other.write(other.values[best])}" for other in fixed)
     title = f"{course.reward} along {column.name}" + (f", at {others}" if others else "")
-    return Chart(title, column.name, course.reward, tuple(places.tolist()), tuple(series), column.logarithmic)
+    places = tuple(column.places[at].tolist())
+    return Chart(title, column.name, course.reward, places, tuple(series), column.logarithmic)
 
 
-def _answers(course: Course, at: Indices) -> dict[int, float]:
-    """Return the average answer about each of these decisions, over all waves that asked about it."""
-    total, people = dict[int, float](), dict[int, int]()
-    wanted = set(at.tolist())
+def _answers(course: Course) -> tuple[Array, Array]:
+    """Return how many people have answered about each decision, and their average; nan where nobody has."""
+    people, total = np.zeros(course.problem.size), np.zeros(course.problem.size)
     for wave in course.closed:
-        means = course.direction.turn(wave.feedback.mean).tolist()
-        for arm, mean in zip(wave.plan.arms.tolist(), means, strict=True):
-            if arm in wanted:
-                total[arm] = total.get(arm, 0.0) + mean * wave.people
-                people[arm] = people.get(arm, 0) + wave.people
-    return {arm: total[arm] / people[arm] for arm in total}
+        people[wave.plan.arms] += wave.people
+        total[wave.plan.arms] += wave.people * course.direction.turn(wave.feedback.mean)
+    return people, np.divide(total, people, out=np.full(len(people), np.nan), where=people > 0)
 
 
 def _map(view: View) -> Map:
@@ -142,7 +168,7 @@ def _map(view: View) -> Map:
     x, y = view.layout.varied
     estimate = view.course.direction.turn(view.estimate())
     across, down = (min(MOST_CELLS, len(column.options)) for column in (x, y))
-    known = np.column_stack([_shares(x), _shares(y)])
+    known = np.column_stack([x.shares, y.shares])
     grid = np.stack(np.meshgrid(np.linspace(0, 1, across), np.linspace(1, 0, down)), axis=-1).reshape(-1, 2)
     values = estimate[cKDTree(known).query(grid)[1]]
     least, most = float(np.nanmin(estimate)), float(np.nanmax(estimate))
@@ -153,12 +179,6 @@ def _map(view: View) -> Map:
     ends = [(column.write(column.options[0]), column.write(column.options[-1])) for column in (x, y)]
     cells = tuple(tuple(row) for row in rows.tolist())
     return Map(x.name, y.name, ends[0], ends[1], cells, chosen, number(least), number(most))
-
-
-def _shares(column: Column) -> Array:
-    """Return where the decisions lie along a parameter, from 0 to 1."""
-    places = np.log(column.places) if column.logarithmic else column.places
-    return np.asarray((places - places.min()) / (np.ptp(places) or 1.0))
 
 
 def _bars(view: View) -> tuple[Bar, ...]:
@@ -178,7 +198,7 @@ def _bars(view: View) -> tuple[Bar, ...]:
 
     certified = list(zip(place(low), place(high), strict=True)) if known else [(0.0, 0.0)] * len(rows)
     near = list(zip(place(estimate - spread), place(estimate + spread), strict=True))
-    answered = _people(course)
+    people, _ = _answers(course)
     return tuple(
         Bar(
             name=view.layout.name(index),
@@ -187,7 +207,7 @@ def _bars(view: View) -> tuple[Bar, ...]:
             likely="" if likely is None else f"± {number(spread[row])}",
             low=number(low[row]) if known else "",
             high=number(high[row]) if known else "",
-            people=answered.get(index, 0),
+            people=int(people[index]),
             certified_at=certified[row],
             likely_at=near[row],
             estimate_at=middle,
@@ -203,9 +223,5 @@ def _window(estimate: Array, spread: Array, low: Array, high: Array) -> tuple[fl
     return (left, right) if right > left else (left - 1.0, right + 1.0)
 
 
-def _people(course: Course) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for wave in course.closed:
-        for arm in wave.plan.arms.tolist():
-            found[arm] = found.get(arm, 0) + wave.people
-    return found
+def _plain(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")

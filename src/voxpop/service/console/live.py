@@ -29,9 +29,7 @@ View = TypeVar("View")
 LOOK_SECONDS = 1.0  # between two looks at the database
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
-MOST_OF_BROWSER = (
-    5  # streams of one session: over HTTP/1.1 browsers open six connections, and the page itself needs one
-)
+MOST_OF_BROWSER = 5  # streams of one session: browsers open six connections over HTTP/1.1, and the page needs one
 STREAM_HEADERS = {**PAGE_HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
 
 
@@ -127,15 +125,10 @@ def event(text: str, name: str = "") -> bytes:
     return "\n".join([*lines, *(f"data: {line}" for line in text.splitlines() or [""]), "", ""]).encode()
 
 
-def ended_events(here: str) -> bytes:
-    """Tell a page that its session has ended, and that there is nothing more to come."""
-    return event(render_part("notice", None, here, notice="", ended=True)) + event("", "ended")
-
-
-def gone_events(here: str) -> bytes:
-    """Tell a page that what it shows is gone, and that there is nothing more to come."""
-    said = "there is no such study any more, and this page is no longer up to date"
-    return event(render_part("notice", None, here, notice=said, ended=False)) + event("", "ended")
+def last_events(here: str, gone: bool = False) -> bytes:
+    """Tell a page that its session has ended, or what it shows is gone, and that there is nothing more to come."""
+    said = "there is no such study any more, and this page is no longer up to date" if gone else ""
+    return event(render_part("notice", None, here, notice=said, ended=not gone)) + event("", "ended")
 
 
 class LiveResponse(Response):
@@ -177,11 +170,9 @@ class LiveResponse(Response):
         async with self._hub.watch(self._feed, self._session) as watch:
             while True:
                 changed = watch.changed
-                if watch.gone:
-                    await say(gone_events(path))
-                    return
-                if not await self._still_signed_in():  # before every event: whoever was signed out sees no more
-                    await say(ended_events(path))
+                # before every event: whoever was signed out sees no more
+                if watch.gone or not await self._still_signed_in():
+                    await say(last_events(path, watch.gone))
                     return
                 news, seen = watch.version != seen, watch.version
                 await say(event(self._message(watch.view)) if news else b": still here\n\n")

@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.errors import InputError
-from voxpop.service.console.apart import Apart
+from voxpop.service.console.computations import Computations, Pilot, Price
 from voxpop.service.console.forms import file_of, read_form, text_of
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.pilot import Pilot
 from voxpop.service.console.planning import (
     ASKING,
     FIELDS,
@@ -30,8 +29,7 @@ from voxpop.service.console.planning import (
     trust_models,
     typed_of,
 )
-from voxpop.service.console.rehearsal import Price
-from voxpop.service.console.shared import Console, form, page, session_of
+from voxpop.service.console.screen import Console, form, page, session_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition
 from voxpop.service.web.routes import Route
@@ -75,7 +73,7 @@ class NewStudyScreen:
     """The handlers of the screen; nothing is kept between them."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.coordinator, self.apart = console, console.coordinator, Apart()
+        self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
 
     async def ask(self, request: Request, _: str) -> Response:
         """Ask for a file; an address can say how to read it."""
@@ -114,8 +112,8 @@ class NewStudyScreen:
         if file or content:
             typed = {name: text_of(given, name) for name in COLUMNS}
             encoded = base64.b64encode(content).decode()
-            found = await self.apart.run("calibrate", file=file, content=encoded, typed=typed)
-            pilot = Pilot.of(found)
+            found = await self.computations.run("calibrate", file=file, content=encoded, typed=typed)
+            pilot = Pilot(**found)
             return await run_in_threadpool(self._plan, pilot.file, pilot.text, pilot)
         file, content = await file_of(given, "study")
         if not file:
@@ -157,8 +155,8 @@ class NewStudyScreen:
         chosen = tables.get("privacy")
         promises = self._promises(typed, tables) if compare else [(_label(chosen), chosen)]
         most, within = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
-        parts: dict[str, Any] = {"tables": tables, "promises": promises, "most": most, "within": within}
-        found = [Price(**price) for price in await self.apart.run("rehearse", **parts)]
+        parts: dict[str, Any] = {"tables": tables, "promises": promises, "most": most, "seconds": within}
+        found = [Price(**price) for price in await self.computations.run("rehearse", **parts)]
         shown = {"prices": found, "compare": compare, "reward": tables.get("reward", "reward")}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
@@ -189,7 +187,7 @@ class NewStudyScreen:
     async def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.apart.run("begin", definition=definition.as_dict())
+            reason = await self.computations.run("begin", definition=definition.as_dict())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:

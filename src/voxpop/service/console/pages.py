@@ -1,16 +1,24 @@
-"""Making pages from templates, and the headers that every page has."""
+"""Making pages: templates and their filters, the headers of every page, and the files that pages load."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from voxpop.service.console.assets import address_of
-from voxpop.service.console.words import FILTERS
+from voxpop.model.words import counted, number
 from voxpop.service.operators import Session
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.stages import State
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -28,6 +36,79 @@ PAGE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+ASSET_HEADERS = {
+    "cache-control": "public, max-age=31536000, immutable",  # names follow from the content
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "vary": "accept-encoding",
+}
+MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+COMMENTS = re.compile(rb"^ *//.*\n|^ +", re.MULTILINE)  # and indentation: browsers need neither
+UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
+
+
+# -- the filters of templates
+
+
+def duration(seconds: float) -> str:
+    """Say a time in its largest unit, and in two if that is more telling.
+
+    >>> duration(30), duration(60), duration(5400), duration(86400), duration(90000)
+    ('less than a minute', '1 minute', '1 hour 30 minutes', '1 day', '1 day 1 hour')
+    """
+    left, said = round(max(0.0, seconds) / 60) * 60, []
+    for size, unit in UNITS:
+        count = int(left // size)
+        if count:
+            said.append(counted(count, unit))
+            left -= round(count * size)
+        elif said:
+            break
+    return " ".join(said[:2]) or "less than a minute"
+
+
+def moment(at: float) -> str:
+    """Write a time in the world's time zone, to the minute.
+
+    >>> moment(0.0)
+    '1970-01-01 00:00 UTC'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def iso(at: float) -> str:
+    """Write a time for the attribute of a <time> element."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def sentence(text: str) -> str:
+    """Begin a sentence with a capital letter, and end it.
+
+    >>> sentence("nothing was deleted")
+    'Nothing was deleted.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def badge(state: State) -> str:
+    """Return the style of a study's state: does something go on, or does it wait for people or an operator?"""
+    if state in (State.PLANNING, State.PLAYING, State.COLLECTING):
+        return "badge on"
+    return "badge wait" if state in (State.WAITING, State.PAUSED, State.DRAFT) else "badge"
+
+
+FILTERS = {
+    "badge": badge,
+    "duration": duration,
+    "moment": moment,
+    "iso": iso,
+    "counted": counted,
+    "number": number,
+    "sentence": sentence,
+}
+
+
+# -- templates
 
 
 @cache
@@ -41,7 +122,7 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals["asset"] = address_of
+    made.globals["asset"] = lambda name: f"/static/{assets()[name].file}"
     return made
 
 
@@ -71,3 +152,43 @@ def html(text: str, status: int = 200) -> HTMLResponse:
 def redirect(address: str) -> RedirectResponse:
     """Send a browser to another page."""
     return RedirectResponse(address, 303, PAGE_HEADERS)
+
+
+# -- scripts and style sheets
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that pages load."""
+
+    file: str  # its name in addresses, which changes with its content
+    media_type: str
+    body: bytes
+    packed: bytes  # gzip
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Read all files, by their name in the package; each is compressed once."""
+    found = {}
+    for file in (files("voxpop.service.console") / "static").iterdir():
+        stem, _, suffix = file.name.rpartition(".")
+        if f".{suffix}" in MEDIA_TYPES:
+            body = file.read_bytes()
+            if suffix == "js":
+                body = COMMENTS.sub(b"", body)
+            name = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
+            found[file.name] = Asset(name, MEDIA_TYPES[f".{suffix}"], body, gzip.compress(body, 9, mtime=0))
+    return found
+
+
+async def serve_asset(request: Request, _: str) -> Response:
+    """Reply with a file, compressed for those who take it so."""
+    wanted = request.path_params["file"]
+    asset = next((asset for asset in assets().values() if asset.file == wanted), None)
+    if asset is None:
+        raise Refusal(404, "there is no such file; reload the page")
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        packed = {**ASSET_HEADERS, "content-encoding": "gzip"}
+        return Response(asset.packed, headers=packed, media_type=asset.media_type)
+    return Response(asset.body, headers=ASSET_HEADERS, media_type=asset.media_type)

@@ -16,7 +16,7 @@ from voxpop.io.studyfile import parse_study
 from voxpop.policies import DEFAULT
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import release_type_of
-from voxpop.service.console.numbers import HOUR, decimal, hours, percent, whole
+from voxpop.service.console.forms import HOUR, decimal, hours, percent, whole
 from voxpop.service.study.definition import NAME, Definition, definition_of, require_code, require_name
 
 Typed = Mapping[str, str]

@@ -1,18 +1,62 @@
-"""All pages of the console."""
+"""All pages of the console, and what browsers are shown instead of a refusal."""
 
 from __future__ import annotations
 
-from voxpop.service.console import access, new_study, people, studies, study, system, trail
-from voxpop.service.console.assets import serve_asset
-from voxpop.service.console.entry import Entry
-from voxpop.service.console.shared import Console, page
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from voxpop.service.console import new_study, studies, study, system
+from voxpop.service.console.live import STREAM_HEADERS, last_events
+from voxpop.service.console.pages import html, redirect, render, render_part, serve_asset
+from voxpop.service.console.screen import Console, known_session, page
+from voxpop.service.console.sign_in import SignedOut, SignIn, sign_in_address
+from voxpop.service.refusals import Refusal
 from voxpop.service.web.routes import Route
 
-SCREENS = (studies, study, new_study, people, system, access, trail)
+TITLES = {  # of pages; a person need not know what HTTP calls it
+    403: "This is not allowed",
+    404: "There is no such page",
+    405: "There is no such page",
+    409: "This is not possible now",
+    413: "This is too large",
+    422: "This cannot be used",
+    429: "Too many requests",
+    500: "Something went wrong",
+    503: "Not now",
+}
+FOR_PROGRAMS = "; see /openapi.json"
 
 
-def console_routes(console: Console, entry: Entry) -> list[Route]:
+def console_routes(console: Console, sign_in: SignIn) -> list[Route]:
     """Declare every page, form and stream."""
-    screens = [route for screen in SCREENS for route in screen.routes(console)]
+    screens = [route for screen in (studies, study, new_study, system) for route in screen.routes(console)]
     static = page("/static/{file}", "anyone", serve_asset, "Get a script or a style sheet.")
-    return [static, *entry.routes(), *screens]
+    return [static, *sign_in.routes(), *screens]
+
+
+def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
+    """Make the reply to a browser: a page, a message on the page that is open, or the way to sign in.
+
+    Return None if a program has asked.
+    """
+    request = Request(scope)
+    session, path = known_session(request), request.url.path
+    if path.startswith("/v1/") or "text/html" not in request.headers.get("accept", ""):
+        return None
+    if path.endswith("/live"):  # a browser would try again for ever if these were errors
+        if isinstance(refusal, SignedOut):
+            return Response(last_events(path), headers=STREAM_HEADERS)
+        if refusal.status == 404:
+            return Response(last_events(path, gone=True), headers=STREAM_HEADERS)
+    htmx = "hx-request" in request.headers
+    if isinstance(refusal, SignedOut):
+        address = sign_in_address(request, refusal.ended)
+        return Response(status_code=401, headers={"hx-redirect": address}) if htmx else redirect(address)
+    if htmx:
+        return html(render_part("notice", session, path, notice=refusal.sentence, ended=False), refusal.status)
+    title = TITLES.get(refusal.status, HTTPStatus(refusal.status).phrase)
+    said = refusal.sentence.removesuffix(FOR_PROGRAMS)
+    return html(render("error", session, path, title=title, sentence=said), refusal.status)

@@ -1,7 +1,8 @@
-"""The screen with all studies."""
+"""The list of studies, and the people of one: numbers only, because nobody needs to know who takes part."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -9,15 +10,91 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from voxpop.model.words import counted, number
 from voxpop.service.console.live import Feed
-from voxpop.service.console.shared import Console, page, session_of
-from voxpop.service.console.study_lines import StudyLine, line_of
+from voxpop.service.console.pages import duration, moment
+from voxpop.service.console.screen import Console, page, session_of
 from voxpop.service.operators import Principal
+from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
-from voxpop.service.study.stages import Life
+from voxpop.service.study.overview import Glance, Summary
+from voxpop.service.study.released import LastRelease
+from voxpop.service.study.stages import UNRELEASED, Life, Stage, State
+from voxpop.service.study.steps import LEAST_JUMP
 from voxpop.service.web.routes import Route
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
+OVERDUE_SECONDS = 60.0  # after the last deadline, until which a coordinator should have acted
+
+
+@dataclass(frozen=True)
+class StudyLine:
+    """What the list says of one study."""
+
+    glance: Glance
+    closes: str  # when the wave closes, or goes on
+    best: str
+    certified: str
+    rests: str  # on what the best decision rests as long as nobody has answered
+    alerts: tuple[str, ...]
+
+
+def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> StudyLine:
+    """Say in words what a glance shows; `last` is the last release that the record outside the database knows."""
+    summary = glance.summary
+    best = summary.best if summary is not None and (summary.answered or summary.pilot) else ""
+    alerts = tuple(_alerts(glance, now, last))
+    return StudyLine(glance, _closes(glance, now), best, _certified(summary), _rests(glance), alerts)
+
+
+def _certified(summary: Summary | None) -> str:
+    if summary is None or not summary.answered or summary.certified is None:
+        return ""
+    return f"nothing is better{f' by more than {number(summary.certified)}' if summary.certified > 0 else ''}"
+
+
+def _rests(glance: Glance) -> str:
+    if glance.summary is None or glance.summary.answered:
+        return ""
+    nobody = "nobody was asked" if glance.stage == Stage.FINISHED else "nobody has answered yet"
+    return "from the pilot" if glance.summary.pilot else nobody
+
+
+def _closes(glance: Glance, now: float) -> str:
+    """Say when the wave closes at the latest, or when its rounds end, if a clock knows."""
+    state, summary = glance.state, glance.summary
+    if state == State.COLLECTING and glance.closes_at is not None:
+        left = glance.closes_at - now
+        return f"in {duration(left)}, by {moment(glance.closes_at)}" if left > 0 else f"since {duration(-left)}"
+    if state == State.PLAYING and summary is not None and summary.rate is not None:
+        return f"people are asked in {duration(glance.opened_at + summary.rounds / summary.rate - now)}"
+    return ""
+
+
+def _alerts(glance: Glance, now: float, last: LastRelease | None) -> Iterator[str]:
+    """Say what an operator should know."""
+    state, summary = glance.state, glance.summary
+    if state == State.WAITING and glance.short:
+        yield f"{counted(glance.short, 'more person', 'more people')} must register before the wave can go on."
+    elif state == State.WAITING:
+        needed = counted(glance.wanted, "person", "people")
+        yield f"The wave begins when {needed} who can be asked are registered."
+    if state == State.COLLECTING and glance.closes_at is not None and now > glance.closes_at + OVERDUE_SECONDS:
+        yield "Overdue: the last deadline is over, and nobody was asked instead; look at the service's log."
+    if state == State.PLAYING and summary is not None and summary.rate and glance.opened_at - now > LEAST_JUMP:
+        yield "Stopped: the coordinator's clock was set back; set it right."
+    if _is_lost(glance, last):
+        yield "Stopped: more was released than the database knows; restore the newer database."
+    if summary is not None and summary.warning:
+        yield f"Model check: {summary.warning}"
+
+
+def _is_lost(glance: Glance, last: LastRelease | None) -> bool:
+    """Return True if the record knows a release of this study that the database does not."""
+    if last is None or glance.summary is None or glance.summary.created != last.created:
+        return False
+    closed = glance.wave - (1 if glance.stage in UNRELEASED else 0)
+    return closed < last.wave and (glance.wave, glance.attempt) != (last.wave, last.attempt)
 
 
 @dataclass(frozen=True)
@@ -42,7 +119,7 @@ class Search:
 
 @dataclass(frozen=True)
 class StudyList:
-    """What the screen shows."""
+    """What the list of studies shows."""
 
     lines: tuple[StudyLine, ...]
     found: int
@@ -53,38 +130,58 @@ class StudyList:
     def narrowed(self, search: Search) -> StudyList:
         """Return what a search finds."""
         wanted = search.text.lower()
-        lines = [line for line in self.lines if wanted in line.study and (search.archived or not line.archived)]
+        lines = [
+            line
+            for line in self.lines
+            if wanted in line.glance.study and (search.archived or line.glance.state != State.ARCHIVED)
+        ]
         return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived, search)
 
 
-def view_of(console: Console, principal: Principal) -> StudyList:
+def list_view(console: Console, principal: Principal) -> StudyList:
     """Look at all studies that somebody may see."""
-    context, now = console.coordinator.context, console.now
-    lines = []
+    context, lines = console.coordinator.context, []
     for glance in overview.look(context, principal.study):
-        if glance.life == Life.DRAFT and not principal.sees_drafts:
-            continue
-        collecting = context.released is not None and glance.closes_at is not None
-        last = context.released.of(glance.study) if collecting and context.released else None
-        lines.append(line_of(glance, now, last))
-    return StudyList(tuple(lines), len(lines), len(lines), sum(line.archived for line in lines))
+        if glance.life != Life.DRAFT or principal.sees_drafts:
+            asks = context.released is not None and glance.closes_at is not None
+            last = context.released.of(glance.study) if asks and context.released else None
+            lines.append(line_of(glance, console.now, last))
+    return StudyList(tuple(lines), len(lines), len(lines), sum(line.glance.state == State.ARCHIVED for line in lines))
+
+
+def people_view(console: Console, study: str) -> StudyLine:
+    """Count the people of a study."""
+    found = overview.look(console.coordinator.context, study)
+    if not found:
+        raise no_study(study)
+    return line_of(found[0], console.now)
 
 
 def routes(console: Console) -> list[Route]:
-    """Declare the list of studies."""
+    """Declare the two screens."""
 
     async def show(request: Request, _: str) -> Response:
-        search = Search.of(request)
-        view = await run_in_threadpool(view_of, console, session_of(request).principal)
-        return console.show(request, "studies", studies=view.narrowed(search))
+        view = await run_in_threadpool(list_view, console, session_of(request).principal)
+        return console.show(request, "studies", studies=view.narrowed(Search.of(request)))
 
     async def live(request: Request, _: str) -> Response:
         search, principal = Search.of(request), session_of(request).principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        feed = Feed(same, lambda: view_of(console, principal))
-        return console.live(request, feed, {"studies": "studies"}, lambda view: view.narrowed(search))
+        feed = Feed(same, lambda: list_view(console, principal))
+        return console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
+
+    async def people(request: Request, _: str) -> Response:
+        study = await console.study(request)
+        return console.show(request, "people", study=study, people=await run_in_threadpool(people_view, console, study))
+
+    async def people_live(request: Request, _: str) -> Response:
+        study = await console.study(request)
+        await run_in_threadpool(people_view, console, study)  # refuses a study that does not exist
+        return console.live(request, Feed(f"people {study}", lambda: people_view(console, study)), "people")
 
     return [
         page("/", "session", show, "Show all studies."),
         page("/live", "live", live, "Keep the list of studies up to date."),
+        page("/studies/{study}/people", "session", people, "Show how many people take part."),
+        page("/studies/{study}/people/live", "live", people_live, "Keep the numbers of people up to date."),
     ]

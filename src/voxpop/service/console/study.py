@@ -1,37 +1,240 @@
-"""The screen of one study: what it says, and the buttons that move it on."""
+"""The screen of one study: the answer first, then how far it is, everything that it rests on, and the buttons."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
 
+import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.errors import require_choice
-from voxpop.service.console.downloads import download, links
-from voxpop.service.console.forms import read_form
+from voxpop.journal.course import Course
+from voxpop.journal.tables import TABLES
+from voxpop.model.words import counted
+from voxpop.report.export import exported
+from voxpop.report.summary import Line, expectation, summarise
+from voxpop.service import audit
+from voxpop.service.console.estimates import Estimates, estimates_of
+from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
 from voxpop.service.console.live import Feed
-from voxpop.service.console.shared import Console, form, page, study_of
-from voxpop.service.console.study_view import StudyView, study_view
+from voxpop.service.console.pages import PAGE_HEADERS
+from voxpop.service.console.screen import Console, form, page, study_of
+from voxpop.service.console.waves import LogEntry, Promise, Waves, log_of, promise_of, waves_of
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.schema import invitations
+from voxpop.service.study import log
+from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.stages import Stage, State
 from voxpop.service.web.routes import Route
 
-PARTS = ("answer", "actions", "wave", "estimate", "history", "privacy", "log")
-MOST_FORM = 4096  # bytes
+PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
+KNOWN = 16  # studies whose findings are kept, until something is released
+MOST_ENTRIES = 50  # of the audit trail
+REPORT, EVERYTHING = "report.html", "study.json"
+MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
+ABOUT = {
+    "decisions": "every decision with its estimate and bounds",
+    "waves": "every wave: what it asked, brought and cost",
+    "answers": "the average answers; nothing about single people",
+}
+ABOUT_REPORT = "a page with pictures that needs nothing else, to read and to send"
+NO_REPORT = (
+    "not from this service, which cannot draw pictures: it needs voxpop[report]. With an operator's key, voxpop report "
+    "makes the same page elsewhere"
+)
+
+
+@dataclass(frozen=True)
+class Button:
+    """What an operator can do now; `warning` says what cannot be undone about it, and empty means that nothing is."""
+
+    wanted: str  # a `Wanted`, or "deleted"
+    label: str
+    warning: str = ""
+
+
+START, RESUME = Button(Wanted.RUNNING, "Start"), Button(Wanted.RUNNING, "Resume")
+PAUSE, ARCHIVE = Button(Wanted.PAUSED, "Pause"), Button(Wanted.ARCHIVED, "Archive")
+RESTORE = Button(Wanted.RUNNING, "List it again")
+END = Button(
+    Wanted.ENDED,
+    "End now",
+    "The study ends with what is known now and cannot go on. Answers of the open wave are deleted unread.",
+)
+DELETE = Button("deleted", "Delete", "Everything about it is deleted for good: its log, its people and what it found.")
+BUTTONS = {
+    State.DRAFT: (START, DELETE),
+    State.PAUSED: (RESUME, END),
+    State.FINISHED: (ARCHIVE, DELETE),
+    State.ARCHIVED: (RESTORE, DELETE),
+}
+
+
+@dataclass(frozen=True)
+class OpenWave:
+    """The wave that is open, beyond its counts: what it waits for, until when, and what is expected of it."""
+
+    waits_for: str
+    missing: int  # answers
+    until: float | None  # when the last open invitation runs out
+    forecast: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What follows from the log alone."""
+
+    first: tuple[Line, ...]  # for whoever has ten seconds
+    others: tuple[Line, ...]
+    warning: str  # of the model check
+    estimates: Estimates
+    waves: Waves
+    promise: Promise | None
+    log: tuple[LogEntry, ...]
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """One study, as its page shows it."""
+
+    study: str
+    status: Mapping[str, Any]  # as the API tells it
+    sentence: str  # where it is
+    alerts: tuple[str, ...]  # why it stands still, if it does
+    buttons: tuple[Button, ...]
+    findings: Findings
+    wave: OpenWave | None
+    audit: tuple[audit.Entry, ...]
+
+
+def study_view(coordinator: Coordinator, study: str) -> StudyView:
+    """Look at a study."""
+    status = coordinator.status(study)
+    with coordinator.database.read() as connection:
+        row = log.row_of(connection, study)
+        snapshot = coordinator.snapshots.current(study, connection)
+        until = _last_deadline(connection, study, row.wave) if row.stage == Stage.COLLECTING else None
+    return StudyView(
+        study,
+        status,
+        sentence_of(status),
+        tuple(hold["sentence"] for hold in status["holds"]),
+        BUTTONS.get(status["state"], (PAUSE, END)),
+        findings_of(coordinator, study, snapshot),
+        _open_wave(status, snapshot, until),
+        tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
+    )
+
+
+def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | None:
+    """Return when the last invitation that is still open runs out."""
+    table = invitations
+    ours = sa.select(sa.func.max(table.c.deadline)).where(table.c.study == study, table.c.wave == wave)
+    found: float | None = connection.execute(ours.where(~table.c.expired)).scalar_one_or_none()
+    return found
+
+
+@lru_cache(KNOWN)
+def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
+    """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
+    events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
+    course = replace(snapshot.course, name=study)
+    lines = summarise(course)
+    return Findings(
+        tuple(line for line in lines if line.first),
+        tuple(line for line in lines if not line.first and line.name != "Model check"),
+        course.warning,
+        estimates_of(course),
+        waves_of(snapshot),
+        promise_of(snapshot),
+        log_of(snapshot, events),
+    )
+
+
+def sentence_of(status: Mapping[str, Any]) -> str:
+    """Say in a sentence where a study is."""
+    wave, answered = status["wave"], status["answered"]
+    over = f"It is finished: {status['reason'] or 'no further wave is planned'}."
+    return {
+        State.DRAFT: "This is a draft: nobody else sees it, and nobody is asked before it is started.",
+        State.PLANNING: "The next wave is being planned.",
+        State.WAITING: "It goes on when more people have registered.",
+        State.PLAYING: f"Wave {wave} is played: {status['played']:,} of {counted(status['rounds'], 'round')}.",
+        State.COLLECTING: f"People are asked: {answered:,} of {status['people']:,} have answered in wave {wave}.",
+        State.PAUSED: (
+            "It is paused: nothing is played, nobody is invited and nothing is released. Answers of those who are "
+            "invited are still counted, and the time of the pause is added to their deadlines."
+        ),
+        State.FINISHED: over,
+        State.ARCHIVED: f"{over} It is archived, and not listed any more.",
+    }[State(status["state"])]
+
+
+def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
+    """Say who is missing in the open wave; None if no wave is open."""
+    if snapshot.current is None:
+        return None
+    plan = snapshot.current.plan
+    missing = max(0, plan.people - status["answered"])
+    over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
+    if status["state"] == State.WAITING:
+        waits_for = "More people must register first; then its rounds are played."
+    elif status["stage"] != Stage.COLLECTING:
+        waits_for = "People are invited as soon as its rounds are played."
+    elif not missing:
+        waits_for = "Everyone has answered; it is being released."
+    else:
+        waits_for = (
+            f"{counted(missing, 'answer is', 'answers are')} missing; it closes with the last of them, and {over}."
+        )
+    forecast = "" if plan.forecast is None else f"It is {expectation(plan.forecast)}."
+    return OpenWave(waits_for, missing, until, forecast)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A file that can be taken."""
+
+    address: str  # empty if it cannot be made here
+    label: str
+    about: str
+
+
+def links(study: str) -> tuple[Link, ...]:
+    """Return what can be taken of a study, and why the report cannot if no pictures can be drawn here."""
+    folder = f"/studies/{study}/export/"
+    made = [Link(f"{folder}{name}.csv", f"{name.capitalize()} (CSV)", ABOUT[name]) for name in TABLES]
+    made.append(Link(f"{folder}{EVERYTHING}", "Everything (JSON)", "all tables and the summary"))
+    drawn = find_spec("matplotlib") is not None
+    made.append(Link(f"{folder}{REPORT}" if drawn else "", "Report (HTML)", ABOUT_REPORT if drawn else NO_REPORT))
+    return tuple(made)
+
+
+def _report(course: Course) -> bytes:
+    from voxpop.report.page import render
+
+    return render(course).encode()
 
 
 def routes(console: Console) -> list[Route]:
-    """Declare the page of a study, its forms and its downloads."""
+    """Declare the page of a study, its forms and its files."""
     screen, one = StudyScreen(console), "/studies/{study}"
     return [
         page(one, "session", screen.show, "Show a study."),
         page(f"{one}/live", "live", screen.live, "Keep the page of a study up to date."),
         page(f"{one}/events/{{seq}}", "session", screen.event, "Get an event of the log as it is stored."),
         page(f"{one}/export/{{file}}", "session", screen.export, "Get what a study has found as a file."),
-        form(f"{one}/life", "manager", screen.change, "Start, pause, resume, end or archive a study.", MOST_FORM),
-        form(f"{one}/delete", "manager", screen.delete, "Delete a study.", MOST_FORM),
+        form(f"{one}/life", "manager", screen.change, "Start, pause, resume, end or archive a study.", MOST_SMALL_FORM),
+        form(f"{one}/delete", "manager", screen.delete, "Delete a study.", MOST_SMALL_FORM),
     ]
 
 
@@ -53,12 +256,8 @@ class StudyScreen:
     async def live(self, request: Request, _: str) -> Response:
         """Keep the page up to date; what the log says is made anew only when the log has grown."""
         study = await self.console.study(request)
-
-        def look() -> StudyView:
-            return study_view(self.coordinator, study)
-
-        feed = Feed(f"study {study}", look, look)
-        return self.console.live(request, feed, {f"study-{part}": "view" for part in PARTS})
+        feed = Feed(f"study {study}", lambda: study_view(self.coordinator, study))
+        return self.console.live(request, feed, "view", [f"study-{part}" for part in PARTS])
 
     async def event(self, request: Request, _: str) -> Response:
         """Reply with one event of the log."""
@@ -70,10 +269,21 @@ class StudyScreen:
         return JSONResponse({"seq": found.seq, "kind": found.kind, "at": found.at, "body": found.body})
 
     async def export(self, request: Request, _: str) -> Response:
-        """Reply with a file."""
-        study = await self.console.study(request)
+        """Reply with a file that has the same content as the command line's; reports are drawn one at a time."""
+        study, file = await self.console.study(request), str(request.path_params["file"])
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        return await download(study, snapshot, str(request.path_params["file"]), self._drawing)
+        course = replace(snapshot.course, name=study)
+        stem, _, ending = file.rpartition(".")
+        if file == REPORT:
+            async with self._drawing:
+                content = await run_in_threadpool(_report, course)
+        elif file == EVERYTHING or (ending == "csv" and stem in TABLES):
+            content = await run_in_threadpool(exported, course, f".{ending}", stem)
+        else:
+            raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
+        name = f"{study}.json" if file == EVERYTHING else f"{study}-{file}"
+        headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
 
     async def change(self, request: Request, actor: str) -> Response:
         """Do what a button says."""
@@ -85,10 +295,9 @@ class StudyScreen:
 
     async def delete(self, request: Request, actor: str) -> Response:
         """Delete the study whose name was typed."""
-        study, typed = study_of(request), str((await read_form(request)).get("name", "")).strip()
+        study, typed = study_of(request), text_of(await read_form(request), "name")
         if typed != study:
-            return await self._page(
-                request, study, 409, f"the name that was typed is not {study!r}; nothing was deleted"
-            )
+            problem = f"the name that was typed is not {study!r}; nothing was deleted"
+            return await self._page(request, study, 409, problem)
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return self.console.moved(request, "/")

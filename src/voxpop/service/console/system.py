@@ -1,4 +1,4 @@
-"""The screen about the service itself: whether it works, its database, its shuffler and its process."""
+"""The screens about the service itself: whether it works, who may use it, and who did what."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import os
 import platform
 import time
 from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop import __version__
+from voxpop.errors import InputError, require_choice
+from voxpop.service import audit, operators
+from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
 from voxpop.service.console.live import Feed
-from voxpop.service.console.shared import Console, page, require_operator
-from voxpop.service.console.words import duration
+from voxpop.service.console.pages import duration
+from voxpop.service.console.screen import Console, form, page, require_operator, session_of
+from voxpop.service.keys import hash_key, new_key
+from voxpop.service.operators import KeyInfo, KeyRole, SessionInfo
+from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import DatabaseFacts, facts_of
@@ -23,25 +30,18 @@ from voxpop.service.web.readiness import DATABASE_SECONDS
 from voxpop.service.web.routes import Route
 
 STARTED = time.monotonic()
-LOOK_SECONDS = 5.0  # between two looks, each of which writes to the database and asks the shuffler
-
-
-@dataclass(frozen=True)
-class ShufflerFacts:
-    """The shuffler, and why it cannot work."""
-
-    url: str
-    problem: str | None
+LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler
+MOST_SHOWN = 50  # entries of the audit trail on a page
 
 
 @dataclass(frozen=True)
 class System:
-    """What the screen shows."""
+    """What the screen about the system shows."""
 
     problem: str | None  # why the service cannot work
     database: DatabaseFacts | None  # None: it does not answer
     database_problem: str
-    shuffler: ShufflerFacts | None
+    shuffler: tuple[str, str | None] | None  # its address, and why it cannot work
     workers: int  # processes that serve together
     watching: int  # pages that this process keeps up to date
     running: str  # for how long
@@ -51,37 +51,143 @@ class System:
     python: str = field(default_factory=platform.python_version)
 
 
-def view_of(console: Console, problem: str | None) -> System:
+def system_view(console: Console, problem: str | None) -> System:
     """Look at everything that the service needs; `problem` is why it cannot work."""
     facts, failed = None, ""
     try:
         facts = facts_of(console.coordinator.database)
     except Exception as error:  # the page must say so, whatever it is
         failed = cause(error)
-    link, shuffler = console.coordinator.context.shuffler, None
-    if isinstance(link, HttpShuffler):
-        shuffler = ShufflerFacts(link.url, link.problem())
+    link = console.coordinator.context.shuffler
+    shuffler = (link.url, link.problem()) if isinstance(link, HttpShuffler) else None
     running = duration(time.monotonic() - STARTED)
     return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
 
 
+@dataclass(frozen=True)
+class Access:
+    """What the screen about keys and sessions shows."""
+
+    keys: tuple[KeyInfo, ...]
+    sessions: tuple[SessionInfo, ...]
+    studies: tuple[str, ...]  # for which a viewer's key can be made
+    own: str  # the number of the session that asks
+
+
+def access_view(console: Console, cookie: str) -> Access:
+    """List keys, sessions and studies."""
+    database = console.coordinator.database
+    return Access(
+        tuple(operators.list_keys(database)),
+        tuple(operators.list_sessions(database, console.now)),
+        tuple(console.coordinator.studies(archived=False)),
+        hash_key(cookie).hex(),
+    )
+
+
+def make_key(console: Console, name: str, role: str, study: str | None, actor: str) -> str:
+    """Make a key, and return it; refuse a name that is in use, so that sending the form again replaces nothing."""
+    require_choice("role", role, get_args(KeyRole))
+    key = new_key()
+    kind: KeyRole = "viewer" if role == "viewer" else "operator"
+    given = (name, key, console.now, kind, study if kind == "viewer" else None, actor)
+    operators.add_key(console.coordinator.database, *given, replace=False)
+    return key
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """What the screen with the audit trail shows, the newest first."""
+
+    entries: tuple[audit.Entry, ...]
+    older: int | None  # the number before which there are more; None: there are none
+    newest: bool  # it begins with the newest entry
+
+
+def audit_view(console: Console, before: int | None = None) -> AuditPage:
+    """Read one page of the audit trail."""
+    found = audit.trail(console.coordinator.database, before=before, most=MOST_SHOWN + 1)
+    shown = tuple(found[:MOST_SHOWN])
+    return AuditPage(shown, shown[-1].number if len(found) > MOST_SHOWN else None, before is None)
+
+
 def routes(console: Console) -> list[Route]:
-    """Declare the screen."""
+    """Declare the screens."""
+    screens = SystemScreens(console)
+    return [
+        page("/system", "manager", screens.health, "Show whether the service works."),
+        page("/system/live", "live", screens.health_live, "Keep that up to date."),
+        page("/system/access", "manager", screens.access, "Show keys and sessions."),
+        form("/system/access", "manager", screens.add_key, "Make a key.", MOST_SMALL_FORM),
+        form("/system/access/revoke", "manager", screens.end_key, "Revoke a key.", MOST_SMALL_FORM),
+        form("/system/access/end", "manager", screens.end_session, "End a session.", MOST_SMALL_FORM),
+        page("/system/audit", "manager", screens.audit, "Show who did what."),
+        page("/system/audit/live", "live", screens.audit_live, "Keep that up to date."),
+    ]
 
-    async def show(request: Request, _: str) -> Response:
-        view = await run_in_threadpool(view_of, console, await console.problem())
-        return console.show(request, "system", system=view)
 
-    async def live(request: Request, _: str) -> Response:
+class SystemScreens:
+    """The handlers of the screens."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.database = console, console.coordinator.database
+
+    async def health(self, request: Request, _: str) -> Response:
+        """Show whether the service works."""
+        view = await run_in_threadpool(system_view, self.console, await self.console.problem())
+        return self.console.show(request, "system", system=view)
+
+    async def health_live(self, request: Request, _: str) -> Response:
+        """Keep that up to date."""
         require_operator(request)
         loop = asyncio.get_running_loop()
-        feed = Feed("system", lambda: view_of(console, asked(loop)), lambda: time.monotonic() // LOOK_SECONDS)
-        return console.live(request, feed, {"system": "system"})
 
-    def asked(loop: asyncio.AbstractEventLoop) -> str | None:
-        return asyncio.run_coroutine_threadsafe(console.problem(), loop).result(2 * DATABASE_SECONDS)
+        def look() -> System:
+            problem = asyncio.run_coroutine_threadsafe(self.console.problem(), loop).result(2 * DATABASE_SECONDS)
+            return system_view(self.console, problem)
 
-    return [
-        page("/system", "manager", show, "Show whether the service works."),
-        page("/system/live", "live", live, "Keep that up to date."),
-    ]
+        return self.console.live(request, Feed("system", look, lambda: time.monotonic() // LOOK_SECONDS), "system")
+
+    async def access(self, request: Request, _: str) -> Response:
+        """Show keys and sessions."""
+        return await self._access(request)
+
+    async def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
+        view = await run_in_threadpool(access_view, self.console, session_of(request).cookie)
+        given = {"made": None, "name": "", "role": "viewer", "study": "", "error": "", **values}
+        return self.console.show(request, "access", status, access=view, **given)
+
+    async def add_key(self, request: Request, actor: str) -> Response:
+        """Make a key, and show it once."""
+        sent = await read_form(request)
+        given: dict[str, Any] = {part: text_of(sent, part) for part in ("name", "role", "study")}
+        try:
+            key = await run_in_threadpool(
+                make_key, self.console, given["name"], given["role"], given["study"] or None, actor
+            )
+        except (Refusal, InputError) as error:
+            return await self._access(request, getattr(error, "status", 422), error=str(error), **given)
+        return await self._access(request, made=key, **given)
+
+    async def end_key(self, request: Request, actor: str) -> Response:
+        """Revoke a key."""
+        name = str((await read_form(request)).get("name", ""))
+        await run_in_threadpool(operators.revoke_key, self.database, name, self.console.now, actor)
+        return self.console.moved(request, "/system/access")
+
+    async def end_session(self, request: Request, actor: str) -> Response:
+        """End the session of another browser."""
+        number = text_of(await read_form(request), "number")
+        await run_in_threadpool(operators.end_session, self.database, number, self.console.now, actor)
+        return self.console.moved(request, "/system/access")
+
+    async def audit(self, request: Request, _: str) -> Response:
+        """Show a page of the audit trail."""
+        given = request.query_params.get("before", "")
+        before = int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
+        return self.console.show(request, "audit", audit=await run_in_threadpool(audit_view, self.console, before))
+
+    async def audit_live(self, request: Request, _: str) -> Response:
+        """Keep the newest page up to date."""
+        require_operator(request)
+        return self.console.live(request, Feed("audit", lambda: audit_view(self.console)), "audit")

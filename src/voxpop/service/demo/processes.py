@@ -20,8 +20,7 @@ import httpx
 
 from voxpop.errors import InputError
 from voxpop.service.children import end_with_parent
-from voxpop.service.demo.crowd import play_wave, promise_of
-from voxpop.service.demo.replay import disagreements
+from voxpop.service.demo.crowd import disagreements, play_wave, promise_of
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator

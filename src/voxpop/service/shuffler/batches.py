@@ -1,7 +1,8 @@
 """The shuffler without HTTP: it waits for a whole batch of reports and forwards the number of ones per coordinate.
 
 It knows a batch's random name, how its reports are encoded, and which tokens may send one. It knows neither the study
-nor the people. What it forwards is exactly what shuffled bits reveal.
+nor the people. What it forwards is exactly what shuffled bits reveal. When a batch is sealed, its reports are added up
+and deleted, and only their total is kept.
 
 It is also the helper of the aggregate model: then reports are shares, which mean nothing by themselves, and their total
 is told once, to the coordinator, for the tokens that it names.
@@ -12,8 +13,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from operator import add
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,14 +25,70 @@ import sqlalchemy as sa
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import Verdict, check, judge, unknown_token
-from voxpop.service.shuffler import sealing
-from voxpop.service.shuffler.sealing import BatchStage, constants_of
+from voxpop.service.reports import FORWARDED, Verdict, check, judge, matrix, unknown_token
 from voxpop.service.stores.database import Database, scrub_after
 from voxpop.service.stores.schema import batches, reports, tokens
 
-CHUNK = 2_000  # tokens per statement
+CHUNK = 2_000  # reports added up at a time, and tokens per statement
 LEAST_BATCH = 2  # people: the total of a single report would be that report
+
+
+class BatchStage(StrEnum):
+    """How far a batch is."""
+
+    COLLECTING = "collecting"
+    SEALED = "sealed"  # whole: only its total is left, to be forwarded
+    FORWARDED = "forwarded"
+    CALLED_OFF = "called off"  # nothing will be released: nothing but its name is left
+
+
+def constants_of(row: Any) -> Batch:
+    """Return the batch that a row describes."""
+    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance, row.shared)
+
+
+def add_up(connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
+    """Add up the reports of a whole batch, keep the total, and delete the reports."""
+    wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
+    bodies = connection.execute(wanted).scalars().partitions(CHUNK)
+    constants = constants_of(batch)
+    parts = (constants.tally(matrix(part, constants.coordinates)) for part in bodies)
+    tally = reduce(add, parts)
+    assert tally.count == batch.size, "only a whole batch is sealed"
+    took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
+    # Sorted by hash, so that their order does not reveal who answered first.
+    names = sorted(token.hex() for token in connection.execute(took_part).scalars())
+    numbers = [number % constants.modulus for number in tally.total]
+    total = json.dumps({"count": tally.count, "total": numbers, "tokens": names})
+    connection.execute(sa.update(batches).where(batches.c.id == batch.id).values(state=stage, total=total))
+    connection.execute(sa.delete(reports).where(reports.c.batch == batch.id))
+    if stage is BatchStage.FORWARDED:
+        erase_digests(connection, batch.id)
+    scrub_after(connection)
+
+
+def drop_surplus(connection: sa.Connection, name: str, surplus: Iterable[bytes]) -> None:
+    """Delete the shares that are not added up, and take no more: their twins were refused, or never sent."""
+    delete_reports(connection, list(surplus))
+    silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
+    connection.execute(silent.values(withdrawn=True))
+
+
+def delete_reports(connection: sa.Connection, hashes: list[bytes]) -> None:
+    """Delete the reports of these tokens, and what could be compared with guesses of them."""
+    if not hashes:
+        return
+    given = [{"token": hashed} for hashed in hashes]
+    connection.execute(sa.delete(reports).where(reports.c.token_hash == sa.bindparam("token")), given)
+    unmarked = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
+    connection.execute(unmarked.values(digest=None), given)
+    scrub_after(connection)
+
+
+def erase_digests(connection: sa.Connection, batch: str) -> None:
+    """Erase what could be compared with guesses of reports; empty digests remain, and show who answered."""
+    marked = sa.update(tokens).where(tokens.c.batch == batch, tokens.c.digest.is_not(None))
+    connection.execute(marked.values(digest=FORWARDED))
 
 
 @dataclass(frozen=True)
@@ -74,7 +134,7 @@ class Shuffler:
                 connection.execute(sa.insert(tokens), rows)
             whole = row is not None and row.state != BatchStage.COLLECTING
             if not whole:
-                sealing.delete_reports(connection, [token for token in forget if mine.pop(token, None) is not None])
+                delete_reports(connection, [token for token in forget if mine.pop(token, None) is not None])
             ended = [*(() if whole else overdue), *forget]  # in a whole batch nobody needs to be replaced
             withdrawn = [token for token in ended if mine.get(token) is None]
             if withdrawn:
@@ -169,7 +229,7 @@ class Shuffler:
             marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
             connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
             if room == 0:
-                sealing.seal(connection, batch, BatchStage.SEALED)
+                add_up(connection, batch, BatchStage.SEALED)
                 self.note("sealed", size=batch.size)
         return verdicts
 
@@ -202,8 +262,8 @@ class Shuffler:
                 missing = [token.hex() for token in chosen if token not in held]
                 if missing:
                     return {"total": [], "missing": missing}
-                sealing.drop_surplus(connection, name, held - set(chosen))
-                sealing.seal(connection, row, BatchStage.FORWARDED)
+                drop_surplus(connection, name, held - set(chosen))
+                add_up(connection, row, BatchStage.FORWARDED)
                 self.note("sealed", size=row.size)
                 row = self._row(connection, name)
             known = json.loads(row.total)
@@ -226,7 +286,7 @@ class Shuffler:
         with self.database.write() as connection:
             done = sa.update(batches).where(batches.c.id == batch, batches.c.state == BatchStage.SEALED)
             connection.execute(done.values(state=BatchStage.FORWARDED))
-            sealing.erase_digests(connection, batch)
+            erase_digests(connection, batch)
         self.note("forwarded")
 
     def _row(self, connection: sa.Connection, batch: str) -> Any:

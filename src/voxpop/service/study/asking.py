@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.wave import Wave
 from voxpop.privacy.release import HELPER, SHUFFLER
-from voxpop.service.stores.schema import EVERYBODY, counts, people, studies
+from voxpop.service.stores.schema import counts, people
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
 from voxpop.service.study.snapshot import Snapshot
@@ -46,25 +46,9 @@ def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
     return askable(connection, study, snapshot) >= snapshot.current.plan.people
 
 
-def newest(connection: sa.Connection) -> int:
-    """Return the number of the person who registered last."""
-    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
-
-
 def recount(connection: sa.Connection, study: str, wave: int) -> None:
     """Count again how many invitations to the wave are answered or open, after some have ended."""
     log.update_study(connection, study, invited=invitations.held(connection, study, wave))
-
-
-def require_later(connection: sa.Connection) -> None:
-    """Let nobody who registers from now on pass for one who was there before, after people were deleted.
-
-    SQLite gives the number of a person who registered last again when they are gone; PostgreSQL gives none twice.
-    """
-    if connection.dialect.name == "sqlite":
-        last = newest(connection)
-        later = sa.update(studies).where(studies.c.newest > last, studies.c.newest < EVERYBODY)
-        connection.execute(later.values(newest=last))
 
 
 def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:

@@ -1,7 +1,8 @@
-"""What all parts of a coordinator share."""
+"""What all parts of a coordinator share, and what a step works with."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,16 @@ from functools import partial
 from secrets import token_hex
 from typing import Any, Protocol
 
+import sqlalchemy as sa
+
+from voxpop.journal.wave import Wave
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.stores.database import Database
 from voxpop.service.study.log import Snapshots
-from voxpop.service.study.pacing import Crowd
 from voxpop.service.study.released import ReleaseRecord
+from voxpop.service.study.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,34 @@ class Context:
     noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
+    crowd: tuple[int, float] = (0, -math.inf)  # people who may be asked, and how long that count holds
     writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
 
     def __post_init__(self) -> None:
-        self.crowd = Crowd()
         self.snapshots = Snapshots(self.database)
 
     @property
     def secret(self) -> bytes:
         """The secret from which new tokens are made."""
         return self.secrets.in_use
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A transaction that has locked a study's row, with the study's snapshot and current wave."""
+
+    context: Context
+    connection: sa.Connection
+    row: Any  # from the table `studies`
+    snapshot: Snapshot
+    wave: Wave
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return str(self.row.id)
+
+    @property
+    def now(self) -> float:
+        """The time on the coordinator's clock."""
+        return self.context.clock()

@@ -18,13 +18,12 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, plays, studies, totals
-from voxpop.service.study import asking, invitations, life, log, participants, status, steps, withdrawal
+from voxpop.service.study import invitations, life, log, participants, status, steps
 from voxpop.service.study.context import Context, ShufflerLink
-from voxpop.service.study.definition import Definition, require_code, require_name
+from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshots
-from voxpop.service.study.participation import require_affordable
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
 
@@ -178,7 +177,7 @@ class Coordinator:
                 needed = snapshot.current.plan.people
                 sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
-            begun = row.newest if row.played else asking.newest(connection)  # nobody has missed a round so far
+            begun = row.newest if row.played else invitations.newest(connection)  # nobody has missed a round so far
             counted = min(rounds, snapshot.current.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
@@ -197,7 +196,7 @@ class Coordinator:
 
     def withdraw(self, study: str, key: str) -> None:
         """Forget a participant as far as that may be; repeating it changes nothing."""
-        withdrawal.withdraw(self.context, study, key)
+        participants.withdraw(self.context, study, key)
 
     # -- the shuffler
 

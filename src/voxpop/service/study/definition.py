@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -15,10 +16,12 @@ from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Privacy
+from voxpop.privacy import Budget, Entry, Ledger, Privacy
+from voxpop.privacy.ledger import compose_any
 from voxpop.privacy.models import privacy_from_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
 
@@ -148,3 +151,39 @@ def require_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InputError(f"a study's name has 1 to 63 of a-z, 0-9 and -, and begins with a-z or 0-9, got {name!r}")
     return name
+
+
+def most_participations(ledger: Ledger, entry: Entry, wanted: int) -> int:
+    """Compute how often a person may take part in releases like this and the earlier ones, up to `wanted`.
+
+    Whichever of them a person took part in before, the ledger then allows this release.
+    """
+    if ledger.budget is None:
+        return wanted
+    budget, most, kinds = ledger.budget, 0, [*ledger.entries, entry]
+    while most < wanted and compose_any(kinds, most + 1, budget.delta) <= budget.epsilon * (1 + 1e-9):
+        most += 1
+    return most
+
+
+def require_affordable(definition: Definition) -> None:
+    """Refuse a budget that does not pay for one release, or for two if people may take part more than once.
+
+    Such a study would silently wait for other people.
+    """
+    entry, budget, rules = definition.privacy.cost, definition.budget, definition.rules
+    if entry is None or budget is None:
+        return
+    if most_participations(Ledger(budget), entry, 1) == 0:
+        raise InputError(
+            f"service.budget {budget.epsilon:g} does not pay for one release of epsilon {entry.epsilon:g}; raise it"
+        )
+    # Releases with binomial noise differ by a few percent, and this one is only typical.
+    margin = 1.0 if entry.binomial is None else MARGIN
+    least = math.ceil(100 * margin * compose_any([entry], 2, budget.delta)) / 100
+    if rules.participations == 1 or budget.epsilon >= least:
+        return
+    raise InputError(
+        f"service.participations {rules.participations} needs a service.budget of at least {least:g}, "
+        f"which is what two releases may cost, got {budget.epsilon:g}; raise it, or leave the participations at 1"
+    )

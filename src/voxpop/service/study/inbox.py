@@ -1,27 +1,91 @@
-"""The inbox: all waiting reports are stored in one transaction, and a report counts once it is stored."""
+"""The inbox: all waiting reports are stored in one transaction, and a report counts once it is stored.
+
+For PostgreSQL, values are arrays in its binary format: with them, one planned statement takes any number of rows. The
+driver looks at every element to find the type of a list, which takes as long as storing a group of reports.
+"""
 
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper
 from psycopg.errors import UniqueViolation
+from psycopg.pq import Format
 from psycopg.rows import namedtuple_row
 
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
-from voxpop.service.stores.arrays import big_ints, byte_strings, texts
 from voxpop.service.stores.database import driver_of
 from voxpop.service.stores.schema import studies
-from voxpop.service.study import tallies
+from voxpop.service.study import invitations
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
+
+HEAD = struct.Struct("!iiiii")  # dimensions, whether there is NULL, type of an element, length, first index
+LENGTH = struct.Struct("!i")
+BIGINT, BYTEA, TEXT = 20, 17, 25  # the numbers that PostgreSQL gives its types
+ARRAYS = {BIGINT: 1016, BYTEA: 1001, TEXT: 1009}  # and those of their arrays
+
+
+class _Encoded(bytes):
+    """The bytes of an array; each type of element has a class of its own, by which the driver knows it."""
+
+
+class _BigInts(_Encoded): ...
+
+
+class _ByteStrings(_Encoded): ...
+
+
+class _Texts(_Encoded): ...
+
+
+def big_ints(values: Sequence[int]) -> bytes:
+    """Encode whole numbers as bigint[]."""
+    length = len(values)
+    pairs = (part for value in values for part in (8, value))
+    return _BigInts(HEAD.pack(1, 0, BIGINT, length, 1) + struct.pack("!" + "iq" * length, *pairs))
+
+
+def byte_strings(values: Sequence[bytes]) -> bytes:
+    """Encode byte strings as bytea[]."""
+    return _ByteStrings(_variable(BYTEA, values))
+
+
+def texts(values: Sequence[str]) -> bytes:
+    """Encode strings as text[]."""
+    return _Texts(_variable(TEXT, [value.encode() for value in values]))
+
+
+def _variable(element: int, values: Sequence[bytes]) -> bytes:
+    parts = [part for value in values for part in (LENGTH.pack(len(value)), value)]
+    return HEAD.pack(1, 0, element, len(values), 1) + b"".join(parts)
+
+
+class _Verbatim(Dumper):
+    """Sends an array as it is."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Any) -> Buffer | None:
+        return bytes(obj)
+
+
+for encoded, element in ((_BigInts, BIGINT), (_ByteStrings, BYTEA), (_Texts, TEXT)):
+    dumper = type(f"{encoded.__name__}Dumper", (_Verbatim,), {"oid": ARRAYS[element]})
+    psycopg.adapters.register_dumper(encoded, dumper)
+
 
 Place = tuple[str, int]  # study and wave
 ELSEWHERE = 403  # the status of a report that the shuffler takes
@@ -213,7 +277,7 @@ class _InSqlite:
                 marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
                 self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
         answered, refused = counted["answered"], counted["refused"]
-        tallies.add(self._connection, *place, writer=writer, answered=answered, refused=refused)
+        invitations.add(self._connection, *place, writer=writer, answered=answered, refused=refused)
 
     def commit(self) -> None:
         """Leave that to the end of the transaction, which first looks after the file."""

@@ -1,4 +1,9 @@
-"""Invitations: people drawn uniformly at random from those who may still take part, and how each invitation ended."""
+"""Invitations: people drawn uniformly at random from those who may still take part, and how each invitation ended.
+
+The counters of a wave are kept in the transactions that change what they count, so that nobody has to count rows. Each
+process that stores reports adds to a row of its own, and whoever holds the lock on the study's row adds to the row
+without a name; so nobody waits for another's counter. Readers add the rows up.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,49 @@ import math
 import secrets
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from voxpop.service.keys import hash_key, token_of
 from voxpop.service.stores.database import scrub_after
-from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts
-from voxpop.service.study import tallies
-from voxpop.service.study.tallies import Funnel as Funnel
-from voxpop.service.study.tallies import funnel as funnel
+from voxpop.service.stores.schema import EVERYBODY, counts, inbox, invitations, people, receipts, studies, tallies
+
+LOCKED = ""  # the writer of those who hold the lock on the study's row
+NAMES = ("asked", "answered", "lapsed", "refused")
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """What became of the people of a wave."""
+
+    asked: int = 0  # invitations, also those that were made in place of others
+    answered: int = 0  # reports that were counted
+    lapsed: int = 0  # invitations that ended without an answer
+    refused: int = 0  # reports with a valid token that were not counted
+
+
+def funnel(connection: sa.Connection, study: str, wave: int) -> Funnel:
+    """Return the counters of a wave."""
+    sums = (sa.func.coalesce(sa.func.sum(tallies.c[name]), 0) for name in NAMES)
+    found = connection.execute(sa.select(*sums).where(tallies.c.study == study, tallies.c.wave == wave)).one()
+    return Funnel(*map(int, found))
+
+
+def add(connection: sa.Connection, study: str, wave: int, *, writer: str = LOCKED, **more: int) -> None:
+    """Add to the counters of a wave; without a writer's name, only under the lock on the study's row."""
+    if not any(more.values()):
+        return
+    insert = sqlite.insert(tallies) if connection.dialect.name == "sqlite" else postgresql.insert(tallies)
+    sums = {name: tallies.c[name] + number for name, number in more.items()}
+    connection.execute(
+        insert.values(study=study, wave=wave, writer=writer, **more).on_conflict_do_update(
+            index_elements=["study", "wave", "writer"], set_=sums
+        )
+    )
+
 
 CHUNK = 10_000  # tokens per statement
 READ = 10_000  # people who are read at once, so that other threads get their turn
@@ -146,7 +184,7 @@ def insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     else:
         names = ("study", "wave", "person", "nonce", "token_hash", "deadline", "ready", "expired")
         connection.exec_driver_sql(INSERT, tuple([row[name] for row in rows] for name in names))
-    tallies.add(connection, rows[0]["study"], rows[0]["wave"], asked=len(rows))
+    add(connection, rows[0]["study"], rows[0]["wave"], asked=len(rows))
 
 
 def overdue(connection: sa.Connection, study: str, wave: int, now: float) -> bool:
@@ -192,7 +230,7 @@ def expire_all(connection: sa.Connection, study: str, wave: int) -> None:
 def _end(connection: sa.Connection, study: str, wave: int, which: sa.ColumnElement[bool]) -> int:
     """End invitations that were not answered, and count them; return how many."""
     ended = connection.execute(sa.update(invitations).where(which).values(expired=True)).rowcount
-    tallies.add(connection, study, wave, lapsed=ended)
+    add(connection, study, wave, lapsed=ended)
     return ended
 
 
@@ -240,7 +278,7 @@ def note_answered(connection: sa.Connection, study: str, wave: int, tokens: list
         )
         insert = sa.insert(receipts).from_select(["invitation", "digest"], wanted)
         counted = insert.execution_options(preserve_rowcount=True)  # which PostgreSQL's driver keeps only on demand
-        tallies.add(connection, study, wave, answered=connection.execute(counted).rowcount)
+        add(connection, study, wave, answered=connection.execute(counted).rowcount)
 
 
 def answered(connection: sa.Connection, study: str, wave: int) -> list[bytes]:
@@ -259,7 +297,7 @@ def take_back(connection: sa.Connection, study: str, wave: int, tokens: list[byt
         for table in (inbox, receipts):
             connection.execute(sa.delete(table).where(table.c.invitation.in_(ids)))
         connection.execute(sa.update(invitations).where(invitations.c.id.in_(ids)).values(expired=True))
-        tallies.add(connection, study, wave, answered=-len(ids), lapsed=len(ids))
+        add(connection, study, wave, answered=-len(ids), lapsed=len(ids))
     scrub_after(connection)
 
 
@@ -298,3 +336,19 @@ def withdraw(connection: sa.Connection, study: str, wave: int, tokens: list[byte
     for start in range(0, len(tokens), CHUNK):
         ours = invitations.c.token_hash.in_(tokens[start : start + CHUNK])
         _end(connection, study, wave, ours & ~invitations.c.expired)
+
+
+def newest(connection: sa.Connection) -> int:
+    """Return the number of the person who registered last."""
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
+
+
+def require_later(connection: sa.Connection) -> None:
+    """Let nobody who registers from now on pass for one who was there before, after people were deleted.
+
+    SQLite gives the number of a person who registered last again when they are gone; PostgreSQL gives none twice.
+    """
+    if connection.dialect.name == "sqlite":
+        last = newest(connection)
+        later = sa.update(studies).where(studies.c.newest > last, studies.c.newest < EVERYBODY)
+        connection.execute(later.values(newest=last))

@@ -30,7 +30,7 @@ from voxpop.service.stores.schema import (
 )
 from voxpop.service.stores.schema import invitations as invited
 from voxpop.service.stores.schema import totals as forwarded
-from voxpop.service.study import asking, invitations, log, withdrawal
+from voxpop.service.study import invitations, log, participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.released import created_at
@@ -99,7 +99,7 @@ def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     """Finish a study with what is known; reports of an open wave are deleted, unread.
 
-    Its batch stays in the study's row until the shuffler has been told to delete it, too: see `batching.py`.
+    Its batch stays in the study's row until the shuffler has been told to delete it, too: see `collecting.py`.
     """
     if row.life == Life.DRAFT:
         raise Refusal(409, f"the study {row.id!r} has not begun; delete it instead")
@@ -110,7 +110,7 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))
     invitations.expire_all(connection, row.id, row.wave)
     invitations.forget(connection, row.id, row.wave)
-    withdrawal.erase_rest(connection, row.id, row.wave)
+    participants.erase_rest(connection, row.id, row.wave)
     scrub_after(connection)
     context.shuffled.pop(row.id, None)
     return Action.ENDED
@@ -201,4 +201,4 @@ def _remove(connection: sa.Connection, study: str) -> None:
     for table in (inbox, forwarded, plays, tallies, summaries, counts, events, invited, people):
         connection.execute(sa.delete(table).where(table.c.study == study))
     connection.execute(sa.delete(studies).where(studies.c.id == study))
-    asking.require_later(connection)
+    invitations.require_later(connection)

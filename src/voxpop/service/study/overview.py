@@ -20,10 +20,10 @@ from voxpop.report.summary import describe
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import NAMES, Funnel
 from voxpop.service.study.released import created_at
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage, State, state_of
-from voxpop.service.study.tallies import NAMES, Funnel
 
 MOST_TEXT = 200  # characters of a decision or a reason
 MOST_STALE = 50  # summaries that one look writes anew; the others follow with the next

@@ -1,10 +1,26 @@
-"""Registration and check-in of participants, many in one transaction."""
+"""People: registration and check-in, many in one transaction; when to check in again; and withdrawal.
+
+All devices of a service together check in about `CHECK_INS` times a second, however many they are; a few devices check
+in every second. But whoever is invited must notice in time, so nobody waits for longer than a third of the deadline.
+
+A person who withdraws leaves a study, and everything about them that may be forgotten is. One transaction deletes their
+report in the open wave, their receipts and their invitations, and somebody else is asked instead. A person who is part
+of no release is deleted entirely. One who is keeps a row with the hash of their key and the number of their
+participations: the ledger charges releases to the number of that row, and the same key must never be asked again beyond
+its budget. What was released stays; it is a sum over many people.
+
+In the shuffle model only the shuffler can delete the report, and only it knows whether its batch was whole before.
+Until it has said so the person's open invitation stays, too; nobody can use it any more.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from secrets import SystemRandom
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,11 +30,20 @@ from sqlalchemy.exc import IntegrityError
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
-from voxpop.service.stores.schema import counts, invitations, people, receipts, studies
+from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
+from voxpop.service.study import log
 from voxpop.service.study.context import Context
-from voxpop.service.study.pacing import SHARE, next_check_in, spread
+from voxpop.service.study.invitations import add, require_later
 from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Life, Stage, time_of
+from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
+
+CHECK_INS = 30.0  # a second, of all devices of a service
+SHARE = 1 / 3  # of a deadline, within which an invitation is noticed
+LEAST, MOST = 1.0, 86_400.0  # seconds
+SPREAD = 0.2  # by how much a pause is longer or shorter at random, so that devices do not come at once
+RECOUNT = 10.0  # seconds for which a count of all people holds
+CHUNK = 1_000  # keys per statement
 
 
 @dataclass(frozen=True)
@@ -88,10 +113,10 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     """Answer every (study, key) with JSON: whether the participant is invited and, if so, all the device needs."""
     hashes = [hash_key(key) for _, key in callers]
     with context.database.read() as connection:
-        found = _found(connection, [study for study, _ in callers], hashes)
+        found = _known(connection, [study for study, _ in callers], hashes)
         strange = [study for (study, _), hashed in zip(callers, hashes, strict=True) if (study, hashed) not in found]
         known = {row.id for row in _studies(connection, strange).values() if row.life != Life.DRAFT} if strange else ()
-        context.crowd.look(connection)
+        _look_at_crowd(context, connection)
     answers: list[str | Refusal] = []
     for (study, _), hashed in zip(callers, hashes, strict=True):
         row = found.get((study, hashed))
@@ -104,7 +129,7 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     return answers
 
 
-def _found(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> dict[tuple[str, bytes], Any]:
+def _known(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> dict[tuple[str, bytes], Any]:
     """Find these people by study and key hash, each with the study's row and the open invitation to its wave."""
     rows = connection.execute(CHECK_IN, {"names": list(set(names)), "hashes": hashes})
     return {(row.id, row.key_hash): row for row in rows if row.life != Life.DRAFT}
@@ -141,7 +166,7 @@ def _answer(context: Context, row: Any) -> str:
             {"invited": False, "status": "withdrawn" if row.withdrawn else "finished", "next_check_in": None}
         )
     snapshot = context.snapshots.at(row.id, row.seq)
-    again = next_check_in(context.crowd.size, snapshot, row, row.participations, context.clock())
+    again = next_check_in(context.crowd[0], snapshot, row, row.participations, context.clock())
     if row.receipt is not None:
         return json.dumps({"invited": False, "status": "answered", "next_check_in": again})
     told = _invitation(context, row, snapshot)
@@ -172,3 +197,154 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
     left = max(0.0, round(row.deadline - time_of(row, context.clock()), 3))
     head = {"invited": True, "status": "invited", "token": token, **addresses, "seconds_left": left}
     return head, snapshot.told
+
+
+def _look_at_crowd(context: Context, connection: sa.Connection) -> None:
+    """Count the people who may be asked, in all studies that go on, unless that was done a moment ago."""
+    if time.monotonic() < context.crowd[1]:
+        return
+    going = (studies.c.stage != Stage.FINISHED, studies.c.life.in_((Life.RUNNING, Life.PAUSED)))
+    wanted = sa.select(sa.func.coalesce(sa.func.sum(counts.c.registered), 0))
+    wanted = wanted.join(studies, studies.c.id == counts.c.study).where(*going)
+    context.crowd = int(connection.execute(wanted).scalar_one()), time.monotonic() + RECOUNT
+
+
+def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int, now: float) -> float:
+    """Return after how many seconds a device should check in again, given the study's row and how it took part."""
+    rules = snapshot.definition.rules
+    most = min(MOST, rules.deadline * SHARE)
+    if participations >= rules.participations:  # it is never asked again, and only hears of the end
+        return spread(MOST)
+    if row.life == Life.PAUSED:
+        return spread(most)
+    wait = 0.0
+    if row.stage == Stage.PLAYING and rules.rounds_per_second is not None and snapshot.current is not None:
+        end = row.opened_at + snapshot.current.plan.asked / rules.rounds_per_second
+        wait = min(max(0.0, end - now), MOST)  # nobody is invited before
+    return round(wait + spread(min(crowd / CHECK_INS, most)), 1)  # only the rest is spread, or the deadline would pass
+
+
+def spread(seconds: float) -> float:
+    """Return about this many seconds, a little more or less at random, and not less than a second."""
+    return round(max(LEAST, seconds * SystemRandom().uniform(1 - SPREAD, 1 + SPREAD)), 1)
+
+
+def withdraw(context: Context, study: str, key: str) -> None:
+    """Forget the person with this key; if there is nobody, or they have withdrawn before, nothing changes."""
+    hashed = hash_key(key)
+    wanted = sa.select(people).where(people.c.study == study, people.c.key_hash == hashed, ~people.c.withdrawn)
+    with context.database.read() as connection:  # anyone can ask with invented keys, and must not hold the lock up
+        if log.row_of(connection, study).life == Life.DRAFT:
+            raise no_study(study)
+        if connection.execute(wanted).first() is None:
+            return
+    with context.database.write() as connection:
+        row = log.row_of(connection, study, lock=True)
+        person = connection.execute(wanted).first()
+        if person is None:
+            return
+        _leave(connection, row, person)
+        if context.released is not None:  # last, because what follows is the commit
+            context.released.note_forgotten(study, hashed)
+    context.note("withdrawn", study=study)
+
+
+def _leave(connection: sa.Connection, row: Any, person: Any) -> None:
+    """Mark a person as withdrawn, and erase what no shuffler has to confirm first."""
+    connection.execute(sa.update(people).where(people.c.id == person.id).values(withdrawn=True))
+    fewer = {"registered": counts.c.registered - 1, "withdrawn": counts.c.withdrawn + 1}
+    if person.participations == 0:
+        fewer["never_asked"] = counts.c.never_asked - 1
+    connection.execute(sa.update(counts).where(counts.c.study == row.id).values(**fewer))
+    found = _found(connection, invitations.c.person == person.id)
+    if row.batch is not None and row.stage in UNRELEASED:
+        found = [one for one in found if one.expired or one.wave != row.wave]
+    _take_back(connection, row, found)
+    _erase(connection, found, [person.id])
+
+
+def pending(connection: sa.Connection, study: str, wave: int) -> list[bytes]:
+    """Return the hashes of the tokens that the shuffler has to forget."""
+    return [one.token_hash for one in _found(connection, *_pending(study, wave)) if not one.expired]
+
+
+def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]) -> None:
+    """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten or ended before."""
+    gone = set(tokens)
+    pending = _found(connection, *_pending(row.id, row.wave))
+    found = [one for one in pending if one.expired or one.token_hash in gone]
+    _take_back(connection, row, found)
+    _erase(connection, found, {one.person for one in found})
+
+
+def erase_rest(connection: sa.Connection, study: str, wave: int) -> None:
+    """Erase the invitations of people who withdrew from a wave that is over; releases know them by now, or never."""
+    found = _found(connection, *_pending(study, wave))
+    if found:
+        _erase(connection, found, {one.person for one in found})
+
+
+def forget_again(context: Context) -> int:
+    """Forget those whom a database restored from a backup knows again; return how many."""
+    if context.released is None:
+        return 0
+    forgotten = 0
+    for study in context.released.forgetful():
+        hashes = context.released.forgotten(study)
+        for start in range(0, len(hashes), CHUNK):
+            forgotten += _forget_again(context, study, hashes[start : start + CHUNK])
+    return forgotten
+
+
+def _forget_again(context: Context, study: str, hashes: list[bytes]) -> int:
+    wanted = sa.select(people).where(people.c.study == study, people.c.key_hash.in_(hashes), ~people.c.withdrawn)
+    with context.database.write() as connection:
+        try:
+            row = log.row_of(connection, study, lock=True)
+        except Refusal:
+            return 0  # the backup is older than the study
+        found = connection.execute(wanted).all()
+        for person in found:
+            _leave(connection, row, person)
+    if found:
+        context.note("forgotten_again", study=study, people=len(found))
+    return len(found)
+
+
+def _pending(study: str, wave: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Select the invitations of people who withdrew from a wave."""
+    gone = sa.select(people.c.id).where(people.c.study == study, people.c.withdrawn)
+    return invitations.c.wave == wave, invitations.c.person.in_(gone)
+
+
+def _found(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Any]:
+    """Find invitations, each with whether it was answered."""
+    joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+    wanted = sa.select(invitations, receipts.c.invitation.is_not(None).label("answered")).select_from(joined)
+    return list(connection.execute(wanted.where(*which)))
+
+
+def _take_back(connection: sa.Connection, row: Any, found: list[Any]) -> None:
+    """Correct the counters of a wave that is not released: these invitations end without an answer."""
+    ended = [one for one in found if one.wave == row.wave and not one.expired]
+    if row.stage in UNRELEASED and ended:
+        answered = sum(one.answered for one in ended)
+        add(connection, row.id, row.wave, answered=-answered, lapsed=len(ended))
+        log.update_study(connection, row.id, invited=studies.c.invited - len(ended))
+
+
+def _erase(connection: sa.Connection, found: list[Any], persons: Iterable[int]) -> None:
+    """Delete these invitations with their reports and receipts, and those of the people of whom nothing may be kept."""
+    _delete_by(connection, inbox.c.invitation, [one.id for one in found])
+    _delete_by(connection, receipts.c.invitation, [one.id for one in found])
+    _delete_by(connection, invitations.c.id, [one.id for one in found])
+    held = sa.select(invitations.c.id).where(invitations.c.person == people.c.id).exists()
+    _delete_by(connection, people.c.id, persons, people.c.withdrawn, people.c.participations == 0, ~held)
+    require_later(connection)
+    scrub_after(connection)
+
+
+def _delete_by(connection: sa.Connection, column: Any, values: Iterable[int], *where: sa.ColumnElement[bool]) -> None:
+    given = [{"one": value} for value in values]
+    if given:
+        connection.execute(sa.delete(column.table).where(column == sa.bindparam("one"), *where), given)

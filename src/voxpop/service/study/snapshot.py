@@ -14,9 +14,8 @@ from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.state import State
 from voxpop.model.waves import End
 from voxpop.privacy import Ledger
-from voxpop.service.study.definition import Definition
+from voxpop.service.study.definition import Definition, most_participations
 from voxpop.service.study.events import Event, Kind, closed_parts, opened_wave
-from voxpop.service.study.participation import most_participations
 
 
 @dataclass(frozen=True)

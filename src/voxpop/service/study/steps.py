@@ -17,14 +17,12 @@ from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
-from voxpop.service.study import asking, batching, invitations, life, log, withdrawal
-from voxpop.service.study.closing import close, second_total
-from voxpop.service.study.context import Context
+from voxpop.service.study import asking, collecting, invitations, life, log, participants
+from voxpop.service.study.context import Context, Turn
 from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.released import lost_waves
 from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Lost, Stage
-from voxpop.service.study.turn import Turn
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
@@ -72,7 +70,7 @@ def step(context: Context, study: str) -> StepTaken:
     with context.database.read() as connection:
         wanted = log.row_of(connection, study).life
     if snapshot.finished or wanted != Life.RUNNING:
-        return StepTaken(batching.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
+        return StepTaken(collecting.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
     wave = snapshot.current
     if wave is None:
         _open(context, study, snapshot)
@@ -96,7 +94,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
         return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
-    if wave.release.batch is not None and batching.has_total(connection, study, number):
+    if wave.release.batch is not None and collecting.has_total(connection, study, number):
         return Look(Due.CLOSE, now + LOOK_AGAIN)
     if wave.release.second == SHUFFLER:
         return Look(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
@@ -104,7 +102,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if wave.release.second == HELPER:
         if lacking <= 0:
             return Look(Due.SEAL, now + TELL_AGAIN)
-        if invitations.unready(connection, study, number) or withdrawal.pending(connection, study, number):
+        if invitations.unready(connection, study, number) or participants.pending(connection, study, number):
             return Look(Due.TELL, now + TELL_AGAIN, lacking)
     if lacking <= 0:
         return Look(Due.CLOSE, now + LOOK_AGAIN)
@@ -119,7 +117,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due
     if due in (Due.NOTHING, Due.READ):
         return due is Due.READ
     if due in (Due.TELL, Due.SEAL):
-        act = batching.collect if due is Due.TELL else batching.seal
+        act = collecting.collect if due is Due.TELL else collecting.seal
         return act(context, study, snapshot, wave)
     if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
         return False
@@ -145,13 +143,13 @@ def _change(turn: Turn, due: Due) -> bool:
         asking.recount(turn.connection, turn.study, plan.wave)
         return True
     if turn.wave.release.batch is not None:
-        total = second_total(turn)
+        total = collecting.second_total(turn)
         whole = total is not None  # otherwise another coordinator found the batch void
     else:
         total, whole = None, invitations.funnel(turn.connection, turn.study, plan.wave).answered >= plan.people
     if not whole:
         return False
-    close(turn, total)
+    collecting.close(turn, total)
     return True
 
 
@@ -236,7 +234,7 @@ def _begin(turn: Turn) -> bool:
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
     """Return what changes when rounds begin: a clock starts now, an application reports the first round later."""
-    begun = {"newest": asking.newest(connection)}
+    begun = {"newest": invitations.newest(connection)}
     by_clock = snapshot.definition.rules.rounds_per_second is not None
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
 

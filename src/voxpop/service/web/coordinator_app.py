@@ -12,10 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.service.console.entry import Entry
-from voxpop.service.console.errors import refusal_page
-from voxpop.service.console.routes import console_routes
-from voxpop.service.console.shared import Console
+from voxpop.service.console.routes import console_routes, refusal_page
+from voxpop.service.console.screen import Console
+from voxpop.service.console.sign_in import SignIn
 from voxpop.service.group_commit import Done, GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
@@ -65,7 +64,7 @@ class CoordinatorApp:
         self.operators = OperatorApi(coordinator, self.scheduler.nudge, open_dashboard)
         self._readiness = Readiness(lambda: coordinator.database)
         self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
-        self.entry = Entry(self.console)
+        self.sign_in = SignIn(self.console)
         self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
@@ -268,7 +267,7 @@ class CoordinatorApp:
                 Total,
                 most_bytes=MOST_STUDY_BYTES,
             ),
-            *console_routes(self.console, self.entry),
+            *console_routes(self.console, self.sign_in),
         ]
 
     @cached_property
@@ -285,7 +284,7 @@ class CoordinatorApp:
             "participant": bearer,
             "token": bearer,
             "shuffler": self.shuffler,
-            **self.entry.checks,
+            **self.sign_in.checks,
         }
         router = make_router(self.routes(), checks, most_bytes, self._lifespan)
         origins = Origins(self._origins, self.routes())

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_at
 from tests.service.world import STUDY, definition
 from voxpop.service import audit, operators
-from voxpop.service.console import entry
+from voxpop.service.console import sign_in
 from voxpop.service.keys import new_key
 from voxpop.service.operators import IDLE_SECONDS, LONGEST_SECONDS, Session
 
@@ -81,7 +81,7 @@ def test_a_wrong_key_is_said_on_the_page(stranger: Browser) -> None:
 
 
 def test_guessing_is_slowed_down(stranger: Browser) -> None:
-    for _ in range(entry.ATTEMPTS):
+    for _ in range(sign_in.ATTEMPTS):
         assert stranger.sign_in(new_key()).status_code == 401
     refused = stranger.sign_in()
     assert refused.status_code == 429
@@ -193,7 +193,7 @@ def test_a_form_without_the_session_s_own_token_is_refused(desk: Desk, operator:
 
 def test_htmx_may_send_the_token_as_a_header(operator: Browser) -> None:
     sent = {"name": "anna", "role": "operator"}
-    assert operator.post_with({entry.CSRF_HEADER: operator.csrf}, "/system/access", **sent).status_code == 200
+    assert operator.post_with({sign_in.CSRF_HEADER: operator.csrf}, "/system/access", **sent).status_code == 200
 
 
 def test_the_api_takes_no_cookies(operator: Browser) -> None:
@@ -226,7 +226,7 @@ def test_a_form_of_those_who_may_not_send_it_is_not_read(
         read.append(request.url.path)
         return FormData([("csrf", token)])
 
-    monkeypatch.setattr(entry, "read_form", never)
+    monkeypatch.setattr(sign_in, "read_form", never)
     assert viewer.post("/new/study", csrf=token, text="x").status_code == 403
     with Browser(str(viewer.client.base_url)) as nobody:
         assert nobody.post("/new/study", text="x").status_code == 303

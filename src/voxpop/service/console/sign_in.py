@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service import operators
-from voxpop.service.console.forms import read_form
+from voxpop.service.console.forms import MOST_SMALL_FORM, read_form
 from voxpop.service.console.pages import redirect
-from voxpop.service.console.shared import Console, form, page, require_operator, session_of
+from voxpop.service.console.screen import Console, form, page, require_operator, session_of
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal
@@ -40,7 +40,7 @@ class SignedOut(Refusal):
         self.ended = ended  # it came with a cookie
 
 
-class Entry:
+class SignIn:
     """The pages to sign in and out, and the role checks of all other pages."""
 
     def __init__(self, console: Console) -> None:
@@ -94,8 +94,8 @@ class Entry:
         """Declare the pages."""
         return [
             page("/sign-in", "anyone", self.ask, "Ask for a key."),
-            form("/sign-in", "anyone", self.sign_in, "Sign in with a key.", most_bytes=4096),
-            form("/sign-out", "session", self.sign_out, "Sign out.", most_bytes=4096),
+            form("/sign-in", "anyone", self.sign_in, "Sign in with a key.", MOST_SMALL_FORM),
+            form("/sign-out", "session", self.sign_out, "Sign out.", MOST_SMALL_FORM),
         ]
 
     async def ask(self, request: Request, _: str) -> Response:
@@ -112,13 +112,13 @@ class Entry:
         key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
         wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
         if wait > 0:
-            return self._form(request, wanted, 429, "There were too many attempts from here; wait a minute.")
+            return self._form(request, wanted, 429, "there were too many attempts from here; wait a minute")
         try:
             session = await run_in_threadpool(operators.sign_in, self.database, key, self.console.now)
         except Refusal as refusal:
-            return self._form(request, wanted, refusal.status, f"{refusal.sentence[:1].upper()}{refusal.sentence[1:]}.")
+            return self._form(request, wanted, refusal.status, refusal.sentence)
         if session is None:
-            return self._form(request, wanted, 401, "This is nobody's key; check it, or ask an operator for a new one.")
+            return self._form(request, wanted, 401, "this is nobody's key; check it, or ask an operator for a new one")
         reply = redirect(wanted)
         _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
         return reply

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from voxpop.service.console.study_lines import line_of, state_of
+from voxpop.service.console.studies import line_of
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
-from voxpop.service.study.tallies import Funnel
 
 NOW = 1_000_000.0
 SUMMARY = Summary(5.0, "2.1 EUR", 0.25, True, 20, 600, None, "", "")
@@ -36,12 +36,12 @@ GLANCE = Glance(
     ],
 )
 def test_every_state_has_a_word(changes: dict[str, object], state: str) -> None:
-    assert state_of(replace(GLANCE, **changes)) == state  # type: ignore[arg-type]
+    assert replace(GLANCE, **changes).state == state  # type: ignore[arg-type]
 
 
 def test_a_line_says_how_far_the_wave_is_and_what_is_best() -> None:
     line = line_of(GLANCE, NOW)
-    assert (line.wave, line.registered, line.answered, line.wanted, line.alerts) == (3, 60, 12, 20, ())
+    assert (line.glance.answered, line.glance.wanted, line.alerts) == (12, 20, ())
     assert line.closes == "in 2 hours, by 1970-01-12 15:46 UTC"
     assert (line.best, line.certified) == ("2.1 EUR", "nothing is better by more than 0.25")
     sure = line_of(replace(GLANCE, summary=replace(SUMMARY, certified=0.0)), NOW)

@@ -1,9 +1,9 @@
-"""What all screens share: the coordinator, who is signed in, and the ways to answer."""
+"""What all screens share: the coordinator, who is signed in, and the ways to reply."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -64,20 +64,20 @@ class Console:
         self,
         request: Request,
         feed: Feed[Any],
-        parts: Mapping[str, str],
+        name: str,
+        parts: Sequence[str] = (),
         narrow: Callable[[Any], Any] = lambda view: view,
     ) -> Response:
-        """Keep parts of a page up to date: each part gets the view under the name that `parts` gives it.
+        """Keep parts of a page up to date, in which the view has this name; the part has it, too, if none is given.
 
         All browsers that watch the same feed share its view; `narrow` makes of it what this one has asked for.
         """
         session, here = session_of(request), request.url.path.removesuffix("/live") or "/"
-
         sent: dict[str, str] = {}  # a part that looks the same is left alone: somebody may be filling in a form in it
 
         def message(view: Any) -> str:
-            own = narrow(view)
-            made = {part: render_part(part, session, here, **{name: own}) for part, name in parts.items()}
+            given = {name: narrow(view)}
+            made = {part: render_part(part, session, here, **given) for part in parts or [name]}
             new = "".join(text for part, text in made.items() if sent.get(part) != text)
             sent.update(made)
             return new
@@ -115,14 +115,9 @@ def require_operator(request: Request) -> None:
 
 def page(path: str, role: Role, handler: Handler, summary: str) -> Route:
     """Declare a page."""
-    return _route("GET", path, role, handler, summary, None)
+    return Route("GET", path, role, handler, summary, {200: None}, media_type="text/html", documented=False)
 
 
-def form(path: str, role: Role, handler: Handler, summary: str, most_bytes: int | None = None) -> Route:
-    """Declare what a form is sent to."""
-    return _route("POST", path, role, handler, summary, most_bytes)
-
-
-def _route(method: str, path: str, role: Role, handler: Handler, summary: str, most_bytes: int | None) -> Route:
-    given: dict[str, Any] = {"media_type": "text/html", "most_bytes": most_bytes, "documented": False}
-    return Route(method, path, role, handler, summary, {200: None}, **given)
+def form(path: str, role: Role, handler: Handler, summary: str, most_bytes: int) -> Route:
+    """Declare what a form is sent to, and how large it may be."""
+    return replace(page(path, role, handler, summary), method="POST", most_bytes=most_bytes)

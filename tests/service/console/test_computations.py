@@ -7,9 +7,9 @@ import pytest
 
 from tests.service.console.test_new_study import FILE
 from voxpop.io.studyfile import parse_study
-from voxpop.service.console import rehearsal
+from voxpop.service.console import computations
+from voxpop.service.console.computations import FEWEST, NO_TIME, Price, prices
 from voxpop.service.console.pages import render
-from voxpop.service.console.rehearsal import FEWEST, NO_TIME, Price, prices
 from voxpop.simulation.trials import Outcome
 
 TABLES = parse_study(Path("tea.toml"), FILE)
@@ -53,8 +53,8 @@ class Clockwork:
 @pytest.fixture
 def clockwork(monkeypatch: pytest.MonkeyPatch) -> Clockwork:
     made = Clockwork()
-    monkeypatch.setattr(rehearsal, "monotonic", lambda: made.now)
-    monkeypatch.setattr(rehearsal, "rehearse", made.rehearse)
+    monkeypatch.setattr(computations, "monotonic", lambda: made.now)
+    monkeypatch.setattr(computations, "rehearse", made.rehearse)
     return made
 
 

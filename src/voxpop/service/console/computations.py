@@ -1,0 +1,315 @@
+"""The long computations for a new study: calibrating its pilot, rehearsing it, and finding out whether it would begin.
+
+They run in a process of their own, so that nobody who asks or answers has to wait for them:
+`python -m voxpop.service.console.computations TASK` reads what it needs from its input and writes what it found to its
+output, and nothing touches a disk. The service starts it, gives it some seconds, and ends it if it takes longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from time import monotonic
+from typing import Any
+
+from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
+from voxpop.calibration.fit import calibrate
+from voxpop.errors import InputError, require_integer
+from voxpop.io.columns import Roles
+from voxpop.io.studyfile import write_study
+from voxpop.io.tables import Ranges, limits_of, read_pilot_table
+from voxpop.journal.wave import next_wave
+from voxpop.model.decisions import Choice, Space
+from voxpop.model.waves import End
+from voxpop.model.words import counted
+from voxpop.policies import DEFAULT
+from voxpop.report.summary import constant_rows, pilot_sentences
+from voxpop.service.children import end_with_parent
+from voxpop.service.console.forms import whole
+from voxpop.service.refusals import Refusal
+from voxpop.service.study.definition import Definition, definition_of
+from voxpop.simulation.trials import Outcome, rehearse
+
+MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
+MOST_WAITING = 4  # computations that may wait for their turn
+PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation does not need
+MOST_POINTS = 51  # values of a numeric parameter
+WANTED = 1_500  # decisions in all, unless the operator says how many values
+HORIZON = 20_000  # rounds, unless the operator says something else
+LABELS = {  # of the form's fields, by the options of the command line
+    "ignore": "Leave out",
+    "choice": "Names, not numbers",
+    "integer": "Whole numbers",
+    "log": "By their logarithm",
+}
+FEWEST = 3  # rehearsals that say something
+NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
+
+Promise = tuple[str, Mapping[str, Any] | None]  # what it is called, and the table [privacy], if anything is promised
+
+
+class Computations:
+    """Runs one computation at a time, each for so many seconds at most."""
+
+    def __init__(self, seconds: float = MOST_SECONDS) -> None:
+        self._seconds, self._turn, self._waiting = seconds, asyncio.Semaphore(1), 0
+
+    async def run(self, task: str, **given: Any) -> Any:
+        """Compute something, or refuse if that is impossible, takes too long, or too many wait for the same."""
+        if self._waiting >= MOST_WAITING:
+            raise Refusal(503, "too many plans are being computed at once; try again in a moment", retry_after=10)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                reply = await _compute(task, json.dumps(given, default=str).encode(), self._seconds)
+        finally:
+            self._waiting -= 1
+        if "error" in reply:
+            raise InputError(str(reply["error"]))
+        return reply["found"]
+
+
+async def _compute(task: str, given: bytes, seconds: float) -> dict[str, Any]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        __name__,
+        task,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # nothing of a pilot may get into a log
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        preexec_fn=end_with_parent(signal.SIGKILL),  # otherwise a pilot could stay in memory without a service
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            said, _ = await process.communicate(given)
+    except TimeoutError:
+        sentence = f"this takes longer than {seconds:g} s; use fewer decisions, or: voxpop calibrate, voxpop run"
+        raise Refusal(422, sentence) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    try:
+        reply: dict[str, Any] = json.loads(said)
+    except ValueError:
+        raise Refusal(500, "the computation failed; try it with: voxpop calibrate, voxpop run") from None
+    return reply
+
+
+# -- the pilot
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot says. Its averages are part of the study file; single answers are nowhere."""
+
+    file: str
+    text: str  # the study file
+    columns: tuple[str, ...]  # how each was read
+    sentences: tuple[str, ...]
+    doubts: tuple[str, ...]
+    constants: tuple[tuple[str, str, str], ...]
+    kernel: str
+    few: str = ""  # why it is too small to be trusted
+    whole: tuple[str, ...] = ()  # parameters that may be meant as whole numbers only
+
+
+def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
+    """Read and calibrate a pilot; refuse one in the words of the form."""
+    try:
+        return _calibrated(file, content, typed)
+    except InputError as error:
+        raise InputError(for_form(str(error))) from None
+
+
+def for_form(text: str) -> str:
+    """Name fields of the form instead of options of the command line.
+
+    >>> for_form("if only whole numbers make sense, add --integer seats")
+    'if only whole numbers make sense, write seats under “Whole numbers”'
+    """
+    text = text.replace("add --minimize if less of it is better", "call its negative reward if less of it is better")
+    text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
+    named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{LABELS[it[1]]}”", text)
+    return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{LABELS[it[1]]}”", named)
+
+
+def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
+    path = Path(Path(file).name or "pilot.csv")
+    if not content:
+        raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
+    roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
+    ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
+    table = read_pilot_table(path, roles=roles, ranges=ranges, content=content)
+    horizon = whole("Rounds", typed["horizon"]) if typed.get("horizon") else HORIZON
+    require_integer("Rounds", horizon, least=1)
+    points = whole("Values of a number", typed["points"]) if typed.get("points") else points_of(table.space)
+    require_integer("Values of a number", points, least=2)
+    found = calibrate(table.pilot, table.space)
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
+    return Pilot(
+        path.name,
+        text,
+        tuple(map(for_form, table.said)),
+        tuple(pilot_sentences(found)),
+        tuple(map(for_form, open_questions)),
+        tuple(constant_rows(found)),
+        found.kernel_name,
+        _few(found.people, len(found.pilot)),
+        tuple(said.split(":")[0] for said in table.said if "--integer" in said),
+    )
+
+
+def _few(people: int, decisions: int) -> str:
+    """Say that a pilot is too small; empty if it is not."""
+    if people >= FEW_PEOPLE and decisions >= FEW_VALUES:
+        return ""
+    return (
+        f"This pilot is too small: {counted(people, 'person', 'people')} and {counted(decisions, 'decision')}. What "
+        "the study assumes is then hardly more than a guess; ask a few dozen people about a dozen decisions."
+    )
+
+
+def _names(typed: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Read a list of columns."""
+    return tuple(part.strip() for part in typed.get(name, "").split(",") if part.strip())
+
+
+def points_of(space: Space) -> int:
+    """Choose how many values a numeric parameter has, so that there are not too many decisions."""
+    parameters = space.parameters.values()
+    choices = math.prod(len(parameter.options) for parameter in parameters if isinstance(parameter, Choice))
+    numbers = sum(not isinstance(parameter, Choice) for parameter in parameters)
+    if not numbers:
+        return MOST_POINTS
+    return max(3, min(MOST_POINTS, int((WANTED / choices) ** (1 / numbers) + 1e-9)))
+
+
+# -- rehearsals: what a study would take and what it would find, if the model is right
+#
+# All trust models are rehearsed with the same truths and the same people, so that the difference is the price of the
+# promise. Losses are means and not medians: most truths cost little, and asking is for those that cost much.
+
+
+@dataclass(frozen=True)
+class Price:
+    """What some rehearsals with the same promise took, as means."""
+
+    label: str
+    runs: int
+    people: float = 0.0  # 0: nobody was asked in any of them
+    waves: float = 0.0
+    lost: float = 0.0
+    most_lost: float = 0.0
+    not_asking: float = 0.0  # what was lost without asking, whatever is promised
+    error: str = ""  # why there are none
+
+
+@dataclass
+class _Promised:
+    """A study with one promise, and its rehearsals so far."""
+
+    label: str
+    study: Definition | None
+    error: str = ""
+    found: list[Outcome] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any], promise: Promise) -> _Promised:
+        label, privacy = promise
+        made = {name: table for name, table in {**tables, "privacy": privacy}.items() if table is not None}
+        try:
+            return cls(label, definition_of(Path("the study"), made)[1])
+        except InputError as refused:
+            return cls(label, None, str(refused))
+
+    def rehearse(self, seed: int) -> None:
+        """Rehearse it once more, or note why that is impossible."""
+        assert self.study is not None
+        try:
+            self.found.append(rehearse(self.study.problem, self.study.policy, self.study.privacy, seed))
+        except InputError as refused:
+            self.study, self.error = None, str(refused)
+
+    def price(self, runs: int, fewest: int) -> Price:
+        """Say what the first `runs` rehearsals took."""
+        found = self.found[:runs]
+        if self.study is None or len(found) < fewest:
+            return Price(self.label, 0, error=self.error or NO_TIME)
+        return Price(
+            self.label,
+            runs,
+            fmean(outcome.people for outcome in found),
+            fmean(outcome.waves for outcome in found),
+            fmean(outcome.lost for outcome in found),
+            max(outcome.lost for outcome in found),
+            fmean(outcome.not_asking for outcome in found),
+        )
+
+
+def prices(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> tuple[Price, ...]:
+    """Rehearse a study file with each promise up to `most` times, as long as there is time for it.
+
+    Promises take turns, and only truths that all of them have met count, so that every mean is about the same truths.
+    """
+    end, took, runs = monotonic() + seconds, 0.0, 0
+    promised = [_Promised.of(tables, promise) for promise in promises]
+    while runs < most and monotonic() + took < end:  # another turn would be done in time
+        began = monotonic()
+        for each in promised:
+            if each.study is not None and monotonic() < end:
+                each.rehearse(runs)
+        if any(each.study is not None and len(each.found) == runs for each in promised):
+            break  # the time was over before the turn was
+        took, runs = monotonic() - began, runs + 1
+    return tuple(each.price(runs, min(FEWEST, most)) for each in promised)
+
+
+# -- the process
+
+
+def _calibrate(file: str, content: str, typed: Mapping[str, str]) -> Any:
+    return asdict(calibrated(file, base64.b64decode(content), typed))
+
+
+def _rehearse(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> Any:
+    return [asdict(price) for price in prices(tables, promises, most, seconds)]
+
+
+def _begin(definition: Mapping[str, Any]) -> str:
+    """Find why a study would end before anyone is asked; empty if it would not."""
+    study = Definition.of(definition)
+    first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
+    return first.reason if isinstance(first, End) else ""
+
+
+TASKS: dict[str, Callable[..., Any]] = {"calibrate": _calibrate, "rehearse": _rehearse, "begin": _begin}
+
+
+def main() -> None:
+    """Do the task that the command line names."""
+    os.nice(5)  # those who answer come first
+    given = json.loads(sys.stdin.buffer.read())
+    try:
+        reply = {"found": TASKS[sys.argv[1]](**given)}
+    except InputError as error:
+        reply = {"error": str(error)}
+    sys.stdout.write(json.dumps(reply))
+
+
+if __name__ == "__main__":
+    main()
