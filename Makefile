@@ -72,20 +72,21 @@ vectors: $(SETUP)
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants $(ARGS)
 
+# How fast voxpop is, what privacy costs, and what the service takes; benchmarks/ has a program for each other figure.
 bench: $(SETUP)
-	$(BIN)/voxpop bench
-	$(BIN)/python benchmarks/shuffle_table.py
-	$(BIN)/python benchmarks/privacy_table.py
-	$(BIN)/python benchmarks/service_load.py
+	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.shuffle_table
+	$(BIN)/python -m benchmarks.privacy_table
+	$(BIN)/python -m benchmarks.service_load
 
-# The ratios that `voxpop bench` compares with: run this where nothing else runs, and commit the file.
+# The ratios that `make bench` compares with: run this where nothing else runs, and commit the file.
 baseline: $(SETUP)
-	$(BIN)/voxpop bench --keep src/voxpop/lab/bench/baseline.json
-	$(BIN)/voxpop bench --quick --keep src/voxpop/lab/bench/baseline.json
+	$(BIN)/python -m benchmarks --keep benchmarks/baseline.json
+	$(BIN)/python -m benchmarks --quick --keep benchmarks/baseline.json
 
 # Every figure and table of the paper, with a report in voxpop-paper/; `make reproduce ARGS=--quick` takes minutes.
 reproduce: $(SETUP)
-	$(BIN)/voxpop reproduce $(ARGS)
+	$(BIN)/python -m reproduction $(ARGS)
 
 # Minutes of fuzzing, then the whole service for an hour while things break, with a report in voxpop-soak/. As root it
 # also fills two small disks. `make soak ARGS="--minutes 1"` is a small one.
@@ -107,9 +108,9 @@ $(NODE_MODULES): $(SETUP) $(SDK)/package.json
 	$(NPM) install
 	touch $@
 
-.venv-flower/.installed: pyproject.toml
+.venv-flower/.installed: pyproject.toml integrations/flower/pyproject.toml
 	$(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e '.[flower]' pytest
+	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e . -e integrations/flower pytest
 	touch $@
 
 $(CHROMIUM):
@@ -120,4 +121,4 @@ $(CHROMIUM):
 
 clean:
 	rm -rf .venv .venv-flower .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak $(SDK)/dist $(SDK)/node_modules
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
+	find src tests reproduction benchmarks integrations -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Compare the aggregate model with the others: uploads per second at both servers, and bytes a report.
 
-    python benchmarks/aggregate_load.py
+    python -m benchmarks.aggregate_load
 
 A report is two uploads, to two servers that different people run: so as many reports arrive as the slower of the two
 takes. The rates are those of SQLite, between two runs of the central model (see service_load.py). Needs wrk.
@@ -19,7 +19,20 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from service_load import ARMS, PORT, REPORT, SECONDS, SECRET, STUDY, Load, counted, prepare, process, write_load, wrk
+from benchmarks.service_load import (
+    ARMS,
+    PORT,
+    REPORT,
+    SECONDS,
+    SECRET,
+    STUDY,
+    Load,
+    counted,
+    prepare,
+    process,
+    write_load,
+    wrk,
+)
 from voxpop.errors import Array
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem

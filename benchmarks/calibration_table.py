@@ -1,6 +1,6 @@
 """Print how well a pilot's constants describe people who are not Gaussian, against the truth.
 
-python benchmarks/calibration_table.py [seeds]          # forty seeds take a few minutes
+python -m benchmarks.calibration_table [seeds]          # forty seeds take a few minutes
 """
 
 from __future__ import annotations

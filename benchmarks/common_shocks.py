@@ -1,6 +1,6 @@
 """Print what shocks that all people share, or a drift of f, do to a one-sided statement of a wave.
 
-python benchmarks/common_shocks.py          # ten seconds
+python -m benchmarks.common_shocks          # ten seconds
 
 A wave asks 400 people about 8 of 40 actions, two rounds each, and states f(x) - f(b) <= a'y + width at level 0.00625.
 Shocks common to all people (sigma_c in every round) or a drift of f after the wave, GP(0, tau^2 k), are drawn. Printed

@@ -1,6 +1,6 @@
 """Measure when a browser paints the console's pages, and what they cost the service, with a million people registered.
 
-    python benchmarks/console_paint.py
+    python -m benchmarks.console_paint
 
 Needs Chromium (Debian: apt-get install chromium). Every load is by a browser that has never seen the service, so that
 nothing is in its cache; the service is warm. The limit is how soon such a browser paints the few words of /healthz
@@ -20,14 +20,11 @@ from statistics import median
 import httpx
 from playwright.sync_api import Browser
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.databases import free_port
+from benchmarks.service_load import process
+from benchmarks.service_scale import definition, populate
 from tests.browser.chromium import chromium
 from tests.browser.town import HOUR, SECRET, espresso, town
-
-from databases import free_port
-from service_load import process
-from service_scale import definition, populate
 from voxpop.service import logs, operators
 from voxpop.service.keys import new_key
 

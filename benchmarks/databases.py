@@ -7,8 +7,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from tests.service.chaos import free_port
 from tests.service.postgres import server
 

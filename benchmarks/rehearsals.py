@@ -1,6 +1,6 @@
 """Print what two rehearsals foretell of a study, and what the study then takes.
 
-python benchmarks/rehearsals.py [SEEDS]          # a minute for 20 seeds
+python -m benchmarks.rehearsals [SEEDS]          # a minute for 20 seeds
 
 Half of the customers would pay about 3.4 and half about 9, so that people are far from Gaussian. For each seed 40 of
 them take part in a pilot, whose study is rehearsed with Gaussian people and with the pilot's own people, drawn again,
@@ -24,9 +24,9 @@ from voxpop.model.decisions import Float, Space
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.pricing import Customers, Segment
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, ROUNDS, TRIED
-from voxpop.simulation.trials import Rehearsal
 
 SEGMENTS = (Segment(0.5, 3.4, 0.12), Segment(0.5, 9.0, 0.12))
 HORIZON, POINTS = 20_000, 51

@@ -1,6 +1,6 @@
 """Print how often `waves` keep the optimum and certify the truth: when the model holds, and when it does not.
 
-python benchmarks/robustness.py [--runs 200] [--case TEXT ...]          # everything takes an hour on one core
+python -m benchmarks.robustness [--runs 200] [--case TEXT ...]          # everything takes an hour on one core
 
 A case is run if its name contains one of the texts. Kept: the best action is active at the end. True: the final
 decision loses no more than was certified. Bands: every f(x) lies between its bounds. In brackets, Wilson's 95 %
@@ -19,7 +19,7 @@ from typing import cast
 import numpy as np
 from scipy.stats import binomtest
 
-from robustness_worlds import (
+from benchmarks.robustness_worlds import (
     HORIZON,
     Buyers,
     Factors,

@@ -1,6 +1,6 @@
 """Measure uploads per second, compared with a bare Starlette route that only parses the same body, and closing a wave.
 
-    python benchmarks/service_load.py [sqlite|postgresql ...]
+    python -m benchmarks.service_load [sqlite|postgresql ...]
 
 Needs wrk (Debian: apt-get install wrk); PostgreSQL is the server that the tests use, which this starts itself. The load
 comes from wrk in its own process over 32 connections. Every upload has its own token, and the reports counted are those
@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from databases import chosen_databases, free_port
+from benchmarks.databases import chosen_databases, free_port
 from voxpop.journal.wave import Wave
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem

@@ -1,6 +1,6 @@
 """Measure what a million devices in a hundred studies cost: screens, a draw beside other writes, waiting, check-ins.
 
-    python benchmarks/service_scale.py [sqlite|postgresql ...]
+    python -m benchmarks.service_scale [sqlite|postgresql ...]
 
 PostgreSQL is the server that the tests use, which this starts itself. A draw of 60,000 of 200,000 people runs while
 another thread registers one person after the other; the longest of these registrations is the delay that others feel.
@@ -20,8 +20,8 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from databases import chosen_databases, free_port
-from service_load import process, processor_seconds
+from benchmarks.databases import chosen_databases, free_port
+from benchmarks.service_load import process, processor_seconds
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy

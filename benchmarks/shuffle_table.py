@@ -6,7 +6,7 @@
 3. The true eps if fewer devices add noise than the calibration counts on.
 4. What several participations of one person add up to.
 
-    python benchmarks/shuffle_table.py
+    python -m benchmarks.shuffle_table
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each model's wave is drawn three times: by a plain NumPy program that only draws
 floats, by one process, and by a Dask cluster of this machine, with workers in processes of their own. The last two must
 give the same total to the last bit. Every program has its processes to itself, so that each peak of memory is its own.
 
-    python benchmarks/ten_million_devices.py [--people 10000000] [--workers 2]
+    python -m benchmarks.ten_million_devices [--people 10000000] [--workers 2]
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from voxpop.model.waves import Plan, Tally
 from voxpop.privacy import crowds, make_privacy
 from voxpop.privacy.models import RELEASES
 from voxpop.runtime.random_streams import stream
-from voxpop.simulation.chunked import collect_in_chunks
 from voxpop.simulation.scenarios import Options, make_scenario
 from voxpop.simulation.simulator import Population
 from voxpop.simulation.sweep import Backend
+from voxpop_dask import collect_in_chunks
 
 SEED, EPSILON, ARMS = 0, 5.0, 10
 

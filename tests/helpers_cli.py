@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers_waiting import HANGING
 from voxpop.calibration.pilot import Pilot
-from voxpop.cli import display, main
+from voxpop.cli import app, display, main
 from voxpop.errors import Array, InputError
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel, SquaredExponential
@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 VOXPOP = Path(sys.executable).parent / "voxpop"
 # Threads of small matrix products slow each other down on a shared machine; a fixed width keeps lines from wrapping.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+# The packages beside voxpop are not installed.
+SISTERS = [str(ROOT), str(ROOT / "integrations/dask"), os.environ.get("PYTHONPATH", "")]
+ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, SISTERS))
 
 
 def draw(covariance: Array, rng: np.random.Generator, people: int | None = None) -> Array:
@@ -143,8 +146,8 @@ class Outcome:
     err: str
 
 
-def main_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """Return a function that runs the command in this process, which is quicker than a new one."""
+def main_of(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object] = app) -> Callable[..., Outcome]:
+    """Return a function that runs a command in this process, which is quicker than a new one."""
     monkeypatch.setenv("COLUMNS", "200")
     for console in (display.console, display.errors):  # they may be older than this setting
         monkeypatch.setattr(console, "_width", 200)
@@ -154,7 +157,7 @@ def main_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
         monkeypatch.setattr(sys, "argv", ["voxpop", *map(str, arguments)])
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main()
+            main(command)
         return Outcome(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
     return call

@@ -43,11 +43,11 @@ def by_trial(found: Iterator[SweepResult[Trial, Run]]) -> dict[Trial, dict[str, 
 BEGIN = f"""\
 import sys
 from pathlib import Path
-from voxpop.simulation import sweep as module
+import voxpop_dask
 from voxpop.errors import InputError
 from voxpop.simulation.sweep import Backend, sweep
 
-module.PATIENCE = {HANGING}
+voxpop_dask.PATIENCE = {HANGING}
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import ROOT, python
-from tests.helpers_experiments import LABELS, PAPER
+from tests.reproduction.helpers import LABELS, PAPER
 from voxpop.cli.commands import MODULES
 from voxpop.cli.stopping import OPTIONS
 from voxpop.policies import settings_of

@@ -6,14 +6,14 @@ from importlib.resources import files
 
 import pytest
 
-from voxpop.simulation.experiments.dependencies import Module, dependencies, imported_modules, modules_of
+from reproduction.imports import Module, dependencies, imported_modules, modules_of
 
 MODULES = modules_of("voxpop", files("voxpop"))
 GRAPH = {name: imported_modules(module, MODULES) for name, module in MODULES.items()}
 
 # The rooms in the order of dependence: each imports from those before it and from itself. The first seven are pure.
 ROOMS: tuple[str, ...] = ("errors", "runtime", "model", "gp", "privacy", "policies", "calibration")
-ROOMS += ("io", "journal", "report", "study", "simulation", "client", "service", "flower", "cli")
+ROOMS += ("io", "journal", "report", "study", "simulation", "client", "service", "cli")
 PURE = tuple(room for room in ROOMS[: ROOMS.index("io")] if room != "runtime")  # which looks at the machine
 
 # What the mathematics may import from outside: nothing that sees files, the network, the clock or the environment.
@@ -91,7 +91,7 @@ def test_every_exception_is_needed(name: str, imported: str) -> None:
 # Randomness
 
 # What real people's answers pass through.
-SERVING = ("privacy", "calibration", "client", "service", "io", "journal", "study", "flower")
+SERVING = ("privacy", "calibration", "client", "service", "io", "journal", "study")
 PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.client.retries", "random"),  # pauses between attempts
     ("voxpop.journal.replay", "Simulated"),  # a check, after the fact

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
@@ -47,8 +48,8 @@ def test_the_wheel_holds_the_package_its_licence_and_nothing_else(wheel: Path) -
     about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert shipped == package | {f"voxpop-{voxpop.__version__}.dist-info/{name}" for name in about}
     assert "voxpop/py.typed" in shipped
-    assert {".j2", ".json", ".py"} <= {PurePosixPath(name).suffix for name in package}
-    assert any(name.startswith("voxpop/stores/migrations/") for name in package)
+    assert {".csv", ".j2", ".py"} <= {PurePosixPath(name).suffix for name in package}
+    assert any(name.startswith("voxpop/service/stores/migrations/") for name in package)
 
 
 def install(what: str, environment: Path) -> set[str]:
@@ -87,6 +88,15 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     assert {path.name for path in report.iterdir()} == {"pricing.html", "pricing.png"}
     assert "Do this" in (report / "pricing.html").read_text(encoding="utf-8")
     assert (report / "pricing.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_packages_beside_voxpop_are_of_its_version_and_need_it() -> None:
+    for path in sorted(ROOT.glob("integrations/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        assert project["version"] == voxpop.__version__
+        assert any(
+            need.startswith("voxpop[") and need.endswith(f"=={voxpop.__version__}") for need in project["dependencies"]
+        )
 
 
 def read_yaml(name: str) -> Any:

@@ -62,8 +62,15 @@ def test_all_kinds_of_files_are_looked_at(git: bool, monkeypatch: pytest.MonkeyP
         (tmp_path / "git").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path))
     found = {str(path.relative_to(ROOT)) for path in files_of(ROOT)}
-    wanted = ("src/voxpop/cli/reproduce.py", "src/voxpop/simulation/data/light.csv", "tests/test_standalone.py")
-    assert found >= {*wanted, "tests/paper.toml", "docs/reproduction.md", "README.md", "Makefile", ".ci/run"}
+    wanted = ("reproduction/__main__.py", "src/voxpop/simulation/data/light.csv", "tests/test_standalone.py")
+    assert found >= {
+        *wanted,
+        "tests/reproduction/paper.toml",
+        "docs/reproduction.md",
+        "README.md",
+        "Makefile",
+        ".ci/run",
+    }
     assert not any(name.startswith((".git/", ".venv/")) for name in found)
 
 

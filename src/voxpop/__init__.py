@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from voxpop.policies import make_policy
     from voxpop.privacy import make_privacy
     from voxpop.simulation.comparison import Comparison, compare
-    from voxpop.simulation.own_people import OwnPeople
     from voxpop.simulation.people import DrawnPeople, TablePeople
+    from voxpop.simulation.rehearsals import OwnPeople
     from voxpop.simulation.runs import Run, Scenario, simulate
     from voxpop.simulation.scenarios import make_scenario, piloted
     from voxpop.simulation.simulator import Population
@@ -99,7 +99,7 @@ _MODULES = {
     "Study": "voxpop.study.study",
     "Comparison": "voxpop.simulation.comparison",
     "compare": "voxpop.simulation.comparison",
-    "OwnPeople": "voxpop.simulation.own_people",
+    "OwnPeople": "voxpop.simulation.rehearsals",
     "piloted": "voxpop.simulation.scenarios",
     "DrawnPeople": "voxpop.simulation.people",
     "TablePeople": "voxpop.simulation.people",

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from tests.helpers_experiments import summary
+from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.report import drawing
-from voxpop.simulation.experiments.compare import CONTENDERS, picture
-from voxpop.simulation.experiments.summaries import RunSummary
+from voxpop.simulation.comparison import CONTENDERS
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"
@@ -130,6 +132,7 @@ def test_a_study_file_s_promise_is_kept_unless_another_is_made(main: Main) -> No
 
 def test_all_cores_give_the_same_result(main: Main) -> None:
     arguments = [*TEA[:-2], "--policies", "dpbe,equal-split"]
+    get_reusable_executor().shutdown()  # workers that another test left know another folder
     one, two = (rows(compared(main, *arguments, "--jobs", jobs)) for jobs in (1, 2))
     assert {name: row["regret"] for name, row in one.items()} == {name: row["regret"] for name, row in two.items()}
 

@@ -12,9 +12,9 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from voxpop import Problem, Promise, SquaredExponential, make_policy
-from voxpop.flower import client_app
 from voxpop.privacy import make_privacy
 from voxpop.study.fielded import Fielded
+from voxpop_flower import client_app
 
 EPSILON = 5.0
 

@@ -24,7 +24,7 @@ from typing import Any
 from flwr.supercore.cli import flower_superexec
 from flwr.supernode.cli import flower_supernode, flwr_clientapp
 
-import voxpop.flower
+import voxpop_flower
 from voxpop.privacy import Secure
 from voxpop.privacy.gaussian import noise_multiplier
 
@@ -89,7 +89,7 @@ def main() -> None:
         int(sys.argv[4]),
         sys.argv[5],
     )
-    assert voxpop.flower is not None
+    assert voxpop_flower is not None
     Secure().gaussian(1, 1, noise_multiplier(5.0, 1e-6))  # loads OpenDP and dp-accounting
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     requests.bind(str(folder / "farm"))

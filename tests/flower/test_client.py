@@ -11,9 +11,9 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from tests.flower.direct import answers_of, context_of, promise, study
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.flower import messages, take_part
 from voxpop.io.schema import release_to_dict, wave_for_devices
 from voxpop.privacy import Secure
+from voxpop_flower import messages, take_part
 
 
 def question(model: str, change: Callable[[dict[str, Any]], object] = lambda told: None) -> Message:

@@ -29,7 +29,7 @@ from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.study.fielded import Fielded
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "examples/flower"
+EXAMPLE = ROOT / "integrations/flower/example"
 BIN = Path(sys.executable).parent
 NODES = 150
 KILLED, BROKEN, SPENT = range(3), range(3, 6), range(6, 9)
@@ -50,7 +50,7 @@ import json
 from pathlib import Path
 from flwr.serverapp import ServerApp
 from commuting.study import study
-from voxpop.flower import Rules, conduct, helper_at
+from voxpop_flower import Rules, conduct, helper_at
 
 app = ServerApp()
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.flower.direct import Direct, study
 from voxpop.errors import InputError
-from voxpop.flower import Rules, conduct, server
-from voxpop.flower.server import Collector
 from voxpop.journal.replay import disagreements
 from voxpop.privacy import make_privacy
 from voxpop.study.fielded import Fielded
+from voxpop_flower import Rules, conduct, server
+from voxpop_flower.server import Collector
 
 MODELS = ("none", "central", "local")
 QUICK = Rules(seconds=0.05, patience=0.05)
@@ -95,7 +95,7 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
             used.append(1)
             return super().sample(*given, **named)
 
-    monkeypatch.setattr("voxpop.flower.server.secrets.SystemRandom", Watched)
+    monkeypatch.setattr("voxpop_flower.server.secrets.SystemRandom", Watched)
     draws = {tuple(Collector(Direct(tmp_path, 60))._draw(20)) for _ in range(5)}
     assert used
     assert len(draws) == 5

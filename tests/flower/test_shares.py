@@ -12,11 +12,11 @@ from tests.flower.helper import free_port, helper_in
 from tests.flower.test_client import answered, question
 from voxpop.client.storage import Memory
 from voxpop.errors import InputError
-from voxpop.flower import Rules, conduct, server, shares
 from voxpop.model.waves import Tally
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.study.fielded import Fielded
+from voxpop_flower import Rules, conduct, server, shares
 
 QUICK = Rules(seconds=0.05, patience=0.05)
 
@@ -109,7 +109,7 @@ def test_nodes_whose_share_the_helper_lacks_are_replaced(tmp_path: Path, helper:
             send(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("voxpop.flower.client.send_share", sends)
+        patch.setattr("voxpop_flower.client.send_share", sends)
         done = conduct(grid, study("aggregate", population=40), Rules(), helper)
     assert len(grid.asked) == sum(wave.plan.people for wave in done.closed) + 3
 
@@ -151,7 +151,7 @@ def test_nothing_is_sent_to_the_server_if_the_helper_refuses_or_is_silent(
 
 def test_the_helper_hears_what_every_device_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
-    monkeypatch.setattr("voxpop.flower.client.send_share", lambda told, promised, share, http: sent.append(share))
+    monkeypatch.setattr("voxpop_flower.client.send_share", lambda told, promised, share, http: sent.append(share))
     message = asked(NAMED)
     said = answered(message, tmp_path, "aggregate", helper="https://helper.example")
     encoding = json.loads(message.content["voxpop"]["question"])["release"]["encoding"]

@@ -19,7 +19,7 @@ from voxpop.model.decisions import Choice, Float, Integer, Space
 from voxpop.model.kernels import Matern, SquaredExponential, Sum
 from voxpop.policies.dpbe import DPBE
 from voxpop.policies.waves import Waves
-from voxpop.simulation.trials import Rehearsal
+from voxpop.simulation.rehearsals import Rehearsal
 
 POLICY = {"name": "dpbe", "alpha": 0.7, "ratio": 1.6}
 

@@ -27,7 +27,18 @@ from tests.mutants import FAULTS
 from tests.mutants.fault import SOURCE, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("src", "tests", "docs", "benchmarks", "pyproject.toml", "Makefile", "README.md", "CITATION.cff")
+COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "reproduction",
+    "benchmarks",
+    "integrations",
+    "pyproject.toml",
+    "Makefile",
+    "README.md",
+    "CITATION.cff",
+)
 SIDE_BY_SIDE = 2
 HANGING = 300  # seconds that the tests of one fault may take
 WIDTH = max(len(fault.name) for fault in FAULTS)

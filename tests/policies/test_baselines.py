@@ -17,7 +17,7 @@ from voxpop.model.waves import Feedback, Plan
 from voxpop.policies import POLICIES, Policy, make_policy
 from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
-from voxpop.policies.gp_ucb import GPUCB, TOGETHER, noise_variance
+from voxpop.policies.gp_ucb import GPUCB, TOGETHER, MiniGPOpt, noise_variance
 from voxpop.privacy import Private
 from voxpop.simulation.people import GPPeople
 from voxpop.simulation.pricing import Customers
@@ -101,7 +101,7 @@ def test_gp_ucb_asks_a_new_person_every_round() -> None:
 
 def test_mini_gp_opt_repeats_an_action_until_its_variance_fell_by_the_ratio() -> None:
     problem = ucb_problem()
-    policy = GPUCB(ratio=3.0)
+    policy = MiniGPOpt(ratio=3.0)
     state = policy.init(problem)
     plan = policy.plan(problem, state)
     assert isinstance(plan, Plan)

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.report.test_summary import warned
 from voxpop import Float, Space
 from voxpop.journal.course import Course
 from voxpop.report.drawing import DARK, LIGHT
-from voxpop.report.page import fill, render
+from voxpop.report.page import render
 from voxpop.simulation.runs import Run
 from voxpop.simulation.trials import Trial
 
@@ -170,13 +169,3 @@ def test_names_are_written_as_they_are_and_not_as_markup() -> None:
 
 def test_the_page_is_the_same_every_time(waves: Run, page: str) -> None:
     assert render(waves.course, waves.scenario.f) == page
-
-
-def test_templates_keep_the_names_that_they_are_given() -> None:
-    """The base page defines names of its own, which must hide none of a page's."""
-    values = dict.fromkeys(("notices", "parts", "claims", "targets"), ())
-    finding = SimpleNamespace(claim="a claim", verdict="holds", evidence="seen", reason="")
-    scale = SimpleNamespace(seeds=1, horizon=10, private_horizon=10, note="")
-    given = {**values, "claims": [finding], "scale": scale, "runs": 1, "counts": lambda _: {"holds": 1}}
-    page = fill("paper.html.j2", colours={"holds": "good"}, **given)
-    assert page.count('class="verdict good"') == 2

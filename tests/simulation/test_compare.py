@@ -9,22 +9,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
-from tests.helpers_experiments import summary
-from voxpop.model.problem import Problem
-from voxpop.simulation.experiments.compare import (
-    COSTS,
-    contenders,
-    exhibits,
-    frontier,
-    picture,
-    promises,
-    table,
-    verdict,
-)
-from voxpop.simulation.experiments.exhibits import FULL, QUICK, Cell, Cells, quantity
-from voxpop.simulation.experiments.marks import colours_of
-from voxpop.simulation.trials import Trial
-from voxpop.simulation.wave_theory import least_regret
+from tests.reproduction.helpers import summary
+from voxpop.simulation.comparison import COSTS, HEADINGS, frontier, rows, verdict
+from voxpop.simulation.pictures import colours_of, picture
+from voxpop.simulation.summaries import Cell, Cells
 
 
 def cell(*runs: dict[str, Any]) -> Cell:
@@ -77,14 +65,14 @@ def test_a_policy_that_proves_nothing_has_no_verdicts() -> None:
         "sure": cell({"certificate": True, "kept": True}, {"certificate": False, "kept": True}, {"certificate": None}),
         "plain": cell({"certificate": None}, {"certificate": None}),
     }
-    rows = {row[0]: dict(zip(table("s", cells).headings, row, strict=True)) for row in table("s", cells).rows}
-    assert (rows["sure"]["optimum kept"], rows["sure"]["certificate true"]) == ("3/3", "1/2")
-    assert (rows["plain"]["optimum kept"], rows["plain"]["certificate true"]) == ("", "")
+    found = {row[0]: dict(zip(HEADINGS, row, strict=True)) for row in rows(cells)}
+    assert (found["sure"]["optimum kept"], found["sure"]["certificate true"]) == ("3/3", "1/2")
+    assert (found["plain"]["optimum kept"], found["plain"]["certificate true"]) == ("", "")
 
 
 def test_the_table_has_means_and_spread() -> None:
     cells = {"a": cell({"regret": 100.0, "waves": 2}, {"regret": 300.0, "waves": 4})}
-    assert table("s", cells).rows[0][:5] == ("a", "200 ± 100", "10", "5", "3")
+    assert rows(cells)[0][:5] == ("a", "200 ± 100", "10", "5", "3")
 
 
 # The picture
@@ -169,48 +157,3 @@ def test_a_policy_has_the_same_colour_in_every_picture() -> None:
 def test_policies_have_colours_of_their_own() -> None:
     assert len(set(colours_of("abcdefgh").values())) == 8
     assert len(colours_of("abcdefghi")) == 9
-
-
-# The exhibits
-
-
-def test_one_study_has_a_pilot_and_the_other_has_none() -> None:
-    pricing, synthetic = exhibits(FULL)
-    assert (pricing.name, synthetic.name) == ("compare/pricing", "compare/synthetic")
-    assert list(pricing.series) == contenders("pricing")
-    assert set(pricing.series) - set(synthetic.series) == {"pilot-only"}
-    for exhibit in (pricing, synthetic):
-        scenario = exhibit.trials[0].scenario()
-        assert bool(scenario.problem.pilot) == ("pilot-only" in exhibit.series)
-        assert {trial.policy for trial in exhibit.trials} == set(exhibit.series)
-    assert [exhibit.trials[0].horizon for exhibit in (pricing, synthetic)] == [20_000, 40_000]
-    assert {exhibit.trials[0].horizon for exhibit in exhibits(QUICK)} == {4_000}
-
-
-def problem() -> Problem:
-    return Trial("sphere", size=10, horizon=1000).scenario().problem
-
-
-def test_the_least_regret_is_drawn_against_people_where_it_can_be_seen() -> None:
-    without, drawn = (picture("tea", crowd(4), problem=given).axes for given in (None, problem()))
-    for old, new, cost in zip(without, drawn, COSTS, strict=True):
-        assert new.get_ylim()[1] == pytest.approx(old.get_ylim()[1])
-        assert new.get_xlim() == pytest.approx(old.get_xlim())
-        dotted = [line for line in new.get_lines() if line.get_linestyle() == ":"]
-        assert len(dotted) == (cost == "people")
-        for line in dotted:
-            people, regret = (np.asarray(data, dtype=float) for data in (line.get_xdata(), line.get_ydata()))
-            assert new.get_ylim()[0] < regret[0]
-            assert regret[7] == pytest.approx(least_regret(problem(), float(people[7])))
-
-
-def test_what_can_be_promised_stands_beside_what_was_measured() -> None:
-    made = promises("tea", problem(), {"waves": cell({"regret": 5.0, "people": 100, "numbers": 700})})
-    assert made.rows[-1] == ("waves, measured", "100", "700", "5", quantity(least_regret(problem(), 100)))
-    bounds = [[float(text.replace(",", "")) for text in row[1:]] for row in made.rows[:-1]]
-    for people, numbers, most, least in bounds:
-        assert least < most
-        assert people <= numbers
-    assert [bound[0] for bound in bounds] == sorted(bound[0] for bound in bounds)
-    assert [bound[2] for bound in bounds] == sorted((bound[2] for bound in bounds), reverse=True)
-    assert len(promises("tea", problem(), crowd(2)).rows) == len(bounds)

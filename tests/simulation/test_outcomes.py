@@ -5,7 +5,7 @@ from voxpop import InputError, Problem, SquaredExponential, make_policy
 from voxpop.gp.belief import believe
 from voxpop.model.problem import Evidence
 from voxpop.privacy import NoPrivacy, Private
-from voxpop.simulation.trials import MOST_DECISIONS, rehearse, truth_of
+from voxpop.simulation.rehearsals import MOST_DRAWN, rehearse, truth_of
 
 
 def problem(people: int = 0, size: int = 5) -> Problem:
@@ -33,4 +33,4 @@ def test_every_promise_is_rehearsed_with_the_same_truth() -> None:
 
 def test_too_many_decisions_are_refused_with_the_way_out() -> None:
     with pytest.raises(InputError, match="voxpop run"):
-        truth_of(problem(size=MOST_DECISIONS + 1), 0)
+        truth_of(problem(size=MOST_DRAWN + 1), 0)

@@ -10,10 +10,9 @@ from tests.helpers_cli import STUDY, study_file
 from voxpop.errors import InputError
 from voxpop.io.columns import Roles
 from voxpop.model.decisions import Choice, Float
-from voxpop.simulation import own_people
-from voxpop.simulation.own_people import OwnPeople, _of_grid
+from voxpop.simulation import rehearsals
 from voxpop.simulation.people import TablePeople
-from voxpop.simulation.trials import Rehearsal
+from voxpop.simulation.rehearsals import OwnPeople, Rehearsal, _of_grid
 
 PROFIT = "(price - 1.5) * (wtp >= price)"
 
@@ -150,7 +149,7 @@ def test_a_parameter_is_said_once() -> None:
 
 
 def test_too_many_rewards_are_refused(shoppers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_people, "MOST_REWARDS", 1000)
+    monkeypatch.setattr(rehearsals, "MOST_REWARDS", 1000)
     with pytest.raises(InputError, match=r"120 people.*9 decisions.*1,000 rewards; take a random sample"):
         OwnPeople(str(shoppers), PROFIT, ("price=2:8:9",)).gather()
 

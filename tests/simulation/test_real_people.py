@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reproduction.exhibits import FULL, QUICK
+from reproduction.people import exhibits
 from tests.helpers_cli import ROOT
 from voxpop.errors import Array, InputError
 from voxpop.simulation import tariff, train, voters
-from voxpop.simulation.experiments.exhibits import FULL, QUICK
-from voxpop.simulation.experiments.people import exhibits
 from voxpop.simulation.people import TablePeople
 from voxpop.simulation.scenarios import SURVEYS, Options, make_scenario
 from voxpop.simulation.survey import Survey

@@ -9,8 +9,8 @@ from tests.helpers_cli import STUDY, study_file
 from voxpop.errors import InputError
 from voxpop.policies.dpbe import DPBE
 from voxpop.privacy import NoPrivacy, Private
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import simulate
-from voxpop.simulation.trials import Rehearsal
 
 
 @pytest.fixture

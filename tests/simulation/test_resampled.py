@@ -17,7 +17,7 @@ from voxpop.model.kernels import Matern
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.simulation.people import ResampledPeople
-from voxpop.simulation.trials import Rehearsal
+from voxpop.simulation.rehearsals import Rehearsal
 
 POINTS = np.linspace(0, 1, 9)
 TRIED = POINTS[::2]

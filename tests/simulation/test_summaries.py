@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers_experiments import exact_regret
+from tests.reproduction.helpers import exact_regret
 from voxpop.policies import POLICIES
-from voxpop.simulation.experiments.summaries import grid, perform, summarise
 from voxpop.simulation.runs import Run
+from voxpop.simulation.summaries import grid, perform, summarise
 from voxpop.simulation.trials import Trial
 
 # The rounds at which curves are kept

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.helpers_cli import main_of
+from tests.helpers_cli import main_of, refusal
 from tests.service.world import SECRET, STUDY, Clock, World
+from voxpop.errors import InputError
 from voxpop.service.stores import schema
 from voxpop.service.stores.backup import restore_backup
 from voxpop.service.stores.database import Database, open_database
@@ -113,21 +114,30 @@ def goes_on(database: Database, folder: Path) -> None:
     assert all(len(waves) == 1 for waves in it.asked.values())
 
 
-@pytest.mark.parametrize("how", ["migrate", "restore"])
 def test_a_study_of_the_last_version_goes_on_in_the_middle_of_a_wave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "c.db"
-    if how == "migrate":
-        path.write_bytes(gzip.decompress((BEFORE / "coordinator_3.db.gz").read_bytes()))
-        assert main_of(monkeypatch)("migrate", "--database", path).code == 0
-    else:
-        assert main_of(monkeypatch)("restore", BEFORE / "backup.gz", "--database", path).code == 0
+    path.write_bytes(gzip.decompress((BEFORE / "coordinator_3.db.gz").read_bytes()))
+    assert main_of(monkeypatch)("migrate", "--database", path).code == 0
     with closing(open_store(str(path), "coordinator")) as database:
         goes_on(database, tmp_path)
 
 
-def test_a_backup_of_the_last_version_becomes_a_database_of_either_kind(address: str, tmp_path: Path) -> None:
+def test_a_backup_that_was_made_before_an_upgrade_becomes_a_database_of_either_kind(
+    address: str, tmp_path: Path
+) -> None:
+    """A compressed database is a backup, too."""
     with closing(open_database(address)) as database:
-        restore_backup(database, BEFORE / "backup.gz")
+        assert restore_backup(database, BEFORE / "coordinator_3.db.gz").schema == "coordinator_3"
         goes_on(database, tmp_path)
+
+
+def test_a_backup_of_the_earlier_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    with (
+        closing(open_database(str(path))) as database,
+        pytest.raises(InputError, match="a backup of format 1, which an earlier voxpop made; restore it with") as call,
+    ):
+        restore_backup(database, BEFORE / "backup.gz")
+    refusal(call)

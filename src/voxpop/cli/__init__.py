@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -24,7 +25,7 @@ app = typer.Typer(
         "voxpop run study.toml  rehearses it;  voxpop ask  and  voxpop tell  conduct it, wave by wave;  "
         "voxpop status,  voxpop report  and  voxpop export  show what it has found.\n\n"
         "[bold]For research:[/bold]  voxpop simulate synthetic --json;  voxpop compare pricing  sets "
-        "policies against each other;  voxpop reproduce --quick  makes every figure and table of the paper.\n\n"
+        "policies against each other.\n\n"
         "[bold]Privately:[/bold]  add  --privacy central --epsilon 5;  voxpop audit  attacks the releases.\n\n"
         "[bold]On people's devices:[/bold]  voxpop demo  shows a coordinator, a shuffler and hundreds of devices at "
         "work;  voxpop serve  runs a coordinator."
@@ -46,10 +47,10 @@ def _root(
 ) -> None: ...
 
 
-def main() -> None:
+def main(command: Callable[[], object] = app) -> None:
     """Run the command line; an error that the user can fix is one sentence and exit code 2."""
     try:
-        app()
+        command()
     except ValueError as error:
         from voxpop.errors import InputError
 

@@ -11,11 +11,13 @@ import typer
 
 from voxpop.cli.display import progress
 from voxpop.errors import InputError
-from voxpop.simulation.sweep import BACKENDS, Backend, sweep
+from voxpop.simulation.sweep import Backend, sweep
 
 WORTHWHILE = 4.0  # seconds of work from which starting worker processes pays off
 
-BackendOption = Annotated[str, typer.Option(help=f"Where to compute: {', '.join(BACKENDS)}.")]
+BackendOption = Annotated[
+    str, typer.Option(help="Where to compute: local, or an installed cluster backend such as dask.")
+]
 AddressOption = Annotated[str | None, typer.Option(help="The scheduler of the cluster, such as tcp://HOST:8786.")]
 JobsOption = Annotated[int | None, typer.Option(help="Processes on this machine; all cores unless given.")]
 DataOption = Annotated[

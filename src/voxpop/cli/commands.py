@@ -22,8 +22,6 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "report": "results",
     "export": "results",
     "audit": "privacy",
-    "reproduce": "reproduce",
-    "bench": "bench",
     "demo": "demo",
     "fleet": "fleet",
     "serve": "service",

@@ -18,15 +18,15 @@ from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.policies import POLICIES
 from voxpop.report.drawing import png, sheet
-from voxpop.simulation.comparison import because, suitable
-from voxpop.simulation.experiments.compare import CONTENDERS, COSTS, frontier, picture, table, verdict
-from voxpop.simulation.experiments.exhibits import Cell, Cells
-from voxpop.simulation.experiments.summaries import RunSummary, summarise
+from voxpop.simulation.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Scenario
 from voxpop.simulation.scenarios import SCENARIOS
 from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.summaries import Cell, Cells, perform
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Rehearsal, Trial
+from voxpop.simulation.trials import Trial
 
 
 @takes_people
@@ -77,7 +77,7 @@ def compare(
     trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in chosen}
     slowest_first = [trial for name in reversed(chosen) for trial in trials[name]]
     found = run_all(perform, slowest_first, where)
-    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}, ()) for name in chosen}
+    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in chosen}
     path = out / f"{file_stem(scenario.name)}.png"
     write_atomically(path, png(picture(scenario.name, cells)))
     if as_json:
@@ -85,11 +85,6 @@ def compare(
         typer.echo(json.dumps({**about, **_plain(cells), "left_out": left_out, "picture": str(path)}))
     else:
         _show(scenario, cells, left_out, path)
-
-
-def perform(trial: Trial | Rehearsal) -> RunSummary:
-    """Run a trial or a rehearsal, and keep what matters."""
-    return summarise(trial.run())
 
 
 def _names(policies: str) -> list[str]:
@@ -130,14 +125,13 @@ def _plain(cells: Cells) -> dict[str, Any]:
 
 def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
     title = scenario.name
-    made = table(title, cells)
     seeds = list(next(iter(cells.values())).runs)
     above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
     shown = Table(title=above, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for heading in made.headings:
+    for heading in HEADINGS:
         first = heading == "policy"
         shown.add_column(heading, justify="left" if first else "right", no_wrap=first)
-    for line in made.rows:
+    for line in rows(cells):
         shown.add_row(*line)
     console.print(shown)
     if left_out:

@@ -27,9 +27,10 @@ from voxpop.policies import Policy
 from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.report.waves import wave_table
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.simulator import FinitePopulation
-from voxpop.simulation.trials import Rehearsal, Trial
+from voxpop.simulation.trials import Trial
 
 console = Console()
 errors = Console(stderr=True)

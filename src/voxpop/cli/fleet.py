@@ -99,7 +99,7 @@ def _tastes(
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
     from voxpop.service.demo.crowd import ListedTastes, ModelTastes
-    from voxpop.simulation.own_people import rewards_of_formula
+    from voxpop.simulation.rehearsals import rewards_of_formula
 
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)

@@ -12,7 +12,7 @@ import typer
 from voxpop.cli.columns import COLUMNS, Names, roles_of
 from voxpop.cli.stopping import WHO, Limits, taking
 from voxpop.errors import InputError, require_choice
-from voxpop.simulation.own_people import OwnPeople
+from voxpop.simulation.rehearsals import OwnPeople
 from voxpop.simulation.scenarios import PEOPLE, SCENARIOS
 
 

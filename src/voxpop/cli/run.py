@@ -12,7 +12,8 @@ from voxpop.cli.people import PeopleIn, ResampleOption, split_population, takes_
 from voxpop.cli.privacy import MODELS, DeltaOption, EpsilonOption
 from voxpop.cli.stopping import Limits, takes_limits
 from voxpop.io.files import file_stem
-from voxpop.simulation.trials import Rehearsal, Trial, policy_settings
+from voxpop.simulation.rehearsals import Rehearsal
+from voxpop.simulation.trials import Trial, policy_settings
 
 TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
 

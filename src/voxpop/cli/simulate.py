@@ -19,9 +19,10 @@ from voxpop.errors import InputError, require_integer
 from voxpop.model.problem import GRAM_LIMIT
 from voxpop.policies import DEFAULT, POLICIES
 from voxpop.runtime.machine import statement
+from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.scenarios import SCENARIOS
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Rehearsal, Trial, policy_settings
+from voxpop.simulation.trials import Trial, policy_settings
 
 
 @takes_limits

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, require_integer, require_number
+from voxpop.errors import Array
+from voxpop.model.options import check, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan
@@ -47,18 +48,15 @@ class Sparse:
 class BBKB:
     """Batched budgeted kernel bandit."""
 
-    delta: float = 0.1  # the bounds fail with this probability
-    switch: float = 2.0  # C
-    oversampling: float = 5.0  # q
-    seed: int = 0  # of the dictionary
+    delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
+    switch: float = option(2.0, above=1, most=1e6, help="C, by which a batch may shrink the variance.")
+    oversampling: float = option(5.0, above=0, help="q, how readily a round enters the dictionary.")
+    seed: int = option(0, least=0, help="The seed of the dictionary.")
     name = "bbkb"
     aggregates = False
 
     def __post_init__(self) -> None:
-        require_number("delta", self.delta, above=0, below=1)
-        require_number("switch", self.switch, above=1, most=1e6)
-        require_number("oversampling", self.oversampling, above=0)
-        require_integer("seed", self.seed, least=0)
+        check(self)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""

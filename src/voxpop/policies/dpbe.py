@@ -24,11 +24,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, require_choice, require_integer, require_number
+from voxpop.errors import Array, InputError
 from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.posterior import in_blocks, information_gain, regress
-from voxpop.gp.selection import BatchRule, greedy_information_gain, require_end, select
+from voxpop.gp.selection import greedy_information_gain, require_end, select
 from voxpop.gp.widths import AffineEstimator, root_form
+from voxpop.model.options import REQUIRED, check, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
@@ -43,6 +44,7 @@ PRINTED: dict[str, Any] = {
     "rest": False,
 }
 NO_BATCHING: dict[str, Any] = {**PRINTED, "batches": "single"}
+FIXED: dict[str, Any] = {**PRINTED, "people": REQUIRED}
 TEACHES = 0.05  # rounds that narrow the widest gap by less than this share go to the incumbent
 DOUBLINGS = 12  # of the norm bound before the oldest phases are dropped
 
@@ -51,24 +53,21 @@ DOUBLINGS = 12  # of the norm bound before the oldest phases are dropped
 class DPBE:
     """The paper's algorithm with its parts selectable; the defaults are the policy `dpbe`."""
 
-    alpha: float = 0.7  # person sampling
-    ratio: float = 1.6  # C, rare switching
-    width: Literal["affine", "printed"] = "affine"
-    batches: BatchRule = "corrected"
-    intersect: bool = True
-    compare: bool = True
-    settle: bool = True  # the decision and its certificate are those of the phase that certifies best
-    rest: bool = True  # rounds beyond what an arm needs go to the incumbent
-    people: int | None = None  # the same number of people in every phase, instead of ceil(2^(alpha l))
+    alpha: float = option(0.7, above=0, most=2, help="Wave l of dpbe asks ceil(2^(alpha l)) people.")
+    ratio: float = option(1.6, above=1, most=1e6, help="C of dpbe, how rarely the action is switched; above 1.")
+    width: Literal["affine", "printed"] = option("affine", help="How bounds are computed: affine, or as printed.")
+    batches: Literal["corrected", "printed", "single"] = option(
+        "corrected", called="batch rule", help="How long a batch is: as corrected, as printed, or one round."
+    )
+    intersect: bool = option(True, help="Bounds are intersected over the waves.")
+    compare: bool = option(True, help="Actions are compared with the incumbent.")
+    settle: bool = option(True, help="The decision and its certificate are those of the wave that certifies best.")
+    rest: bool = option(True, help="Rounds beyond what an arm needs go to the incumbent.")
+    people: int | None = option(None, least=1, help="The same number of people in every wave, instead of alpha's.")
     aggregates = True
 
     def __post_init__(self) -> None:
-        require_number("alpha", self.alpha, above=0, most=2)
-        require_number("ratio", self.ratio, above=1, most=1e6)
-        require_choice("width", self.width, ("affine", "printed"))
-        require_choice("batch rule", self.batches, ("corrected", "printed", "single"))
-        if self.people is not None:
-            require_integer("people", self.people, least=1)
+        check(self)
         if self.compare and self.width == "printed":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
@@ -220,11 +219,6 @@ class DPBE:
                     return replace(after, wave=state.wave, rounds=state.rounds)
             if not alone:
                 history, norm_bound = history[(len(history) + 1) // 2 :], state.norm_bound
-
-
-def fixed(people: int, alpha: float = 0.7, ratio: float = 1.6, **parts: Any) -> DPBE:
-    """Make `dpbe-fixed`: the printed algorithm with the same number of people in every phase."""
-    return DPBE(**{**PRINTED, **parts, "alpha": alpha, "ratio": ratio, "people": people})
 
 
 def matching_people(plans: Iterable[Plan]) -> int:

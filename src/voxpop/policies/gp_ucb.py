@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.errors import Array, require_number
+from voxpop.errors import Array
+from voxpop.model.options import check, option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan
@@ -74,31 +75,25 @@ class Belief:
 
 @dataclass(frozen=True)
 class GPUCB:
-    """Upper confidence bounds, with or without rare switching."""
+    """Upper confidence bounds; an action is chosen every round."""
 
-    delta: float = 0.1  # the bounds fail with this probability
-    ratio: float | None = None  # C; None switches every round
-    aggregates = False
+    delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
+    name: ClassVar[str] = "gp-ucb"
+    aggregates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require_number("delta", self.delta, above=0, below=1)
-        if self.ratio is not None:
-            require_number("ratio", self.ratio, above=1, most=1e6)
-
-    @property
-    def name(self) -> str:
-        """`gp-ucb`, or `mini-gp-opt` with a ratio."""
-        return "gp-ucb" if self.ratio is None else "mini-gp-opt"
+        check(self)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
-        given = asdict(self)
-        return {"name": self.name, **{name: value for name, value in given.items() if value is not None}}
+        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior is known."""
-        if self.ratio is None:
-            require_few_rounds(self.name, problem)
+        require_few_rounds(self.name, problem)
+        return self._prior(problem)
+
+    def _prior(self, problem: Problem) -> State:
         require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
         state = State.prior(problem, problem.norm_bound)
         return self._bounded(problem, replace(state, memory=Belief.prior(problem)))
@@ -109,10 +104,7 @@ class GPUCB:
         if left == 0:
             return OVER
         arm = int(state.upper.argmax())
-        rounds = 1
-        if self.ratio is not None:
-            variance = max(state.memory.variance.item(arm), np.finfo(float).tiny)
-            rounds = max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / variance, left)))
+        rounds = self._rounds(problem, state.memory.variance.item(arm), left)
         return Plan(state.wave + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
@@ -128,10 +120,30 @@ class GPUCB:
         """Return the action of largest mean."""
         return state.best
 
+    def _rounds(self, problem: Problem, variance: float, left: int) -> int:
+        """Return how often to play an action whose value has this variance."""
+        return 1
+
     def _bounded(self, problem: Problem, state: State) -> State:
         belief = state.memory
         bonus = confidence_bonus(problem, belief.gain, self.delta)
         return state.bounded(belief.mean, bonus * np.sqrt(np.maximum(belief.variance, 0.0)))
+
+
+@dataclass(frozen=True)
+class MiniGPOpt(GPUCB):
+    """Upper confidence bounds; an action is repeated before the next is chosen."""
+
+    ratio: float = option(1.6, above=1, most=1e6, help="C, how rarely the action is switched.")
+    name: ClassVar[str] = "mini-gp-opt"
+
+    def init(self, problem: Problem) -> State:
+        """Return the state in which only the prior is known."""
+        return self._prior(problem)
+
+    def _rounds(self, problem: Problem, variance: float, left: int) -> int:
+        usable = max(variance, np.finfo(float).tiny)
+        return max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / usable, left)))
 
 
 def news(problem: Problem, state: State) -> Info:
@@ -143,16 +155,6 @@ def news(problem: Problem, state: State) -> Info:
 def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:
     """Compute beta_t for the information gained so far."""
     return problem.norm_bound + math.sqrt(2 * (gain + 1 + math.log(1 / delta)))
-
-
-def gp_ucb(delta: float = 0.1) -> GPUCB:
-    """Make `gp-ucb`, which chooses an action every round."""
-    return GPUCB(delta)
-
-
-def mini_gp_opt(delta: float = 0.1, ratio: float = 1.6) -> GPUCB:
-    """Make `mini-gp-opt`, which repeats an action before it chooses the next."""
-    return GPUCB(delta, ratio)
 
 
 def noise_variance(problem: Problem) -> float:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.errors import require_integer, require_number
 from voxpop.gp.belief import believe, pooled_best, total_noise
 from voxpop.gp.posterior import information_gain
+from voxpop.model.options import check, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
@@ -35,8 +35,7 @@ class Pooled:
     aggregates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, count in asdict(self).items():
-            require_integer(name, count, least=1)
+        check(self)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
@@ -73,8 +72,8 @@ class PilotOnly(Pooled):
 class EqualSplit(Pooled):
     """Play every action once, and ask the same people about all of them."""
 
-    people: int = 100
-    arms: int = MOST_ARMS
+    people: int = option(100, least=1, help="The people who are asked.")
+    arms: int = option(MOST_ARMS, least=1, help="The most actions that are asked about.")
     name = "equal-split"
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
@@ -93,8 +92,8 @@ class Halving(Pooled):
     so that all stages send about the same number of numbers.
     """
 
-    people: int = 11  # in the first stage
-    arms: int = MOST_ARMS  # in the first stage
+    people: int = option(11, least=1, help="The people in the first wave.")
+    arms: int = option(MOST_ARMS, least=1, help="The most actions in the first wave.")
     name = "halving"
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
@@ -168,18 +167,17 @@ JITTER = 1e-9  # of the prior variance, so that a covariance that is singular to
 class Thompson:
     """Thompson sampling with averages of a few people."""
 
-    people: int = 20  # in each step
-    steps: int = 200
-    widen: float = 1.5  # draws spread this many times as far as the posterior, which trusts its fitted constants
-    seed: int = 0  # of the draws
+    people: int = option(20, least=1, help="The people in each wave.")
+    steps: int = option(200, least=1, help="The most waves.")
+    widen: float = option(
+        1.5, above=0, most=1e3, help="How many times as far as the posterior, whose constants are fitted, draws spread."
+    )
+    seed: int = option(0, least=0, help="The seed of the draws.")
     name = "thompson"
     aggregates = True
 
     def __post_init__(self) -> None:
-        require_integer("people", self.people, least=1)
-        require_integer("steps", self.steps, least=1)
-        require_number("widen", self.widen, above=0, most=1e3)
-        require_integer("seed", self.seed, least=0)
+        check(self)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""

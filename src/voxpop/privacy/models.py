@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, one_of, require_choice, require_integer, require_number
+from voxpop.errors import Array, InputError, one_of, require_choice
 from voxpop.gp.large_widths import affine_values
 from voxpop.gp.widths import AffineEstimator
+from voxpop.model.options import check, option, options_of
 from voxpop.model.problem import Problem
 from voxpop.model.state import Prospect, State
 from voxpop.model.waves import Plan
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.ball import Ball, candidates, unbounded
 from voxpop.privacy.central import Central
-from voxpop.privacy.gaussian import classical_multiplier, delta_of, require_delta, require_epsilon
+from voxpop.privacy.gaussian import classical_multiplier, delta_of
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.local import Local
 from voxpop.privacy.none import NoPrivacy, PlainRelease
 from voxpop.privacy.release import Privacy, PrivateRelease, Release
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
+from voxpop.runtime.extensions import find
 
 Calibrate = Callable[[Entry, Problem, Plan], PrivateRelease]
 
@@ -91,31 +93,39 @@ MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a wav
 class Private:
     """A trust model that promises (eps, delta) to everyone, whatever they answer.
 
-    `floor` is the least number of people per wave: a number, 0 for the policy's own schedule, or None for a
-    number computed from public constants so that privacy does not dominate the error. `honest` is the share of the
-    people whose devices are counted on to add noise; it matters where everyone's noise protects everyone.
+    Without a floor, the least number of people per wave is computed from public constants so that privacy does not
+    dominate the error. `honest` matters where everyone's noise protects everyone.
 
     >>> Private("central", epsilon=5.0).budget
     Budget(epsilon=5.0, delta=1e-06, participations=1)
     """
 
-    model: str
-    epsilon: float
-    delta: float = 1e-6
-    calibration: str = "exact"
-    floor: int | None = None
-    honest: float = 1.0
+    model: str = option(called="privacy model", help="Whom people trust.")
+    epsilon: float = option(
+        above=0, most=1000, help="The eps that everyone is promised; smaller is more private.", example=5.0
+    )
+    delta: float = option(1e-6, above=0, below=1, help="The probability with which the promise may fail.")
+    calibration: str = option(
+        "exact", choices=("exact", "paper"), help="exact; or paper, as printed, which does not keep its promise."
+    )
+    floor: int | None = option(
+        None,
+        least=0,
+        unit="people",
+        help="The least number of people per wave; 0 for the schedule alone; chosen unless given.",
+    )
+    honest: float = option(
+        1.0,
+        above=0,
+        most=1,
+        help="The share of the people whose devices are counted on to add noise: shuffle and aggregate.",
+    )
 
     def __post_init__(self) -> None:
-        require_choice("privacy model", self.model, RELEASES)
-        require_epsilon(self.epsilon)
-        require_delta(self.delta)
-        require_choice("calibration", self.calibration, ("exact", "paper"))
+        find("privacy model", self.model, RELEASES)
+        check(self)
         if self.calibration == "paper":
             require_choice("model of the paper", self.model, PRINTED)
-        if self.floor is not None:
-            require_integer("floor", self.floor, least=0)
-        require_number("honest", self.honest, above=0, most=1)
         if self.honest < 1 and not (self.release_type.second is not None and self.calibration == "exact"):
             raise InputError(
                 f"honest {self.honest:g} means nothing in the {self.model} model with the {self.calibration} "
@@ -246,7 +256,7 @@ def make_privacy(
     >>> make_privacy("central", epsilon=5.0).budget
     Budget(epsilon=5.0, delta=1e-06, participations=1)
     """
-    require_choice("privacy model", model, (NoPrivacy.model, *RELEASES))
+    release_type_of(model)
     if model == NoPrivacy.model:
         if epsilon is not None:
             raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy {one_of(RELEASES)}")
@@ -262,9 +272,8 @@ def privacy_from_settings(data: Mapping[str, Any]) -> Privacy:
     """Make the trust model that `Privacy.settings` described."""
     if data.get("model") == NoPrivacy.model:
         return NoPrivacy()
-    known = [part.name for part in fields(Private)]
     for name in data:
-        require_choice("setting of privacy", name, known)
+        require_choice("setting of privacy", name, [one.name for one in options_of(Private)])
     try:
         return Private(**data)
     except TypeError:
@@ -274,4 +283,4 @@ def privacy_from_settings(data: Mapping[str, Any]) -> Privacy:
 def release_type_of(model: object) -> type[Release]:
     """Return the type of the releases that a model makes."""
     known: dict[str, type[Release]] = {PlainRelease.model: PlainRelease, **RELEASES}
-    return known[require_choice("privacy model", model, known)]
+    return find("privacy model", model, known)

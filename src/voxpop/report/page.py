@@ -35,14 +35,14 @@ class Picture:
     caption: str
 
 
-def fill(template: str, **values: Any) -> str:
-    """Fill in a template of this folder; the page loads nothing from outside."""
+def fill(template: str, folder: Path | None = None, **values: Any) -> str:
+    """Fill in a template of this folder, or of another one; the page loads nothing from outside."""
     try:
         import jinja2
     except ImportError:
         raise InputError("the report needs jinja2; install it with: pip install 'voxpop[report]'") from None
 
-    loader = jinja2.PackageLoader("voxpop", "report")
+    loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(folder or ()), jinja2.PackageLoader("voxpop", "report")])
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template(template).render(version=__version__, light=LIGHT, dark=DARK, **values)
 

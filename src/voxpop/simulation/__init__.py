@@ -1,1 +1,1 @@
-"""Simulated people, named studies, measurements against the truth, experiments and benchmarks."""
+"""Simulated people, named studies, measurements against the truth, and comparisons."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from voxpop.errors import InputError
+from voxpop.errors import InputError, one_of
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
-from voxpop.simulation.experiments.compare import CONTENDERS, frontier, table, verdict
-from voxpop.simulation.experiments.exhibits import Cell, Cells
-from voxpop.simulation.experiments.summaries import summarise
 from voxpop.simulation.runs import Scenario, simulate
+from voxpop.simulation.summaries import Cell, Cells, quantity, summarise
+
+# The default first, then what a practitioner would use instead.
+CONTENDERS = ("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "gp-ucb")
+COSTS = {"numbers": "numbers sent", "people": "people asked", "waves": "waves"}
+HEADINGS = ("policy", "regret at T", *COSTS.values(), "optimum kept", "certificate true")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,9 +43,8 @@ class Comparison:
         return frontier(self.cells)
 
     def __repr__(self) -> str:
-        made = table(self.study, self.cells)
-        lines = [tuple(made.headings), *map(tuple, made.rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(made.headings))]
+        lines = [HEADINGS, *rows(self.cells)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         shown = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
         return "\n".join([*shown, verdict(self.cells)])
 
@@ -70,7 +72,7 @@ def compare(
     first = next(iter(scenarios.values()))
     chosen, reasons = suitable({name: first.make_policy(name) for name in policies}, first, trust)
     cells = {
-        name: Cell({seed: summarise(simulate(made, name, seed, trust)) for seed, made in scenarios.items()}, ())
+        name: Cell({seed: summarise(simulate(made, name, seed, trust)) for seed, made in scenarios.items()})
         for name in chosen
     }
     return Comparison(first.name, cells, reasons)
@@ -94,3 +96,35 @@ def suitable(policies: Mapping[str, Policy], scenario: Scenario, privacy: Privac
 def because(reasons: Mapping[str, str]) -> str:
     """Say in one line why policies were left out."""
     return "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+
+
+def rows(cells: Cells) -> list[tuple[str, ...]]:
+    """List what every policy loses and asks for, and how often it is right where it claims something."""
+    return [
+        (
+            name,
+            f"{quantity(cell.mean())} ± {quantity(cell.std())}",
+            *(quantity(cell.mean(cost)) for cost in COSTS),
+            cell.kept if cell.certified else "",
+            cell.certified,
+        )
+        for name, cell in cells.items()
+    ]
+
+
+def frontier(cells: Cells) -> list[str]:
+    """List the policies that no other beats in both mean regret and mean numbers sent.
+
+    One that is as good in one and better in the other beats it, too.
+    """
+    means = {name: (cell.mean(), cell.mean("numbers")) for name, cell in cells.items()}
+    return [
+        name
+        for name, (regret, numbers) in means.items()
+        if not any(r <= regret and n <= numbers and (r, n) != (regret, numbers) for r, n in means.values())
+    ]
+
+
+def verdict(cells: Cells) -> str:
+    """Say which policies are on the frontier."""
+    return f"No policy beats {one_of(frontier(cells))} in both regret and numbers sent."

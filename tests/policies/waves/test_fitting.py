@@ -11,7 +11,7 @@ from tests.helpers_waves import everyone, truth
 from voxpop.errors import Array
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan
-from voxpop.policies.waves.statements import check, share_of_raise
+from voxpop.policies.waves.statements import model_check, share_of_raise
 
 ARMS = np.array([0, 2, 5, 8, 11])
 
@@ -40,7 +40,7 @@ def test_people_who_follow_the_model_raise_few_alarms() -> None:
         bound = 1.0 if seed % 2 else 1e-3  # so small that f cannot follow the noise
         problem = random_problem(seed, norm_bound=bound)
         f = function_of_norm(problem, bound, np.random.default_rng(seed))
-        fit = check(problem, problem, answered(problem, f, seed, waves=2), bound, True)
+        fit = model_check(problem, problem, answered(problem, f, seed, waves=2), bound, True)
         warned += bool(fit.warning)
         raised += fit.norm_bound > bound
         assert fit.pilot
@@ -53,12 +53,12 @@ def test_people_who_follow_the_model_raise_few_alarms() -> None:
 def test_a_norm_bound_that_is_far_too_small_is_raised_by_doubling(seed: int, times: float) -> None:
     problem = random_problem(seed)
     f = function_of_norm(problem, times, np.random.default_rng(seed))
-    fit = check(problem, problem, answered(problem, f, seed), 1.0, True)
+    fit = model_check(problem, problem, answered(problem, f, seed), 1.0, True)
     assert fit.norm_bound > 1.0
     assert math.log2(fit.norm_bound).is_integer()
     assert fit.norm_bound <= 8 * times
     assert f"no function of norm 1 fits the answers: the norm bound was raised to {fit.norm_bound:.3g}" in fit.warning
-    again = check(problem, problem, answered(problem, f, seed), fit.norm_bound, True)
+    again = model_check(problem, problem, answered(problem, f, seed), fit.norm_bound, True)
     assert again.norm_bound == fit.norm_bound
     assert "norm" not in again.warning
 
@@ -66,14 +66,14 @@ def test_a_norm_bound_that_is_far_too_small_is_raised_by_doubling(seed: int, tim
 def test_waves_that_no_function_reconciles_are_said_to_contradict_each_other() -> None:
     problem = random_problem(0)
     first, second = (Answered(wave(number), Feedback(np.full(5, mean), 200)) for number, mean in ((1, 0.5), (2, -0.5)))
-    fit = check(problem, problem, (first, second), 1.0, True)
+    fit = model_check(problem, problem, (first, second), 1.0, True)
     assert "the waves contradict each other" in fit.warning
     assert fit.norm_bound == 1.0
 
 
 def test_people_who_differ_more_than_the_model_says_are_noticed() -> None:
     model, people = random_problem(0, bias_std=0.1), random_problem(0, bias_std=0.4)
-    fit = check(model, model, answered(people, truth(model, 0), 0), 1.0, True)
+    fit = model_check(model, model, answered(people, truth(model, 0), 0), 1.0, True)
     seen = math.sqrt((0.4**2 + 0.1**2) / (0.1**2 + 0.1**2))
     assert "people differ" in fit.warning
     told = float(fit.warning.split("people differ ")[1].split(" times")[0])
@@ -90,7 +90,7 @@ def test_a_pilot_that_contradicts_the_waves_is_set_aside_and_one_that_agrees_is_
     f = truth(random_problem(0), 0)
     for mean, agrees in ((f[ARMS], True), (f[ARMS] + 0.5, False)):
         problem, bare = piloted(mean)
-        fit = check(problem, bare, answered(problem, f, 0), 1.0, True)
+        fit = model_check(problem, bare, answered(problem, f, 0), 1.0, True)
         assert fit.pilot is agrees
         assert ("the pilot contradicts the waves" in fit.warning) is not agrees
 
@@ -98,7 +98,7 @@ def test_a_pilot_that_contradicts_the_waves_is_set_aside_and_one_that_agrees_is_
 def test_a_pilot_that_was_set_aside_does_not_come_back() -> None:
     f = truth(random_problem(0), 0)
     problem, bare = piloted(f[ARMS])
-    fit = check(problem, bare, answered(problem, f, 0), 1.0, False)
+    fit = model_check(problem, bare, answered(problem, f, 0), 1.0, False)
     assert not fit.pilot
     assert "the pilot contradicts the waves" in fit.warning
 
@@ -106,7 +106,7 @@ def test_a_pilot_that_was_set_aside_does_not_come_back() -> None:
 def test_a_pilot_does_not_raise_the_norm_bound_of_the_waves() -> None:
     bare = random_problem(0)
     problem = random_problem(0, pilot=[evidence(bare.decisions.points[[1, 4]], [3, 3], 100, [40.0, -40.0])])
-    fit = check(problem, bare, answered(problem, truth(bare, 0), 0), 1.0, True)
+    fit = model_check(problem, bare, answered(problem, truth(bare, 0), 0), 1.0, True)
     assert fit.norm_bound == 1.0
     assert not fit.pilot
 
@@ -117,4 +117,4 @@ def test_waves_that_disagree_a_little_about_a_flat_function_raise_nothing() -> N
     plan = Plan(1, np.array([0, 1]), np.array([1, 1]), 100)
     deviation = math.sqrt(problem.answer_noise(plan.arms, plan.pulls, 100)[0, 0])
     history = tuple(Answered(plan, Feedback(np.array([sign * 2.5 * deviation, 0.0]), 100)) for sign in (1, -1))
-    assert check(problem, problem, history, 1.0, True).norm_bound == 1.0
+    assert model_check(problem, problem, history, 1.0, True).norm_bound == 1.0

@@ -10,7 +10,7 @@ from voxpop.io.studyfile import parse_study
 from voxpop.service.console import computations
 from voxpop.service.console.computations import FEWEST, NO_TIME, Price, prices
 from voxpop.service.console.pages import render
-from voxpop.simulation.trials import Outcome
+from voxpop.simulation.rehearsals import Outcome
 
 TABLES = parse_study(Path("tea.toml"), FILE)
 HANGING = 600.0  # seconds

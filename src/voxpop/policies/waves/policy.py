@@ -9,14 +9,15 @@ fixed before them (`statements.py`). The recommendation is the pooled posterior'
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, require_integer, require_number
+from voxpop.errors import Array
 from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
 from voxpop.gp.posterior import information_gain
+from voxpop.model.options import check, option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
@@ -28,7 +29,7 @@ from voxpop.policies.waves.statements import (
     Contrasts,
     Statement,
     certified_gaps,
-    check,
+    model_check,
     next_level,
     one_sided,
     pilot_statement,
@@ -36,6 +37,8 @@ from voxpop.policies.waves.statements import (
 )
 from voxpop.runtime.machine import one_thread
 
+STOPPING = "When to stop asking; all may be left out"
+stopping = partial(option, panel=STOPPING)
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
@@ -57,31 +60,51 @@ class Memory:
 class Waves:
     """Ask while asking pays; every limit may be left out."""
 
-    answer_cost: float | None = None  # of one number, in units of reward; 0.008 v unless given
-    tolerance: float | None = None  # go on until the decision is certified to this, even if it does not pay
-    most_people: int | None = None  # in all waves together
-    most_numbers: int | None = None
-    most_waves: int | None = None
-    population: int | None = None  # people there are; nobody is asked twice
-    answer_delay: int = 0  # rounds that pass while people answer
-    checks: int = 0  # random arms in each wave
-    delta: float = 0.05  # the certificate fails with this probability
-    seed: int = 0  # of the draws by which waves are valued
+    answer_cost: float | None = stopping(
+        None,
+        least=0,
+        unit="reward",
+        label="Cost of a number",
+        example=0.01,
+        help="What one number costs, in units of reward; unless given, about a hundredth of v.",
+    )
+    tolerance: float | None = stopping(
+        None,
+        above=0,
+        unit="reward",
+        label="Good enough",
+        example=0.02,
+        help="Good enough: go on until nothing can be better by more than this, in reward.",
+    )
+    most_people: int | None = stopping(
+        None, least=1, unit="people", example=1000, help="The most people to ask in all."
+    )
+    most_numbers: int | None = stopping(
+        None, least=1, unit="numbers", example=10_000, help="The most numbers that people may send in all."
+    )
+    most_waves: int | None = stopping(
+        None, least=1, unit="waves", example=3, help="The most waves in which people are asked."
+    )
+    population: int | None = stopping(
+        None, least=1, unit="people", example=50_000, help="The people there are; nobody is asked twice."
+    )
+    answer_delay: int = stopping(
+        0,
+        least=0,
+        unit="rounds",
+        example=200,
+        help="Rounds that pass while people answer; the best so far is in force.",
+    )
+    checks: int = option(0, least=0, help="Random arms in each wave.")
+    delta: float = stopping(
+        0.05, above=0, below=1, example=0.05, help="The probability with which what is certified may fail."
+    )
+    seed: int = option(0, least=0, help="The seed of the draws by which waves are valued.")
     name = "waves"
     aggregates = True
 
     def __post_init__(self) -> None:
-        if self.answer_cost is not None:
-            require_number("answer_cost", self.answer_cost, least=0)
-        if self.tolerance is not None:
-            require_number("tolerance", self.tolerance, above=0)
-        for limit in ("most_people", "most_numbers", "most_waves", "population"):
-            if getattr(self, limit) is not None:
-                require_integer(limit, getattr(self, limit), least=1)
-        require_integer("answer_delay", self.answer_delay, least=0)
-        require_integer("checks", self.checks, least=0)
-        require_number("delta", self.delta, above=0, below=1)
-        require_integer("seed", self.seed, least=0)
+        check(self)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
@@ -183,7 +206,7 @@ class Waves:
         """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
         feedback.check(plan)
         after = self._learn(problem, state, plan, feedback)
-        fit = check(problem, _without_pilot(problem), after.history, after.norm_bound, state.memory.pilot)
+        fit = model_check(problem, _without_pilot(problem), after.history, after.norm_bound, state.memory.pilot)
         if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.memory.pilot):
             # Every wave is judged again, as if this had been assumed from the start.
             after = self._start(problem, fit.norm_bound, fit.pilot)

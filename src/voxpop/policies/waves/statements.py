@@ -44,7 +44,7 @@ class Fit:
     warning: str  # what was found and what to do; empty if nothing is wrong
 
 
-def check(problem: Problem, without_pilot: Problem, history: History, norm_bound: float, pilot: bool) -> Fit:
+def model_check(problem: Problem, without_pilot: Problem, history: History, norm_bound: float, pilot: bool) -> Fit:
     """Compare all averages with the model."""
     clipped = sum(
         clipping_misfit(total_noise(problem, plan, feedback), feedback.clipping)

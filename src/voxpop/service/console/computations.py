@@ -38,7 +38,7 @@ from voxpop.service.children import end_with_parent
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
-from voxpop.simulation.trials import Outcome, rehearse
+from voxpop.simulation.rehearsals import Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
 MOST_WAITING = 4  # computations that may wait for their turn

@@ -27,7 +27,7 @@ from voxpop.service.study.definition import Definition
 from voxpop.service.study.events import Event
 from voxpop.service.study.snapshot import fold
 from voxpop.simulation.people import GPPeople
-from voxpop.simulation.trials import MOST_DECISIONS, truth_of
+from voxpop.simulation.rehearsals import MOST_DRAWN, truth_of
 
 HEIGHT = 0.7  # of the best decision above what was expected, as a share of what the norm bound allows
 
@@ -63,7 +63,7 @@ class ModelTastes:
         """What people gain on average; without a pilot its norm is within the study's bound."""
         problem = self.problem
         if problem.pilot:
-            too_many = problem.size > MOST_DECISIONS  # to draw from; the estimate itself is as plausible
+            too_many = problem.size > MOST_DRAWN  # to draw from; the estimate itself is as plausible
             return believe(problem).mean if too_many else truth_of(problem, self.seed)
         best = problem.decisions.points[[np.random.default_rng(self.seed).integers(problem.size)]]
         height = HEIGHT * problem.norm_bound / np.sqrt(problem.kernel.diagonal(best)[0])

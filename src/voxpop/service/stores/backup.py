@@ -1,39 +1,37 @@
-"""A backup: every row of a service's tables in one file, which an empty database of either kind can be made from.
+"""A backup: a service's database as a compressed SQLite file, from which an empty database of either kind is made.
 
-The file is lines of JSON, compressed. The first says what it is; then comes each table, with its rows; the last says
-how many rows there were, with a checksum of all lines before it. All rows are read in one transaction, so that they
+SQLite's own backup copies an SQLite database; the rows of another one are read in one transaction. Either way they
 belong together although the service goes on. Sessions of browsers are left out: their operators sign in again.
 """
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
-import json
 import os
+import shutil
+import sqlite3
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
 
 from voxpop.errors import InputError
-from voxpop.io.files import partial, sync_folder
-from voxpop.service.stores.database import Database
+from voxpop.io.files import sync_folder
+from voxpop.service.stores.database import Database, open_database
 from voxpop.service.stores.migrate import Kind, locked, refuse_stranger, require_sound, upgrade_to, version_of
-from voxpop.service.stores.schema import EVERYBODY
+from voxpop.service.stores.schema import EVERYBODY, people, studies
 
-FORMAT = 1
-MARK = "voxpop backup"  # the first name in every file
 ROWS = 1000  # that are read or written at once
 LEFT_OUT = ("alembic_version", "sessions")
-KINDS: tuple[Kind, ...] = ("coordinator", "shuffler")
+KINDS: dict[str, Kind] = {"coordinator": "coordinator", "shuffler": "shuffler"}
+EARLIER = b'{"voxpop backup":'  # how a backup began that was not a database
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Backup:
 
     kind: Kind
     schema: str
-    made: float  # seconds since 1970
+    made: int  # seconds since 1970
     rows: int
 
 
@@ -51,22 +49,25 @@ def write_backup(database: Database, kind: Kind, path: Path) -> Backup:
     require_sound(database)
     if path.exists():
         raise InputError(f"the file {str(path)!r} exists; name another one, so that no backup is lost")
-    unfinished = partial(path)
+    folder = path.resolve().parent
     try:
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            with gzip.GzipFile("", "wb", 6, file, 0) as packed, _one_moment(database) as connection:
-                made = _dump(database, connection, kind, packed)
-            file.flush()
-            os.fsync(file.fileno())
-        _give_name(unfinished, path)
-        sync_folder(path.resolve().parent)
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=folder) as own:  # which only its owner can enter
+            copy, packed = Path(own) / "copy.db", Path(own) / "packed"
+            made = int(time.time())
+            _copy_out(database, kind, copy)
+            with closing(open_database(str(copy))) as copied:
+                found = _described(copied, made)
+            with os.fdopen(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                with gzip.GzipFile("", "wb", 6, file, made) as out, copy.open("rb") as source:
+                    shutil.copyfileobj(source, out)
+                file.flush()
+                os.fsync(file.fileno())
+            _give_name(packed, path)
+        sync_folder(folder)
     except OSError as error:
         sentence = f"cannot write {str(path)!r}: {error.strerror}; nothing was written, name a file in another folder"
         raise InputError(sentence) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
-    return made
+    return found
 
 
 def _give_name(unfinished: Path, path: Path) -> None:
@@ -84,149 +85,116 @@ def _give_name(unfinished: Path, path: Path) -> None:
             raise
 
 
-@contextmanager
-def _one_moment(database: Database) -> Iterator[sa.Connection]:
-    """Open a transaction that sees the database as it is now, whatever is written meanwhile."""
+def _copy_out(database: Database, kind: Kind, path: Path) -> None:
+    """Make an SQLite file of a database as it is now, whatever is written meanwhile."""
     level = {} if database.embedded else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with database.engine.connect().execution_options(**level) as connection, connection.begin():
-        yield connection
-
-
-def _dump(database: Database, connection: sa.Connection, kind: Kind, file: gzip.GzipFile) -> Backup:
-    version = version_of(connection)
-    refuse_stranger(database, connection, kind, version)
-    if version is None:
-        raise InputError(f"the database {database.name} is empty; there is nothing to back up")
-    digest, counted = hashlib.sha256(), dict[str, int]()
-
-    def write(said: Any) -> None:
-        line = json.dumps(said, default=_encoded, separators=(",", ":")).encode() + b"\n"
-        digest.update(line)
-        file.write(line)
-
-    made = time.time()
-    write({MARK: FORMAT, "kind": kind, "schema": version, "made": made})
-    for table in _tables(connection):
-        names = [column.name for column in table.columns]
-        write({"table": table.name, "columns": names})
-        # Read as it is stored: SQLite lets a column hold what its type does not say.
-        stored: list[sa.ColumnClause[Any]] = [sa.literal_column(f'"{name}"') for name in names]
-        found: sa.Select[*tuple[Any, ...]] = sa.select(*stored).select_from(table)
-        counted[table.name] = 0
-        for row in connection.execute(found.execution_options(yield_per=ROWS)):
-            write(list(row))
-            counted[table.name] += 1
-    write({"rows": counted, "sha256": digest.hexdigest()})
-    return Backup(kind, version, made, sum(counted.values()))
+        version = version_of(connection)
+        refuse_stranger(database, connection, kind, version)
+        if version is None:
+            raise InputError(f"the database {database.name} is empty; there is nothing to back up")
+        if not database.embedded:
+            with closing(open_database(str(path))) as copy, copy.write() as target:
+                _copy_rows(connection, target, kind, version)
+            return
+        with closing(sqlite3.connect(path)) as copied:
+            driver: Any = connection.connection.driver_connection
+            driver.backup(copied)
+            if copied.execute("SELECT 1 FROM sqlite_master WHERE name = 'sessions'").fetchone():
+                copied.execute("DELETE FROM sessions")
+                copied.commit()
+            copied.execute("PRAGMA journal_mode = DELETE")
+            copied.execute("VACUUM")  # so that nothing of what was deleted is in the file
 
 
 def restore_backup(database: Database, path: Path) -> Backup:
     """Fill an empty database with a backup, in one transaction, and bring it up to date."""
     require_sound(database)
-    documents = _documents(path)
-    head = _head(path, documents)
-    with locked(database) as connection:
+    with _unpacked(path) as (backup, found), locked(database) as connection:
         if sa.inspect(connection).get_table_names():
             raise InputError(f"the database {database.name} is not empty; name a new one, so that nothing is lost")
-        _make_tables(path, connection, head)
-        rows = _fill(path, connection, documents)
-        upgrade_to(connection, head["kind"])
+        try:
+            with found.read() as source:
+                _copy_rows(source, connection, backup.kind, backup.schema)
+        except CommandError:
+            raise InputError(
+                f"{str(path)!r} has schema version {backup.schema}, which this voxpop does not know; upgrade voxpop"
+            ) from None
+        except (LookupError, TypeError, ValueError, sa.exc.DatabaseError):
+            raise _damaged(path) from None
+        upgrade_to(connection, backup.kind)
+        if backup.kind == "coordinator":
+            _require_later(connection)
     database.scrub()  # so that the file itself has the number by which it is recognised
-    return Backup(head["kind"], head["schema"], head["made"], rows)
+    return backup
 
 
 def check_backup(path: Path) -> Backup:
     """Read a whole backup, and refuse a damaged one."""
-    documents = _documents(path)
-    head = _head(path, documents)
-    rows = sum(isinstance(said, list) for said in documents)
-    return Backup(head["kind"], head["schema"], head["made"], rows)
+    with _unpacked(path) as (backup, _):
+        return backup
 
 
-def _documents(path: Path) -> Iterator[Any]:
-    """Yield what the lines of a backup say; at the end, refuse it if anything is missing or was changed."""
-    digest, counted, table = hashlib.sha256(), dict[str, int](), ""
-    try:
-        with gzip.open(path, "rb") as file:
-            for line in file:
-                said = json.loads(line, object_hook=_decoded)
-                if isinstance(said, dict) and "sha256" in said:
-                    if said == {"rows": counted, "sha256": digest.hexdigest()} and not file.read(1):
-                        return
-                    break
-                digest.update(line)
-                if isinstance(said, list):
-                    counted[table] += 1
-                elif "table" in said:
-                    table = str(said["table"])
-                    counted[table] = 0
-                yield said
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}; check the path") from None
-    except (OSError, EOFError, ValueError, LookupError, TypeError, zlib.error):
-        pass
-    raise _damaged(path)
+@contextmanager
+def _unpacked(path: Path) -> Iterator[tuple[Backup, Database]]:
+    """Open a backup as a database of its own; refuse what is damaged, or was made by an earlier version."""
+    with TemporaryDirectory(prefix="voxpop-") as own:
+        file = Path(own) / "backup.db"
+        try:
+            with gzip.open(path, "rb") as packed, file.open("wb") as out:
+                shutil.copyfileobj(packed, out)
+                made = packed.mtime or 0
+        except FileNotFoundError:
+            raise InputError(f"there is no file {str(path)!r}; check the path") from None
+        except (OSError, EOFError, zlib.error):
+            raise _damaged(path) from None
+        with file.open("rb") as start:
+            if start.read(len(EARLIER)) == EARLIER:
+                raise InputError(
+                    f"{str(path)!r} is a backup of format 1, which an earlier voxpop made; restore it with that one, "
+                    "and bring the database up to date with: voxpop migrate"
+                )
+        with closing(open_database(str(file))) as database:
+            try:
+                require_sound(database)
+                backup = _described(database, made)
+            except (InputError, LookupError, sa.exc.DatabaseError):
+                raise _damaged(path) from None
+            yield backup, database
+
+
+def _described(database: Database, made: int) -> Backup:
+    """Say what a backup holds."""
+    with database.read() as connection:
+        version = str(version_of(connection))
+        counts = [sa.select(sa.func.count()).select_from(table) for table in _tables(connection)]
+        rows = sum(int(connection.execute(count).scalar_one()) for count in counts)
+    return Backup(KINDS[version.rpartition("_")[0]], version, made, rows)
 
 
 def _damaged(path: Path) -> InputError:
     return InputError(f"{str(path)!r} is not a whole backup of voxpop; use another one")
 
 
-def _head(path: Path, documents: Iterator[Any]) -> dict[str, Any]:
-    """Read the first line."""
-    head = next(documents, None)
-    if not isinstance(head, dict) or head.keys() != {MARK, "kind", "schema", "made"} or head["kind"] not in KINDS:
-        raise _damaged(path)
-    if head[MARK] != FORMAT:
-        raise InputError(f"{str(path)!r} was made by a newer voxpop; upgrade voxpop before you restore it")
-    return head
-
-
-def _make_tables(path: Path, connection: sa.Connection, head: dict[str, Any]) -> None:
-    """Make the tables as they were in the version of the backup, without any row."""
-    try:
-        upgrade_to(connection, head["kind"], head["schema"])
-    except CommandError:
-        raise InputError(
-            f"{str(path)!r} has schema version {head['schema']}, which this voxpop does not know; upgrade voxpop"
-        ) from None
-    for table in reversed(_tables(connection)):
-        connection.execute(sa.delete(table))
-
-
-def _fill(path: Path, connection: sa.Connection, documents: Iterator[Any]) -> int:
-    """Insert all rows, and return how many there are."""
-    tables, count = {table.name: table for table in _tables(connection)}, 0
-    try:
-        for said, rows in _chunks(documents):
-            columns = [tables[said["table"]].columns[name] for name in said["columns"]]
-            values = [
+def _copy_rows(source: sa.Connection, target: sa.Connection, kind: Kind, version: str) -> None:
+    """Make the tables of a version, and fill them with the rows of another database of that version."""
+    upgrade_to(target, kind, version)
+    tables = {table.name: table for table in _tables(target)}
+    for table in reversed(tables.values()):
+        target.execute(sa.delete(table))  # what the migrations put there
+    for table in _tables(source):
+        into = tables[table.name]
+        columns = [into.columns[column.name] for column in table.columns]
+        # Read as it is stored: SQLite lets a column hold what its type does not say.
+        stored: list[sa.ColumnClause[Any]] = [sa.literal_column(f'"{column.name}"') for column in columns]
+        wanted: sa.Select[*tuple[Any, ...]] = sa.select(*stored).select_from(table)
+        for part in source.execute(wanted.execution_options(yield_per=ROWS)).partitions():
+            rows = [
                 {column.name: _fitting(column, value) for column, value in zip(columns, row, strict=True)}
-                for row in rows
+                for row in part
             ]
-            connection.execute(sa.insert(tables[said["table"]]), values)
-            count += len(rows)
-    except (LookupError, TypeError, ValueError) as error:
-        raise error if isinstance(error, InputError) else _damaged(path) from None
-    for table in tables.values():
-        _go_on_counting(connection, table)
-    _require_later(connection, tables)
-    return count
-
-
-def _chunks(documents: Iterator[Any]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    """Yield the rows of one table after the other, some at a time."""
-    table, rows = dict[str, Any](), list[Any]()
-    for said in documents:
-        if isinstance(said, list):
-            rows.append(said)
-        if rows and (len(rows) == ROWS or isinstance(said, dict)):
-            yield table, rows
-            rows = []
-        if isinstance(said, dict):
-            table = said
-    if rows:
-        yield table, rows
+            target.execute(sa.insert(into), rows)
+        _go_on_counting(target, into)
 
 
 def _fitting(column: sa.Column[Any], value: Any) -> Any:
@@ -250,14 +218,11 @@ def _go_on_counting(connection: sa.Connection, table: sa.Table) -> None:
         connection.execute(sa.select(sa.func.setval(name, last)))
 
 
-def _require_later(connection: sa.Connection, tables: dict[str, sa.Table]) -> None:
+def _require_later(connection: sa.Connection) -> None:
     """Let nobody who registers from now on pass for one who was there before the rounds of a wave began.
 
     The numbers of people who were deleted before the backup was made are given again: nobody here has them.
     """
-    studies, people = tables.get("studies"), tables.get("people")
-    if studies is None or people is None or "newest" not in studies.columns:
-        return
     last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one()
     later = (studies.c.newest > last) & (studies.c.newest < EVERYBODY)
     connection.execute(sa.update(studies).where(later).values(newest=last))
@@ -268,11 +233,3 @@ def _tables(connection: sa.Connection) -> list[sa.Table]:
     found = sa.MetaData()
     found.reflect(connection)
     return [table for table in found.sorted_tables if table.name not in LEFT_OUT]
-
-
-def _encoded(value: Any) -> dict[str, str]:
-    return {"base64": base64.b64encode(bytes(value)).decode()}
-
-
-def _decoded(document: dict[str, Any]) -> Any:
-    return base64.b64decode(document["base64"]) if document.keys() == {"base64"} else document

@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from voxpop.errors import InputError, require_choice, require_integer, require_number, said_of
+from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
 from voxpop.model.direction import Direction
+from voxpop.model.options import check, option
 from voxpop.model.problem import Problem
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Entry, Ledger, Privacy
@@ -29,18 +30,27 @@ CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 class Rules:
     """How people are asked and who counts the rounds: the [service] table of a study file."""
 
-    deadline: float = 86_400.0  # seconds to answer an invitation before someone else is invited
-    rounds_per_second: float | None = None  # of a clock that plays the rounds; None: the application reports them
-    participations: int = 1  # how often a person may take part
-    budget: float | None = None  # total epsilon per person; None: the epsilon of one release
+    deadline: float = option(
+        86_400.0,
+        above=0,
+        most=1e9,
+        unit="seconds",
+        help="Seconds to answer an invitation before someone else is invited.",
+    )
+    rounds_per_second: float | None = option(
+        None,
+        above=0,
+        most=1e12,
+        unit="rounds",
+        help="Rounds per second of a clock that plays them; unless given, the application reports them.",
+    )
+    participations: int = option(1, least=1, most=1000, help="How often a person may take part.")
+    budget: float | None = option(
+        None, above=0, most=1e6, help="The total epsilon of a person; unless given, the epsilon of one release."
+    )
 
     def __post_init__(self) -> None:
-        require_number("service.deadline", self.deadline, above=0, most=1e9)
-        if self.rounds_per_second is not None:
-            require_number("service.rounds_per_second", self.rounds_per_second, above=0, most=1e12)
-        require_integer("service.participations", self.participations, least=1, most=1000)
-        if self.budget is not None:
-            require_number("service.budget", self.budget, above=0, most=1e6)
+        check(self, "service.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,94 @@
+"""Policies compared by what they lose and what they ask of people: numbers sent, people and waves. Not in the paper."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
+from reproduction.theory import largest_loss
+from reproduction.wave_theory import least_regret, wave_bounds
+from voxpop.model.problem import Problem
+from voxpop.report.drawing import MUTED
+from voxpop.report.summary import number
+from voxpop.simulation.comparison import CONTENDERS, HEADINGS, rows
+from voxpop.simulation.pictures import picture
+from voxpop.simulation.summaries import Cells, quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HORIZONS = {"pricing": 20_000, "synthetic": 40_000}  # the studies' own
+DELTA = 0.05  # with which the bounds of idealised waves may fail
+ACCURACIES = (4, 6, 8)  # how often the largest loss is halved
+
+
+def exhibits(scale: Scale) -> list[Exhibit]:
+    """Make one exhibit with a pilot and one without."""
+    return [
+        Exhibit(
+            name=f"compare/{study}",
+            title=f"What a practitioner would use instead: {study}",
+            labels=(),
+            series={name: scale.trials(study, name, horizon=min(scale.horizon, horizon)) for name in contenders(study)},
+            present=partial(present, study, scale.note),
+            text="All policies ask the same people. Bars are standard deviations over runs. A policy that asks nobody "
+            "is a dashed line. Only policies that prove something have a certificate. Dotted: for any policy that "
+            "asks this number of people there is a function on which it loses at least this much.",
+        )
+        for study, horizon in HORIZONS.items()
+    ]
+
+
+def contenders(study: str) -> list[str]:
+    """List the policies for a study; without a pilot, one that keeps the pilot's best action makes no sense."""
+    return [name for name in CONTENDERS if name != "pilot-only" or study == "pricing"]
+
+
+def present(study: str, note: str, cells: Cells) -> Shown:
+    """Draw the three panels, and make the tables and the findings."""
+    problem = next(iter(cells.values())).trials[0].scenario().problem
+    made = Sheet(f"Regret and cost: {study}", "", HEADINGS, rows(cells))
+    figure = picture(study, cells, note, partial(draw_least, problem))
+    return Shown(figure, [made, promises(study, problem, cells)], _findings(study, cells))
+
+
+def promises(study: str, problem: Problem, cells: Cells) -> Sheet:
+    """List what idealised waves lose at most and what anyone loses at least, beside what waves lost."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for halvings in ACCURACIES:
+        accuracy = largest_loss(problem) / 2**halvings
+        bound = wave_bounds(problem, accuracy, DELTA)
+        people = sum(wave.people for wave in bound.waves)
+        found[f"idealised waves, accuracy {number(accuracy)}"] = people, bound.numbers, bound.regret
+    if "waves" in cells:
+        asked, sent, lost = (cells["waves"].mean(name) for name in ("people", "numbers", "regret"))
+        found["waves, measured"] = asked, sent, lost
+    lines = [
+        (name, *map(quantity, seen), quantity(least_regret(problem, max(seen[0], 1.0)))) for name, seen in found.items()
+    ]
+    headings = ("", "people", "numbers", "regret, at most or measured", "regret of anyone, at least")
+    return Sheet(f"What can be promised for every function: {study}", "", headings, lines)
+
+
+def draw_least(problem: Problem, ax: Axes) -> None:
+    """Draw the lower bound on regret, and make room below for its beginning if need be."""
+    across, (low, high) = ax.get_xlim(), ax.get_ylim()
+    people = np.geomspace(*across, 50)
+    least = [least_regret(problem, count) for count in people]
+    ax.plot(people, least, ":", color=MUTED, linewidth=1.5)
+    ax.set(xlim=across, ylim=(min(low, least[0] / 2), high))
+
+
+def _findings(study: str, cells: Cells) -> list[Finding]:
+    first, *others = cells
+    ours, claim = cells[first], f"{study}: voxpop's {first}"
+    found = []
+    for name in others:
+        if name in ("dpbe", "pilot-only", "gp-ucb"):
+            found.append(compare(f"{claim} loses less than {name}", ours, cells[name]).as_target())
+        if name in ("dpbe", "gp-ucb"):
+            found.append(compare(f"{claim} sends less than {name}", ours, cells[name], "numbers").as_target())
+    return found

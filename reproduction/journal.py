@@ -1,0 +1,124 @@
+"""The journal of a sweep: finished runs in a file, which survive interruption and later versions of the program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from reproduction.imports import dependencies, modules_of
+from voxpop.errors import InputError
+from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.trials import Trial
+from voxpop.study.shown import Shown
+
+SHOWING = (Shown.__module__,)
+
+
+class Journal:
+    """Finished runs in a file, one per line; what was written survives any interruption.
+
+    A run is found again by what it was and by the source code that computed it, so that results of different
+    programs are never mixed. A line that was cut short, by a full disk for example, is ignored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, trials: Iterable[Trial]) -> dict[Trial, RunSummary]:
+        """Find the trials that were run before."""
+        wanted = {key_of(trial): trial for trial in trials}
+        found: dict[Trial, RunSummary] = {}
+        if self.path.exists():
+            for line in self.path.read_bytes().splitlines():
+                try:
+                    entry = json.loads(line)
+                    fields = entry["summary"]
+                    summary = RunSummary(**{**fields, "curve": tuple(fields["curve"])})
+                    trial = wanted.get(entry["key"])
+                except (ValueError, TypeError, KeyError):
+                    continue
+                if trial is not None:
+                    found[trial] = summary
+        return found
+
+    @contextmanager
+    def writing(self) -> Iterator[JournalWriter]:
+        """Append to the journal; one process at a time."""
+        import fcntl  # here, because Windows does not have it
+
+        try:
+            file = self.path.open("a+b")
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{str(self.path)!r} is being written by another process; wait for it, or choose another --out"
+                ) from None
+            yield JournalWriter(self.path, file.fileno())
+
+
+@dataclass(frozen=True)
+class JournalWriter:
+    """An open journal."""
+
+    path: Path
+    descriptor: int
+
+    def append(self, trial: Trial, summary: RunSummary) -> None:
+        """Keep a finished run. If the line before was cut short, this one still starts on a line of its own."""
+        entry = {"key": key_of(trial), "trial": trial.as_dict(), "summary": asdict(summary)}
+        data = f"\n{json.dumps(entry)}\n".encode()
+        try:
+            while data:
+                data = data[os.write(self.descriptor, data) :]
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write {str(path)!r}: {error.strerror}; finished runs are kept: make room and run the command again"
+    )
+
+
+def key_of(trial: Trial) -> str:
+    """Compute the key of a trial from its description, its data and the source code that runs it."""
+    data = "" if trial.data is None else _content(trial.data)
+    text = json.dumps([{**trial.as_dict(), "data": data}, fingerprint()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def _content(folder: str) -> str:
+    """Compute a digest of the files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).glob("*.csv")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def fingerprint() -> str:
+    """Compute a digest of the source code that a run and its summary depend on, and of nothing else.
+
+    It covers the module that runs a trial and summarises it, every module that this one needs, and the tables of
+    people that are shipped. How a run is shown does not change it.
+    """
+    package = files("voxpop")
+    modules = modules_of("voxpop", package)
+    parts = {name: modules[name].source for name in dependencies(perform.__module__, modules, SHOWING)}
+    parts |= {table.name: table.read_bytes() for table in package.joinpath("simulation", "data").iterdir()}
+    digest = hashlib.sha256()
+    for name, content in sorted(parts.items()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
