@@ -14,11 +14,11 @@ from pathlib import Path
 
 from reproduction.imports import dependencies, modules_of
 from voxpop.errors import InputError
+from voxpop.report.notebook import HasCourse
 from voxpop.simulation.summaries import RunSummary, perform
 from voxpop.simulation.trials import Trial
-from voxpop.study.shown import Shown
 
-SHOWING = (Shown.__module__,)
+SHOWING = (HasCourse.__module__,)
 
 
 class Journal:

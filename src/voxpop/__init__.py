@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from voxpop.calibration.protected import Protection
     from voxpop.client import Device, Promise
     from voxpop.errors import InputError
-    from voxpop.journal.course import Course
+    from voxpop.journal.journal import Course
     from voxpop.journal.question import Answer, Question
     from voxpop.model.decisions import Choice, Decisions, Float, Integer, Space
     from voxpop.model.kernels import Constant, Linear, Matern, Precomputed, SquaredExponential
@@ -92,7 +92,7 @@ _MODULES = {
     "Integer": "voxpop.model.decisions",
     "Space": "voxpop.model.decisions",
     "Strata": "voxpop.model.strata",
-    "Course": "voxpop.journal.course",
+    "Course": "voxpop.journal.journal",
     "Answer": "voxpop.journal.question",
     "Question": "voxpop.journal.question",
     "Population": "voxpop.simulation.simulator",

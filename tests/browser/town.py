@@ -21,7 +21,7 @@ from voxpop.errors import Array
 from voxpop.io.schema import release_from_dict
 from voxpop.privacy import Simulated
 from voxpop.service.console.computations import Pilot, calibrated
-from voxpop.service.console.planning import plan_of
+from voxpop.service.console.new_study import plan_of
 from voxpop.service.keys import new_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
@@ -102,13 +102,13 @@ class Town:
     ) -> None:
         """Create a study from a pilot, as the console does, and register people for it."""
         found = calibrated_once(pilot)
-        name, definition = plan_of(found.file, found.text, {"name": study, "model": "none", **typed})
+        name, definition = plan_of(found.file, found.text, {"name": study, "privacy_model": "none", **typed})
         self.coordinator.create(name, definition, None, draft, "ada")
         self._begin(study, taste, people)
 
     def define(self, study: str, text: str, people: int = 0, draft: bool = False) -> None:
         """Create a study from a study file, which is quicker, and register people for it."""
-        _, definition = plan_of("study.toml", text, {"name": study, "model": "none"})
+        _, definition = plan_of("study.toml", text, {"name": study, "privacy_model": "none"})
         self.coordinator.create(study, definition, None, draft, "ada")
         self._begin(study, of_price, people)
 
@@ -170,7 +170,7 @@ class Town:
 
 def espresso(town: Town) -> None:
     """A study that collects answers in its third wave."""
-    town.create("espresso", of_price, FEW, people=600, tolerance="0.15")
+    town.create("espresso", of_price, FEW, people=600, policy_tolerance="0.15")
     town.waves("espresso", 2)
     town.play("espresso")
     town.answer("espresso", 23)
@@ -178,18 +178,18 @@ def espresso(town: Town) -> None:
 
 def croissant(town: Town) -> None:
     """A study that is finished."""
-    town.create("croissant", of_price, FEW, people=600, most_waves="2")
+    town.create("croissant", of_price, FEW, people=600, policy_most_waves="2")
     town.waves("croissant")
 
 
 def loyalty_card(town: Town) -> None:
     """A draft."""
-    town.create("loyalty-card", of_price, MANY, draft=True, model="central", epsilon="2")
+    town.create("loyalty-card", of_price, MANY, draft=True, privacy_model="central", privacy_epsilon="2")
 
 
 def reminders(town: Town) -> None:
     """A study of two parameters, which is paused while people answer."""
-    town.create("reminders", of_two, TWO, people=1000, tolerance="0.2")
+    town.create("reminders", of_two, TWO, people=1000, policy_tolerance="0.2")
     town.waves("reminders", 1)
     town.play("reminders")
     town.answer("reminders", 9)
@@ -198,13 +198,21 @@ def reminders(town: Town) -> None:
 
 def rent_survey(town: Town) -> None:
     """A private study, whose ledger was charged."""
-    town.create("rent-survey", of_price, FEW, people=1500, model="central", epsilon="3", tolerance="0.2")
+    town.create(
+        "rent-survey",
+        of_price,
+        FEW,
+        people=1500,
+        privacy_model="central",
+        privacy_epsilon="3",
+        policy_tolerance="0.2",
+    )
     town.waves("rent-survey", 2)
 
 
 def opening_hours(town: Town) -> None:
     """A study that waits for people to register."""
-    town.create("opening-hours", of_price, MANY, people=3, tolerance="0.01")
+    town.create("opening-hours", of_price, MANY, people=3, policy_tolerance="0.01")
 
 
 @contextmanager

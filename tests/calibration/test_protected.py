@@ -19,11 +19,11 @@ from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import NARROWEST, STEP, WIDEST, Protection
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import pilot_rows
-from voxpop.io.schema import problem_from_dict, problem_to_dict
+from voxpop.io.schema import decode, encode
 from voxpop.io.studyfile import read_study, write_study
 from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import Evidence
+from voxpop.model.problem import Evidence, Problem
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.sources import Integers, Simulated
 
@@ -264,8 +264,8 @@ def test_the_study_knows_the_noise_and_the_promise(tmp_path: Path) -> None:
     assert (table["epsilon"], table["delta"], table["noise_std"]) == (1.0, 1e-6, found.groups[0].noise_std)
     problem, _, _ = read_study(tmp_path / "tea.toml")
     assert (problem.pilot[0].epsilon, problem.pilot[0].delta) == (1.0, 1e-6)
-    again = problem_from_dict(problem_to_dict(problem))
-    assert again.pilot[0].to_dict() == problem.pilot[0].to_dict()
+    again = decode(Problem, encode(problem))
+    assert encode(again.pilot) == encode(problem.pilot)
     noise = problem.bias_std**2 * problem.kernel(POINTS, POINTS) / 30
     noise += (problem.noise_std**2 / 10 / 30 + found.groups[0].noise_std ** 2) * np.eye(6)
     np.testing.assert_allclose(pilot_rows(again).noise, noise, rtol=1e-6, atol=1e-9)
@@ -273,10 +273,10 @@ def test_the_study_knows_the_noise_and_the_promise(tmp_path: Path) -> None:
 
 def test_an_unprotected_pilot_is_written_as_before() -> None:
     evidence = Evidence(np.array([[0.0], [0.5]]), np.array([20.0, 20.0]), 40, np.array([1.2, 1.9]))
-    assert set(evidence.to_dict()) == {"points", "rounds", "people", "mean"}
+    assert set(encode(evidence)) == {"points", "rounds", "people", "mean"}
     assert (evidence.noise_std, evidence.epsilon) == (0.0, None)
     noisy = replace(evidence, noise_std=0.1)  # of a mechanism of one's own
-    assert Evidence.from_dict(noisy.to_dict()).noise_std == 0.1
+    assert decode(Evidence, encode(noisy)).noise_std == 0.1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,11 +90,8 @@ def stages(main: Main) -> Iterator[tuple[str, str]]:
     yield "ended", "tea.toml"
     yield "new", "private.toml"
     ask(main, "private.toml")
-    shutil.copy("private.json", "older.json")
     tell(main, "private.toml")
     yield "told", "private.toml"
-    shutil.copy("older.json", "private.json")
-    yield "restored", "private.toml"
     assert main("undo", "private.toml").code == 0
     yield "undone", "private.toml"
 
@@ -117,7 +113,7 @@ def test_every_stage_is_shown_and_nothing_is_changed(main: Main) -> None:
         assert sum(answered) == summary["people"]
         assert len(list(csv.DictReader(shown(main, "export", file).splitlines()))) == 5
         seen.append((stage, len(answered), data["question"] is not None, (summary["ledger"] or {}).get("releases")))
-    *_, ended, new, told, restored, undone = seen
+    *_, ended, new, told, undone = seen
     assert seen[:4] == [
         ("new", 0, False, None),
         ("open", 0, True, None),
@@ -125,7 +121,7 @@ def test_every_stage_is_shown_and_nothing_is_changed(main: Main) -> None:
         ("undone", 0, True, None),
     ]
     assert ended[1] >= 1
-    assert (new[1:], told[1:], restored[1:]) == ((0, False, 0), (1, False, 1), (1, False, 1))
+    assert (new[1:], told[1:]) == ((0, False, 0), (1, False, 1))
     assert undone[1:] == (0, True, 1)  # what was released stays charged
 
 
@@ -159,14 +155,6 @@ def test_the_status_agrees_with_the_study(main: Main) -> None:
         study.problem.decisions[index]["price"] for index in study.state.active.tolist()
     }
     assert json.loads(main("status", "tea.json", "--json").out)["waves"] == data["waves"]
-
-
-def test_the_note_about_a_restored_study_is_on_standard_error(main: Main) -> None:
-    for stage, file in stages(main):
-        if stage == "restored":
-            done = main("status", file, "--json")
-            assert done.err == "note: private.json is older than private.releases, from which wave 1 is taken\n"
-            assert json.loads(done.out)["summary"]["ledger"]["releases"] == 1
 
 
 def test_without_answers_the_pilot_is_named(main: Main) -> None:

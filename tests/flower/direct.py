@@ -13,17 +13,17 @@ from flwr.clientapp import ClientApp
 
 from voxpop import Problem, Promise, SquaredExponential, make_policy
 from voxpop.privacy import make_privacy
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 from voxpop_flower import client_app
 
 EPSILON = 5.0
 
 
-def study(model: str = "none", path: Path | None = None, population: int = 60) -> Fielded:
+def study(model: str = "none", path: Path | None = None, population: int = 60) -> DeviceStudy:
     points = np.linspace(0.0, 1.0, 9)[:, None].tolist()
     problem = Problem(points, SquaredExponential(0.4), noise_std=0.2, bias_std=0.4, norm_bound=1.5, horizon=2_000)
     privacy = make_privacy(model, None if model == "none" else EPSILON)
-    return Fielded.open(problem, make_policy("waves", population=population), privacy, path)
+    return DeviceStudy.open(problem, make_policy("waves", population=population), privacy, path)
 
 
 def promise(model: str, **more: Any) -> Promise:

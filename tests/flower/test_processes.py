@@ -26,7 +26,7 @@ from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.journal.replay import disagreements
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "integrations/flower/example"
@@ -176,7 +176,7 @@ def new_people(federation: Federation) -> None:
 
 def outcome(
     federation: Federation, model: str, nodes: int, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Fielded, list[Any]]:
+) -> tuple[DeviceStudy, list[Any]]:
     """Run a study; return it as it was saved, and what arrived."""
     saved = federation.folder / f"{model}.json"
     config = {"model": model, "nodes": nodes, "saved": str(saved), "seconds": 150.0, "epsilon": 5.0}
@@ -184,12 +184,12 @@ def outcome(
         config |= {"helper": federation.helper, "helper-key": str(federation.key)}
     federation.run(**config)
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    made: Fielded = import_module("commuting.study").study(config)
+    made: DeviceStudy = import_module("commuting.study").study(config)
     lines = saved.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return made, [json.loads(line) for line in lines]
 
 
-def check_as_simulated(done: Fielded, arrived: list[Any]) -> None:
+def check_as_simulated(done: DeviceStudy, arrived: list[Any]) -> None:
     reports = {(int(each["wave"]), each["node"]): each["report"] for each in arrived if "report" in each}
     counted = {entry.wave: [reports[entry.wave, int(name)] for name in entry.names] for entry in done.ledger.entries}
     assert [len(rows) for rows in counted.values()] == [wave.plan.people for wave in done.closed]

@@ -11,7 +11,7 @@ from tests.flower.direct import Direct, study
 from voxpop.errors import InputError
 from voxpop.journal.replay import disagreements
 from voxpop.privacy import make_privacy
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 from voxpop_flower import Rules, conduct, server
 from voxpop_flower.server import Collector
 
@@ -24,7 +24,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PAUSE", 0.0)
 
 
-def counted(grid: Direct, done: Fielded) -> dict[int, list[list[float]]]:
+def counted(grid: Direct, done: DeviceStudy) -> dict[int, list[list[float]]]:
     """The reports that were counted, by wave."""
     return {entry.wave: [grid.reports[entry.wave][int(name)] for name in entry.names] for entry in done.ledger.entries}
 
@@ -116,7 +116,7 @@ def test_a_wave_without_enough_people_is_not_closed_unless_one_may(tmp_path: Pat
 def test_the_shuffle_model_is_refused(tmp_path: Path) -> None:
     problem, policy = study().problem, study().policy
     with pytest.raises(InputError, match="the shuffle model needs a shuffler, which Flower does not have"):
-        conduct(Direct(tmp_path, 1), Fielded.open(problem, policy, make_privacy("shuffle", 5.0)))
+        conduct(Direct(tmp_path, 1), DeviceStudy.open(problem, policy, make_privacy("shuffle", 5.0)))
 
 
 def test_reports_arrive_to_the_last_bit(tmp_path: Path) -> None:

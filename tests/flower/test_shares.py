@@ -15,7 +15,7 @@ from voxpop.errors import InputError
 from voxpop.model.waves import Tally
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 from voxpop_flower import Rules, conduct, server, shares
 
 QUICK = Rules(seconds=0.05, patience=0.05)
@@ -55,13 +55,13 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 def test_the_two_totals_are_those_of_the_reports(
     tmp_path: Path, helper: HttpShuffler, whole: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed, close = list[Tally](), Fielded.close_wave
+    closed, close = list[Tally](), DeviceStudy.close_wave
 
-    def watched(self: Fielded, tally: Tally, names: tuple[str, ...]) -> None:
+    def watched(self: DeviceStudy, tally: Tally, names: tuple[str, ...]) -> None:
         closed.append(tally)
         close(self, tally, names)
 
-    monkeypatch.setattr(Fielded, "close_wave", watched)
+    monkeypatch.setattr(DeviceStudy, "close_wave", watched)
     done = conduct(grid_of(tmp_path, 60, helper), study("aggregate"), Rules(), helper)
     assert done.ended
     assert len(closed) == len(done.closed) > 1

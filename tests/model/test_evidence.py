@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import random_problem
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.io.schema import decode, encode
 from voxpop.model.problem import Evidence
 
 GOOD: dict[str, Any] = {
@@ -32,8 +33,8 @@ def test_the_caller_s_arrays_may_be_changed_afterwards() -> None:
 
 
 def test_plain_data_comes_back() -> None:
-    data = Evidence(**GOOD).to_dict()
-    assert Evidence.from_dict(data).to_dict() == data == GOOD
+    data = encode(Evidence(**GOOD))
+    assert encode(decode(Evidence, data)) == data == GOOD
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -3,7 +3,7 @@ import pytest
 
 from tests.report.studies import conducted
 from voxpop import Choice, Float, Integer, Space
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.simulation.runs import Run
 from voxpop.simulation.trials import Trial
 

@@ -1,11 +1,9 @@
 """Studies with people who answer as a formula says, up to some wave: nobody knows a truth of them."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from voxpop import Problem, SquaredExponential, Study
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.decisions import Decisions
 from voxpop.model.problem import Evidence
 
@@ -27,4 +25,4 @@ def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str =
         arms = [decisions.find(decision) for decision in question.decisions]
         study.tell(question.wave, f[arms] + rng.normal(0, 0.35, (question.people, len(arms))))
     study.ask()
-    return replace(study.course, name="own study", reward=reward)
+    return study.course.named("own study", reward)

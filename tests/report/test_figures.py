@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import believe
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, figure, overview, pictures
 from voxpop.report.figures.maps import slice_along

@@ -1,7 +1,6 @@
 """The page: whole without a network, readable by everyone, and without a truth where there is none."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.report.studies import conducted
 from tests.report.test_summary import warned
 from voxpop import Float, Space
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.drawing import DARK, LIGHT
 from voxpop.report.page import render
 from voxpop.simulation.runs import Run
@@ -162,7 +161,7 @@ def test_a_study_that_asks_nobody_can_be_shown() -> None:
 
 def test_names_are_written_as_they_are_and_not_as_markup() -> None:
     course = conducted(Space({"a<b & $c$": Float(0, 1)}).grid(9), told=0)
-    page = render(replace(course, name="<b>x</b>", reward="<i>money</i> in $ or $"))
+    page = render(course.named("<b>x</b>", "<i>money</i> in $ or $"))
     assert {tag for tag, _ in Elements(page).found} & {"b", "i"} == set()
     assert "a&lt;b &amp; $c$" in page
 

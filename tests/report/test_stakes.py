@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from voxpop.gp.belief import believe, pooled_best
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.stakes import Stakes, measure, stakes_of
 from voxpop.simulation.runs import Run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.waves import Forecast
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study_private import asked
 from voxpop.errors import InputError
-from voxpop.journal import kept
+from voxpop.journal import file
 from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
@@ -93,11 +93,11 @@ def test_what_is_attached_is_saved_and_nothing_is_attached_later(tmp_path: Path)
 
 
 def test_a_study_that_cannot_be_saved_attaches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, text: str) -> None:
+    def full(*_: object) -> None:
         raise InputError("the disk is full")
 
     study = Study(problem(), path=tmp_path / "tea.json")
-    monkeypatch.setattr(kept, "write_atomically", full)
+    monkeypatch.setattr(file, "append_durably", full)
     with pytest.raises(InputError, match="the disk is full"):
         study.attach(RECORDS)
     assert study.problem.pilot == ()

@@ -15,7 +15,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.waves import Tally
 from voxpop.policies import make_policy
 from voxpop.privacy import Secure, make_privacy
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 from voxpop.study.study import Study
 
 MODELS = ("none", "central", "local", "aggregate")
@@ -26,9 +26,9 @@ def problem(noise_std: float = 0.2) -> Problem:
     return Problem(points, SquaredExponential(0.4), noise_std, bias_std=0.4, norm_bound=1.5, horizon=2_000)
 
 
-def opened(model: str, path: Path | None = None, noise_std: float = 0.2) -> Fielded:
+def opened(model: str, path: Path | None = None, noise_std: float = 0.2) -> DeviceStudy:
     privacy = make_privacy(model, None if model == "none" else 5.0)
-    return Fielded.open(problem(noise_std), make_policy("waves", population=200), privacy, path)
+    return DeviceStudy.open(problem(noise_std), make_policy("waves", population=200), privacy, path)
 
 
 def answer(wave: Wave) -> tuple[list[list[float]], Tally]:
@@ -39,7 +39,7 @@ def answer(wave: Wave) -> tuple[list[list[float]], Tally]:
     return reports.tolist(), wave.release.tally(reports)
 
 
-def play(study: Fielded, waves: int) -> dict[int, list[list[float]]]:
+def play(study: DeviceStudy, waves: int) -> dict[int, list[list[float]]]:
     reports = {}
     for _ in range(waves):
         wave = study.open_wave()
@@ -118,7 +118,7 @@ def test_another_problem_policy_or_promise_is_another_study(tmp_path: Path) -> N
     with pytest.raises(InputError, match="was begun with another privacy"):
         opened("local", tmp_path / "study.json")
     with pytest.raises(InputError, match="policy 'gp-ucb' asks one person per round"):
-        Fielded.open(problem(), make_policy("gp-ucb"))
+        DeviceStudy.open(problem(), make_policy("gp-ucb"))
 
 
 FILE = """\
@@ -135,12 +135,12 @@ privacy = {model = "local", epsilon = 5.0}
 def test_a_study_file_is_read_and_its_study_saved_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "tea.toml"
     file.write_text(FILE, encoding="utf-8")
-    study = Fielded.from_file(file)
+    study = DeviceStudy.from_file(file)
     assert (study.name, study.privacy.model, str(study.direction)) == ("tea", "local", "minimize")
     play(study, 1)
-    assert len(Fielded.from_file(file).closed) == 1
-    assert json.loads((tmp_path / "tea.json").read_text(encoding="utf-8"))["format"] == "voxpop study"
+    assert len(DeviceStudy.from_file(file).closed) == 1
+    assert json.loads((tmp_path / "tea.json").read_text(encoding="utf-8").splitlines()[0])["format"] == "voxpop study"
     file.write_text(FILE + "strata = {young = 0.5, old = 0.5}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"has strata, and devices that randomise cannot be weighed") as refused:
-        Fielded.from_file(file)
+        DeviceStudy.from_file(file)
     refusal(refused)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from voxpop.errors import InputError
-from voxpop.journal.kept import Kept
+from voxpop.journal.file import JournalFile
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.privacy import Privacy, make_privacy
@@ -74,7 +74,7 @@ def test_what_cannot_be_saved_is_not_changed(tmp_path: Path, monkeypatch: pytest
         raise InputError("cannot write: no space left on the device")
 
     study = begun(tmp_path / "study.json")
-    monkeypatch.setattr(Kept, "write", full)
+    monkeypatch.setattr(JournalFile, "append", full)
     with pytest.raises(InputError, match="no space left"):
         study.change_horizon(9000)
     assert study.problem is PROBLEM

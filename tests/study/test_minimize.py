@@ -1,5 +1,6 @@
 """A study of costs is that of their negatives: the same questions, and what people read has the other sign."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.study.test_opening import TABLE
 from voxpop import Study, calibrate, make_privacy
 from voxpop.errors import Array, InputError
+from voxpop.journal.journal import Definition
 from voxpop.journal.question import Question
 from voxpop.model.decisions import Float, Space
 from voxpop.model.direction import Direction
@@ -207,5 +209,6 @@ def test_a_study_of_rewards_is_not_the_same_study_of_costs() -> None:
     """Even where nothing else tells them apart: no pilot, and a prior mean of 0."""
     neutral = problem(0)
     study = Study(neutral, direction="minimize")
-    assert study.is_of(neutral, study.policy, study.privacy, direction=Direction.MINIMIZE)
-    assert not study.is_of(neutral, study.policy, study.privacy)
+    given = Definition(neutral, study.policy, study.privacy, direction=Direction.MINIMIZE)
+    assert study.differs_from(given) is None
+    assert study.differs_from(replace(given, direction=Direction.MAXIMIZE)) == "direction"

@@ -119,9 +119,12 @@ def test_taking_back_does_not_refund_privacy(tmp_path: Path) -> None:
             opened.tell(1, records(question, "a"))
         with pytest.raises(InputError, match="wave 1 was released before and taken back; tell records with names"):
             opened.tell(1, np.full((question.people, 1), 0.3))
+    newest = path.read_bytes()
     shutil.copy(tmp_path / "copy.json", path)  # a copy from before it was taken back
+    with pytest.raises(InputError, match=r"holds 2 steps, and .* knows 3 steps of it"):
+        Study.load(path)
+    path.write_bytes(newest)
     study = Study.load(path)
-    assert (study.log, study.recovered, study.ask()) == ([], (1,), question)
     study.tell(1, records(question, "b"))
     assert study.ledger.totals(1e-6)["people"] == 2 * question.people
     assert len(Study.load(path).ledger.entries) == 2

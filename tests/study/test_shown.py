@@ -96,4 +96,4 @@ def test_looking_at_a_study_changes_nothing(tmp_path: Path) -> None:
     for show in (repr, str, Study._repr_html_, lambda s: s.decisions, lambda s: s.best, lambda s: s.plot()):
         show(study)
     assert path.read_bytes() == before[0]
-    assert study._pending is None
+    assert study.course.wave is None

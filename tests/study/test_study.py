@@ -291,8 +291,8 @@ REFUSED: dict[str, tuple[int, Any, str]] = {
 def third() -> tuple[Study, Plan]:
     study = advanced(2)
     study.ask()
-    assert study._pending is not None
-    return study, study._pending.plan
+    assert study.course.pending is not None
+    return study, study.course.pending
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.helpers import evidence
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, answer_rows, best_rows, decision_rows, wave_rows
+from voxpop.journal.wave import Wave
 from voxpop.model.decisions import Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -119,6 +120,6 @@ def test_every_policy_has_tables_of_plain_values(policy: str) -> None:
     scenario = trial.scenario()
     course = simulate(scenario, trial.make_policy(scenario), 0).course
     for make in TABLES.values():
-        rows = make(replace(course, pending=course.plans[-1]))
+        rows = make(replace(course, wave=Wave(course.plans[-1], course.closed[-1].release)))
         assert json.loads(json.dumps(rows)) == rows
         assert all(row.keys() == rows[0].keys() for row in rows)

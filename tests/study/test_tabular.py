@@ -197,7 +197,7 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(case: str, private: 
 def test_the_answers_of_a_study_of_costs_are_its_costs() -> None:
     both = LONG.assign(cost=1.0)
     with pytest.raises(InputError, match="the columns cost and reward; keep the one that people answered"):
-        read(ONE, plan_of("one parameter"), both, False, "cost")
+        read(ONE, plan_of("one parameter"), both, False, measure="cost")
     with pytest.raises(InputError, match=r"the columns 'reward' and 'Reward'; rename or drop one of them"):
         told("one parameter", LONG.assign(Reward=0.5), False)
 

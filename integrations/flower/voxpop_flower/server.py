@@ -1,7 +1,8 @@
 """The server's part: draw nodes, ask them, replace those that do not answer, and close the wave with the tally.
 
-Planning, releasing and saving are those of every study (`Fielded`). What is left is to collect: nodes are drawn with
-the operating system's generator, each is asked once, and one that is late, fails or declines makes room for another.
+Planning, releasing and saving are those of every study (`DeviceStudy`). What is left is to collect: nodes are drawn
+with the operating system's generator, each is asked once, and one that is late, fails or declines makes room for
+another.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from voxpop.io.schema import release_to_dict, wave_for_devices
 from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy.release import HELPER
-from voxpop.study.fielded import Fielded
+from voxpop.study.devices import DeviceStudy
 from voxpop_flower import messages
 from voxpop_flower.shares import Helper, Shared, shared_of
 
@@ -53,7 +54,7 @@ class Collector:
     helper: Helper | None = None  # of the aggregate model
     asked: set[int] = field(default_factory=set)  # in any wave: nobody is asked twice
 
-    def collect(self, study: Fielded, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
+    def collect(self, study: DeviceStudy, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
         """Ask as many nodes as the wave asks people; return their tally and their names."""
         told = wave_for_devices(study.problem, wave.plan, release_to_dict(wave.release))
         shared, reports = shared_of(wave, self.helper), dict[int, Array]()
@@ -117,7 +118,7 @@ class Collector:
             )
 
 
-def conduct(grid: Grid, study: Fielded, rules: Rules | None = None, helper: Helper | None = None) -> Fielded:
+def conduct(grid: Grid, study: DeviceStudy, rules: Rules | None = None, helper: Helper | None = None) -> DeviceStudy:
     """Conduct a study to its end with the nodes of a grid; a study that is saved goes on where it stopped.
 
     The aggregate model needs a helper outside Flower: that of `helper_at`.
@@ -140,7 +141,7 @@ def conduct(grid: Grid, study: Fielded, rules: Rules | None = None, helper: Help
 
 
 def server_app(
-    study: Callable[[Context], Fielded], rules: Rules | None = None, helper: Helper | None = None
+    study: Callable[[Context], DeviceStudy], rules: Rules | None = None, helper: Helper | None = None
 ) -> ServerApp:
     """Make a ServerApp that conducts the study which a function makes of the run's context."""
     app = ServerApp()

@@ -20,7 +20,10 @@ from voxpop.study.study import Study
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 Newest = Annotated[
-    bool, typer.Option("--newest", help="The record of releases is lost, and the study's file is its newest copy.")
+    bool,
+    typer.Option(
+        "--newest", help="The study's file is surely its newest copy, although the mark beside it says otherwise."
+    ),
 ]
 
 

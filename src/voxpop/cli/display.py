@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy

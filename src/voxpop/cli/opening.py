@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +13,9 @@ import typer
 from voxpop import __version__
 from voxpop.cli.operators import LOCAL, need_service, request
 from voxpop.errors import InputError
-from voxpop.journal.course import Course
+from voxpop.journal.file import MARK
+from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
-from voxpop.journal.record import ENDING
 from voxpop.service.study.definition import NAME
 from voxpop.study.study import Study
 
@@ -55,7 +55,7 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
         raise InputError(f"{which} is a file, and --key-file is for a study of the service; give the study's name")
     if path.suffix == SAVED:
         study = Study.load(path)
-        _note_recovered(study)
+        _note_upgrade(study)
         return Seen(study.course, _files(path), question=_question(study))
     study = _open(path, looking=True)
     return Seen(study.course, (path, *_files(path.with_suffix(SAVED))), path, _question(study))
@@ -68,7 +68,7 @@ def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool =
         before, now = study.horizon_change
         whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
         typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
-    _note_recovered(study)
+    _note_upgrade(study)
     return study
 
 
@@ -93,7 +93,7 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None
     question = None if course.pending is None else Question.of(course.problem, course.pending)
-    return Seen(replace(course, name=name), question=question, progress=progress)
+    return Seen(course.named(name), question=question, progress=progress)
 
 
 def _question(study: Study) -> Question | None:
@@ -102,11 +102,10 @@ def _question(study: Study) -> Question | None:
     return None if pending is None else Question.of(study.problem, pending, study.strata, study.direction)
 
 
-def _note_recovered(study: Study) -> None:
-    if study.recovered and study.path is not None:
-        waves, record = ", ".join(map(str, study.recovered)), study.path.with_suffix(ENDING)
-        typer.echo(f"note: {study.path} is older than {record}, from which wave {waves} is taken", err=True)
+def _note_upgrade(study: Study) -> None:
+    if study.upgrade:
+        typer.echo(f"note: {study.upgrade}", err=True)
 
 
 def _files(memory: Path) -> tuple[Path, ...]:
-    return memory, memory.with_suffix(ENDING)
+    return memory, memory.with_suffix(MARK)

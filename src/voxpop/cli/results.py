@@ -16,7 +16,7 @@ from voxpop.cli.operators import LOCAL, KeyFile, Url, progress_lines
 from voxpop.errors import InputError, require_choice
 from voxpop.io import frames as exports
 from voxpop.io.files import file_stem, write_atomically
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
 from voxpop.report.export import WRITERS, exported, summary
 from voxpop.report.summary import number

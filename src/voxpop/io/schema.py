@@ -1,52 +1,124 @@
-"""Versioned JSON codecs, for saved studies and for the events of a service."""
+"""Every stored or sent thing as plain JSON data: `encode` writes it, `decode` reads it.
+
+The dataclasses of the model and of privacy are the schema, which msgspec reads; they are not described a second time.
+Where the plain form differs, it is said here: a problem has its decisions as points and labels, a kernel has a type
+and a release a model, and null stands for an infinite eps or radius.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar, get_args
 
+import msgspec
 import numpy as np
 
-from voxpop.errors import InputError, require_choice, require_integer
+from voxpop.errors import InputError, require_array, require_choice, require_integer
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.problem import Evidence, Problem
-from voxpop.model.waves import Feedback, Forecast, Plan, Weighting
-from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Entry, Ledger, Release
+from voxpop.model.waves import Feedback, Plan
+from voxpop.privacy import Entry, Release
 from voxpop.privacy.models import release_type_of
 
-VERSION = 2
+VERSION = 2  # of sealed documents
 
 Decoded = TypeVar("Decoded")
 
+PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
+RARE: dict[type, tuple[str, ...]] = {Feedback: ("weighting",), Evidence: PROTECTED}  # left out if they say nothing
 
-def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
-    """Write a kernel as plain data.
+
+class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem as it is stored and sent."""
+
+    points: list[list[float]]  # one row per action, in the coordinates of the kernel
+    labels: list[dict[str, Any]] | None = None  # the parameters of each action, by name
+    kernel: Kernel
+    noise_std: float
+    bias_std: float
+    norm_bound: float
+    horizon: int
+    prior_mean: float | list[float] = 0.0
+    beta: float | None = None
+    ridge: float | None = None
+    pilot: tuple[Evidence, ...] = ()
+
+    def made(self) -> Problem:
+        """Make the problem."""
+        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("points", "labels")}
+        return Problem(Decisions(self.points, self.labels), **rest)
+
+
+def encode(value: Any) -> Any:
+    """Write a value as plain data.
 
     >>> from voxpop.model.kernels import SquaredExponential
-    >>> kernel_to_dict(2 * SquaredExponential(0.2))
+    >>> encode(2 * SquaredExponential(0.2))
     {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
     """
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: encode(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(part) for part in value]
+    if not is_dataclass(value):
+        return value
+    rare = RARE.get(type(value), ())
+    parts = {part.name: encode(getattr(value, part.name)) for part in fields(value)}
+    if not any(parts[name] for name in rare):
+        parts = {name: part for name, part in parts.items() if name not in rare}
+    if isinstance(value, Problem):
+        decisions = parts.pop("decisions")
+        return {"points": encode(decisions.points), "labels": encode(decisions.labels), **parts}
+    if isinstance(value, Entry) and not value.private:
+        parts["epsilon"] = None
+    if isinstance(value, Kernel):
+        return {"type": _name_of(value), **parts}
+    return parts
+
+
+def decode(kind: type[Decoded], data: Any) -> Decoded:
+    """Read what `encode` wrote of a value of this type; raise an `InputError` for anything else."""
+    made: Any
+    try:
+        if kind is Problem:
+            made = msgspec.convert(data, ProblemData, dec_hook=_part).made()
+        elif kind is Entry:
+            made = msgspec.convert({**data, "epsilon": math.inf if data["epsilon"] is None else data["epsilon"]}, Entry)
+        else:
+            made = msgspec.convert(data, kind, dec_hook=_part)
+    except (LookupError, TypeError, msgspec.ValidationError) as error:
+        raise InputError(f"this is no {kind.__name__.lower()} ({error}); it must be what encode writes") from None
+    return made  # type: ignore[no-any-return]
+
+
+def _part(kind: Any, data: Any) -> Any:
+    """Read what msgspec leaves to us: kernels, and arrays of numbers."""
+    if kind is Kernel:
+        return kernel_from_dict(data)
+    if np.dtype[np.float64] in get_args(kind):
+        return require_array("it", data)
+    array = np.array(data if len(data) else [], dtype=None if len(data) else np.intp)
+    if array.dtype.kind != "i":
+        raise InputError(f"it must be a list of whole numbers, got {array.dtype}")
+    return array.astype(np.intp)
+
+
+def _name_of(kernel: Kernel) -> str:
     names = [name for name, made in KERNELS.items() if type(kernel) is made]
     if not names:
         raise InputError(f"a kernel of type {type(kernel).__name__} cannot be saved; use the kernels of voxpop")
-    data: dict[str, Any] = {"type": names[0]}
-    for part in fields(kernel):  # type: ignore[arg-type]
-        value = getattr(kernel, part.name)
-        if isinstance(value, Kernel):
-            value = kernel_to_dict(value)
-        elif isinstance(value, np.ndarray | tuple):
-            value = np.asarray(value).tolist()
-        data[part.name] = value
-    return data
+    return names[0]
 
 
 def kernel_from_dict(data: Any) -> Kernel:
-    """Make the kernel that `kernel_to_dict` described."""
+    """Make the kernel that a table describes, such as that of a study file."""
     if not isinstance(data, Mapping) or "type" not in data:
         raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
     made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
@@ -64,96 +136,6 @@ def kernel_from_dict(data: Any) -> Kernel:
         return made(**arguments)
     except TypeError:
         raise InputError(f"the {data['type']} kernel needs {known}, got {sorted(arguments)}") from None
-
-
-def problem_to_dict(problem: Problem) -> dict[str, Any]:
-    """Write a problem as plain data."""
-    labels = problem.decisions.labels
-    return {
-        "points": problem.decisions.points.tolist(),
-        "labels": None if labels is None else [dict(label) for label in labels],
-        "kernel": kernel_to_dict(problem.kernel),
-        "noise_std": problem.noise_std,
-        "bias_std": problem.bias_std,
-        "norm_bound": problem.norm_bound,
-        "horizon": problem.horizon,
-        "prior_mean": np.asarray(problem.prior_mean).tolist(),
-        "beta": problem.beta,
-        "ridge": problem.ridge,
-        "pilot": [group.to_dict() for group in problem.pilot],
-    }
-
-
-def problem_from_dict(data: dict[str, Any]) -> Problem:
-    """Make the problem that `problem_to_dict` described."""
-    rest = {name: value for name, value in data.items() if name not in ("points", "labels", "kernel", "pilot")}
-    pilot = map(Evidence.from_dict, data.get("pilot", ()))
-    return Problem(Decisions(data["points"], data["labels"]), kernel_from_dict(data["kernel"]), **rest, pilot=pilot)
-
-
-def policy_to_dict(policy: Policy) -> dict[str, Any]:
-    """Write a policy as plain data."""
-    return policy.settings()
-
-
-def policy_from_dict(data: dict[str, Any]) -> Policy:
-    """Make the policy that `policy_to_dict` described."""
-    return make_policy(**data)
-
-
-def ledger_to_list(ledger: Ledger) -> list[dict[str, Any]]:
-    """Write the entries of a ledger as plain data; None stands for an infinite eps."""
-    return [entry.as_dict() for entry in ledger.entries]
-
-
-def ledger_from_list(budget: Budget | None, data: list[dict[str, Any]]) -> Ledger:
-    """Make the ledger that `ledger_to_list` described."""
-    return Ledger(budget, [Entry.from_dict(row) for row in data])
-
-
-def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    """Write a plan as plain data."""
-    return {
-        "wave": plan.wave,
-        "arms": plan.arms.tolist(),
-        "pulls": plan.pulls.tolist(),
-        "people": plan.people,
-        "reference": plan.reference,
-        "reports": plan.reports,
-        "rest": plan.rest,
-        "forecast": None if plan.forecast is None else asdict(plan.forecast),
-    }
-
-
-def plan_from_dict(data: dict[str, Any]) -> Plan:
-    """Make the plan that `plan_to_dict` described."""
-    arms, pulls = (np.array(data[name], dtype=np.intp) for name in ("arms", "pulls"))
-    forecast = None if data.get("forecast") is None else Forecast(**data["forecast"])
-    return Plan(
-        data["wave"], arms, pulls, data["people"], data["reference"], data["reports"], data.get("rest", 0), forecast
-    )
-
-
-def feedback_to_dict(feedback: Feedback) -> dict[str, Any]:
-    """Write feedback as plain data."""
-    data = {
-        "mean": feedback.mean.tolist(),
-        "count": feedback.count,
-        "noise": None if feedback.noise is None else feedback.noise.tolist(),
-        "clipping": None if feedback.clipping is None else feedback.clipping.tolist(),
-        "printed": feedback.printed,
-        "scatter": None if feedback.scatter is None else feedback.scatter.tolist(),
-    }
-    return data if feedback.weighting is None else {**data, "weighting": feedback.weighting._asdict()}
-
-
-def feedback_from_dict(data: dict[str, Any]) -> Feedback:
-    """Make the feedback that `feedback_to_dict` described."""
-    noise, clipping, scatter = (
-        None if data.get(name) is None else np.array(data[name], float) for name in ("noise", "clipping", "scatter")
-    )
-    weighting = Weighting(**data["weighting"]) if "weighting" in data else None
-    return Feedback(np.array(data["mean"]), data["count"], noise, clipping, data["printed"], scatter, weighting)
 
 
 def pack(kind: str, content: dict[str, Any]) -> str:

@@ -73,9 +73,9 @@ from voxpop.io.files import read_text
 from voxpop.io.tables import STRATUM
 from voxpop.model.decisions import Choice, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
-from voxpop.model.problem import PROTECTED, Evidence, Problem
+from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
-from voxpop.policies import Policy
+from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
@@ -225,17 +225,17 @@ def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
     """Read the answers of the pilot's groups of people."""
     groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
     if not isinstance(groups, list) or not all(
-        isinstance(group, Mapping) and set(group) in (wanted, wanted | set(PROTECTED)) for group in groups
+        isinstance(group, Mapping) and set(group) in (wanted, wanted | set(wire.PROTECTED)) for group in groups
     ):
         raise InputError(
             "each table [[pilot]] needs people, at, rounds and averages, a protected one also "
-            f"{', '.join(PROTECTED)}, and nothing else"
+            f"{', '.join(wire.PROTECTED)}, and nothing else"
         )
     found = []
     for number, group in enumerate(groups, start=1):
         with said_of(f"table {number} of [[pilot]]"):
             points = _points(space, group["at"])
-            protected = {name: group[name] for name in PROTECTED if name in group}
+            protected = {name: group[name] for name in wire.PROTECTED if name in group}
             found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **protected))
     return found
 
@@ -248,7 +248,7 @@ def _points(space: Space, at: Any) -> Array:
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
-    return wire.policy_from_dict(dict(_table(data, "policy")) if "policy" in data else {})
+    return make_policy(**(_table(data, "policy") if "policy" in data else {}))
 
 
 def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
@@ -305,7 +305,7 @@ def write_study(
         grid = {} if kind == "choice" else {"points": points}
         parameters[key] = {"type": kind, **asdict(parameter), **grid}
     document["parameters"] = parameters
-    document["kernel"] = wire.kernel_to_dict(calibration.kernel)
+    document["kernel"] = wire.encode(calibration.kernel)
     model = toml.table()
     for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
         estimate: Estimate = getattr(calibration, key)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from voxpop.io import schema as wire
-from voxpop.journal.course import Course
-from voxpop.journal.wave import Wave, next_wave, release_wave
+from voxpop.io.schema import encode
+from voxpop.journal.journal import Course, Opened, Released
+from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.waves import End, Feedback
 from voxpop.privacy import Ledger, Simulated
 from voxpop.runtime.random_streams import stream
@@ -25,35 +26,34 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
     with `own_noise` their releases need only be as close as the noise allows, and the simulator goes on from them.
     `early` says that somebody ended the study, which the simulator does not do.
     """
-    ledger = Ledger(course.ledger.budget)
-    problem, policy, privacy = course.problem, course.policy, course.privacy
-    state, found = policy.init(problem), list[str]()
+    replayed, found = Course.begin(course.definition), list[str]()
     for closed in course.closed:
-        wave = next_wave(problem, policy, privacy, state)
+        wave = replayed.following
         number = closed.plan.wave
         if isinstance(wave, End):
             return [f"the simulator ends before wave {number}, because {wave.reason}"]
-        if wire.plan_to_dict(wave.plan) != wire.plan_to_dict(closed.plan):
+        if encode(wave.plan) != encode(closed.plan):
             return [*found, f"the plans of wave {number} differ"]
-        feedback, drawn = _released(wave, ledger, reports[number])
+        event, drawn = _released(wave, replayed.ledger, reports[number])
         if own_noise and drawn:
-            if not _as_close_as_noise(feedback, closed.feedback):
+            if not _as_close_as_noise(event.feedback, closed.feedback):
                 found.append(f"the releases of wave {number} differ by more than noise can explain")
-            feedback = closed.feedback
-        elif not np.array_equal(feedback.mean, closed.feedback.mean):  # the state need not show it: bounds may be wide
+            event = replace(event, feedback=closed.feedback)
+        elif not np.array_equal(event.feedback.mean, closed.feedback.mean):  # the state need not show it
             found.append(f"the releases of wave {number} differ")
-        state, _ = policy.advance(problem, state, wave.plan, feedback)
+        replayed = replayed.after(Opened(wave.plan, wave.release)).after(event)
     if course.ended is not None and not early:
-        end = next_wave(problem, policy, privacy, state)
+        end = replayed.following
         if not isinstance(end, End):
             found.append(f"the simulator goes on after wave {len(course.closed)}")
         elif end.reason != course.ended:
             found.append(f"the simulator ends because {end.reason}, and the study because {course.ended}")
-    differing = [name for name in PARTS if not np.array_equal(getattr(state, name), getattr(course.state, name))]
+    states = replayed.state, course.state
+    differing = [name for name in PARTS if not np.array_equal(*(getattr(state, name) for state in states))]
     return found + [f"the final states differ in {name}" for name in differing]
 
 
-def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[Feedback, bool]:
+def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[Released, bool]:
     """Release a wave as the simulator does; also return whether the agent drew noise for it."""
     drawn = []
 
@@ -62,9 +62,7 @@ def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[F
         return stream(0, "agent", wave.plan.wave)
 
     tally = wave.release.tally(np.array(reports, dtype=float))
-    feedback, entry = release_wave(wave, tally, ledger, Simulated(noise))
-    ledger.record(entry)
-    return feedback, bool(drawn)
+    return Released(*release_wave(wave, tally, ledger, Simulated(noise))), bool(drawn)
 
 
 def _as_close_as_noise(one: Feedback, other: Feedback) -> bool:

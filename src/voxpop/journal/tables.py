@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from voxpop.gp.belief import total_noise
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.waves import Forecast, Plan
 
 Row = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel, Precomputed, fast_distances
-
-PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +58,6 @@ class Evidence:
                 f"the pilot's actions have {self.points.shape[1]} dimensions and the study's have {dimensions}; "
                 "use a pilot on the same parameters, or none"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answers as plain data."""
-        data = {
-            "points": self.points.tolist(),
-            "rounds": self.rounds.tolist(),
-            "people": self.people,
-            "mean": self.mean.tolist(),
-        }
-        plain = self.epsilon is None and not self.noise_std
-        return data if plain else {**data, **{name: getattr(self, name) for name in PROTECTED}}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
-        """Read what `to_dict` wrote."""
-        protected = {name: data[name] for name in PROTECTED if data.get(name) is not None}
-        return cls(data["points"], data["rounds"], data["people"], data["mean"], **protected)
 
 
 Indices = NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""Fast copies of frozen records."""
+"""One wave as a value: its plan, the feedback of its people, the tally of their answers, and what happened in it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ class Plan:
         return self.people * each[self.reports]
 
 
-class Weighting(NamedTuple):
+@dataclass(frozen=True)
+class Weighting:
     """What unequal weights do to an average of people who were sampled unevenly (see `strata`)."""
 
     effective: float  # the number of people whose plain average is as noisy

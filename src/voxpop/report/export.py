@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from voxpop.io import frames as exports
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, Row, columns_of, headline
 from voxpop.report.summary import failure_chance
 

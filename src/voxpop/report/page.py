@@ -10,7 +10,7 @@ from typing import Any
 from voxpop import __version__
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.drawing import DARK, LIGHT, inline
 from voxpop.report.figures import DRAWINGS, draw, pictures
 from voxpop.report.summary import number, summarise

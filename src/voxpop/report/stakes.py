@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan

@@ -9,7 +9,7 @@ import numpy as np
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
 from voxpop.model.words import certified as certified

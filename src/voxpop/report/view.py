@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.question import Answer
 from voxpop.model.state import State
 from voxpop.report.decisions import Layout
@@ -58,13 +58,9 @@ class View:
     @cached_property
     def trail(self) -> tuple[State, ...]:
         """The state before the first wave and after each; empty if there are too many waves to learn them again."""
-        course = self.course
-        if len(course.closed) > MOST_REPLAYED:
+        if len(self.course.closed) > MOST_REPLAYED:
             return ()
-        states = [course.policy.init(course.problem)]
-        for wave in course.closed:
-            states.append(course.policy.advance(course.problem, states[-1], wave.plan, wave.feedback)[0])
-        return tuple(states)
+        return tuple(course.state for course in self.course.replayed())
 
     def estimate(self, state: State | None = None) -> Array:
         """Return the estimate of every decision; nan where a policy has given a decision up and no longer tracks it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
 from voxpop.report.summary import number
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course, Definition
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import GRAM_LIMIT, Problem
@@ -19,11 +19,11 @@ from voxpop.model.state import State
 from voxpop.model.waves import Plan, latest_warning
 from voxpop.policies import DEFAULT, Policy, make_policy, settings_of
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
+from voxpop.report.notebook import HasCourse
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
 from voxpop.simulation.people import Population
 from voxpop.simulation.simulator import FinitePopulation, simulate_waves
-from voxpop.study.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ Watch = Callable[[ClosedWave], None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Shown):
+class Run(HasCourse):
     """A finished simulation of a scenario.
 
     >>> from voxpop import make_policy, make_scenario
@@ -90,19 +90,16 @@ class Run(Shown):
     def course(self) -> Course:
         """The run without its truth, as a study with real people would look."""
         scenario = self.scenario
-        return Course(
-            scenario.name,
+        definition = Definition(
             scenario.problem,
             self.policy,
             self.privacy,
-            self.ledger,
-            self.closed,
-            self.state,
-            self.ended,
-            reward=scenario.reward,
+            scenario.name,
+            scenario.reward,
+            scenario.direction,
             calibration=scenario.calibration,
-            direction=scenario.direction,
         )
+        return Course(definition, self.state, self.closed, entries=tuple(self.ledger.entries), ended=self.ended)
 
     @property
     def truth(self) -> Array:

@@ -1,9 +1,13 @@
-"""What people answered, as `Study.tell` takes it: a matrix, records, a table, a dictionary or an aggregate.
+"""What people answered, as `Study.tell` and `Study.attach` take it: a matrix, records, a table or an average.
 
 Where people are promised privacy, nothing is refused for its value: a refusal would reveal something about it. NaN,
 words and answers that are missing count as the centre of the ball that answers are clipped to, and infinities are
 clipped like any other answer. What is refused does not depend on one person's answer: a wrong shape, an unknown
 decision, answers of which none is a number.
+
+If a study knows its strata, three forms say who is of which: records with the key `stratum`, a table with a column of
+that name, and one part for each stratum, such as {"young": matrix, "old": matrix}, in which a part is anything that a
+study without strata takes.
 """
 
 from __future__ import annotations
@@ -18,12 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, all_finite
+from voxpop.errors import Array, InputError, all_finite, require_array, require_integer, require_number, said_of
+from voxpop.io.frames import is_frame
+from voxpop.journal.journal import Released
+from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Problem
-from voxpop.model.strata import Sample
-from voxpop.model.waves import Feedback, Plan, changed, check_scale
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.strata import Sample, Strata
+from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
+from voxpop.privacy import Ledger, Secure
 from voxpop.study.tabular import untabled
+
+FORMS = (
+    "records with the keys person, decision, average and, if not 1, rounds; an aggregate with the keys decisions, "
+    "mean, count and, if not 1, rounds; or Evidence"
+)
+
+Design = tuple[tuple[int, float], ...]  # the arms that a person tried, with their rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +60,55 @@ class Answers:
         return self.count if self.sample is None else self.sample.effective
 
 
-def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str = "reward") -> Answers | Feedback:
-    """Return what was told as answers, or as an average that was computed elsewhere."""
+def read(
+    problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None = None, measure: str = "reward"
+) -> Answers | Feedback:
+    """Return what was told as answers, or as an average that was computed elsewhere.
+
+    If there are strata, answers have the sample that their people are.
+    """
+    if strata is None:
+        return _read(problem, plan, told, private, measure)
+    if is_frame(told):
+        told = untabled(problem, plan, told, measure, ["stratum"])
+    if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
+        parts = {strata.find(name): part for name, part in told.items()}
+        if len(parts) < len(told):
+            raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
+        averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
+        return _joined(strata, averages)
+    if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
+        rest, belongs = _split(told, strata)
+        found = _read(problem, plan, rest, private)
+        assert isinstance(found, Answers)
+        return Answers(found.matrix, found.names, strata.sample([belongs[name] for name in found.names]))
+    names = list(strata.shares)
+    raise InputError(
+        f"the study has the strata {', '.join(names)}, and nothing says who is of which; tell records with the key "
+        f"stratum, or one part for each: {{{', '.join(f'{name!r}: ...' for name in names)}}}"
+    )
+
+
+def _split(records: Sequence[object], strata: Strata) -> tuple[list[dict[Any, Any]], dict[str, str]]:
+    """Return records without their strata, and the stratum of each person."""
+    rest, belongs = list[dict[Any, Any]](), dict[str, str]()
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, Mapping) or "stratum" not in record:
+            raise InputError(
+                f"record {number} needs the key stratum, one of {', '.join(strata.shares)}; got {record!r}"
+            )
+        with said_of(f"record {number}"):
+            stratum, person = strata.find(record["stratum"]), str(record.get("person"))
+        if belongs.setdefault(person, stratum) != stratum:
+            raise InputError(
+                f"person {person!r} is of stratum {belongs[person]!r} and of {stratum!r}; give one of them"
+            )
+        rest.append({key: value for key, value in record.items() if key != "stratum"})
+    return rest, belongs
+
+
+def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: str = "reward") -> Answers | Feedback:
+    """Return what people of one stratum, or of all, answered, or an average that was computed elsewhere."""
     told = untabled(problem, plan, told, measure)
     if isinstance(told, Feedback | Mapping):
         if private:  # before anything is said of its values
@@ -69,6 +131,28 @@ def read(problem: Problem, plan: Plan, told: object, private: bool, measure: str
             f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
         )
     return Answers(matrix, names)
+
+
+def _part(problem: Problem, plan: Plan, name: str, told: object, private: bool, measure: str) -> Answers | Feedback:
+    with said_of(f"stratum {name!r}"):
+        return _read(problem, plan, told, private, measure)
+
+
+def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:
+    """Put the parts of all strata together."""
+    averages = {name: part for name, part in parts.items() if isinstance(part, Feedback)}
+    if len(averages) == len(parts):
+        return strata.average(averages)
+    people = {name: part for name, part in parts.items() if isinstance(part, Answers)}
+    if averages:
+        raise InputError(
+            f"stratum {next(iter(averages))!r} is told as an average and {next(iter(people))!r} is not; tell all "
+            "strata in the same form"
+        )
+    sample = strata.sample([name for name, part in people.items() for _ in range(part.count)])
+    named = all(part.names for part in people.values())
+    names = tuple(name for part in people.values() for name in part.names) if named else ()
+    return Answers(np.concatenate([part.matrix for part in people.values()]), names, sample)
 
 
 def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback:
@@ -142,3 +226,92 @@ def too_few(plan: Plan, count: int, ratio: float) -> str:
         f"would be about {ratio:.1f} times as large as planned; wait for the others, or close the wave with these: "
         "--partial (partial=True)"
     )
+
+
+def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool) -> Released:
+    """Release answers, or take an average that was computed elsewhere. This draws noise: call it once per wave."""
+    if isinstance(told, Answers):
+        again = any(entry.wave == wave.plan.wave for entry in ledger.entries)
+        if private and again and not told.names:
+            raise InputError(
+                f"wave {wave.plan.wave} was released before and taken back; tell records with names, so that "
+                "nobody is counted twice"
+            )
+        if told.sample is None:
+            return Released(*release_wave(wave, wave.release.tally(told.matrix), ledger, Secure(), told.names))
+    entry = entry_of(wave, told.count, told.names if isinstance(told, Answers) else ())
+    ledger.check(entry)
+    if isinstance(told, Feedback):
+        return Released(told, entry)
+    assert told.sample is not None
+    return Released(wave.release.weighted(told.matrix, told.sample, Secure()), entry)
+
+
+def evidence_of(problem: Problem, told: object, strata: Strata | None = None) -> tuple[Evidence, ...]:
+    """Return earlier answers, with one group for all people who tried the same decisions for the same rounds."""
+    if isinstance(told, Evidence):
+        return (told,)
+    if isinstance(told, Mapping):
+        return (_earlier_average(problem, told, strata),)
+    if isinstance(told, Sequence) and told and not isinstance(told, str):
+        if all(isinstance(group, Evidence) for group in told):
+            return tuple(told)
+        if all(isinstance(record, Mapping) for record in told):
+            return _groups(problem, told, strata)
+    raise InputError(f"earlier answers are {FORMS}; got {type(told).__name__}")
+
+
+def _earlier_average(problem: Problem, told: Mapping[Any, Any], strata: Strata | None) -> Evidence:
+    if set(told) | {"rounds"} != {"decisions", "mean", "count", "rounds"}:
+        raise InputError(f"earlier answers are {FORMS}; got the keys {', '.join(sorted(map(str, told)))}")
+    if strata is not None:
+        raise InputError(
+            "the study has strata, and an average of all earlier people does not say who is of which; attach records "
+            "with the key stratum"
+        )
+    arms = [_find(problem, decision) for decision in told["decisions"]]
+    rounds = require_array("the rounds of the earlier answers", told.get("rounds", 1))
+    rounds = np.broadcast_to(rounds, (len(arms),)) if rounds.ndim == 0 else rounds
+    return Evidence(problem.decisions.points[arms], rounds, told["count"], told["mean"])
+
+
+def _groups(problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None) -> tuple[Evidence, ...]:
+    belongs: Mapping[str, str] = {}
+    if strata is not None:
+        records, belongs = _split(records, strata)
+    people: dict[str, dict[int, tuple[float, float]]] = {}  # the average and the rounds of each arm
+    for number, record in enumerate(records, start=1):
+        if set(record) | {"rounds"} != {"person", "decision", "average", "rounds"}:
+            raise InputError(f"earlier answers are {FORMS}; record {number} is {record!r}")
+        name, arm = f"record {number}'s", _find(problem, record["decision"])
+        answered = people.setdefault(str(record["person"]), {})
+        if arm in answered:
+            raise InputError(
+                f"person {record['person']!r} answered twice about {record['decision']!r}; give one average"
+            )
+        rounds = require_integer(f"{name} rounds", record.get("rounds", 1), least=1)
+        answered[arm] = require_number(f"{name} average", record["average"]), float(rounds)
+    alike: dict[Design, dict[str, list[list[float]]]] = {}  # people by what they tried, then by stratum
+    for person, answered in people.items():
+        design = tuple((arm, answered[arm][1]) for arm in sorted(answered))
+        rows = alike.setdefault(design, {}).setdefault(belongs.get(person, ""), [])
+        rows.append([answered[arm][0] for arm, _ in design])
+    return tuple(_group(problem, design, parts, strata) for design, parts in alike.items())
+
+
+def _group(problem: Problem, design: Design, parts: Mapping[str, Iterable[object]], strata: Strata | None) -> Evidence:
+    averages = {name: Tally.of(rows, problem.grid_step).feedback() for name, rows in parts.items()}
+    feedback = averages[""] if strata is None else strata.average(averages)
+    arms, rounds = np.array(design).T
+    points = problem.decisions.points[arms.astype(np.intp)]
+    return Evidence(points, rounds, math.floor(feedback.effective), feedback.mean)
+
+
+def _find(problem: Problem, decision: object) -> int:
+    try:
+        return problem.decisions.find(decision)
+    except InputError:
+        raise InputError(
+            f"{decision!r} is not in the decision set; leave out answers about it, or attach them as Evidence, whose "
+            "points may be any of the kernel's space"
+        ) from None

@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import InputError, require_integer, said_of
-from voxpop.io import schema as wire
 from voxpop.io.frames import is_frame
-from voxpop.journal.kept import Kept
-from voxpop.journal.progress import Progress
+from voxpop.journal.file import JournalFile
+from voxpop.journal.journal import Amended, Definition, TakenBack
 from voxpop.journal.question import Question
-from voxpop.journal.record import TakenBack
 from voxpop.journal.wave import error_ratio
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy
-from voxpop.privacy.models import privacy_from_settings
-from voxpop.study import answers, weighting
-from voxpop.study.conducted import KIND, Conducted
-from voxpop.study.earlier import evidence_of
-from voxpop.study.releasing import released
+from voxpop.study import answers
+from voxpop.study.base import BaseStudy
 from voxpop.study.tabular import long_records
 
 if TYPE_CHECKING:
@@ -33,7 +28,7 @@ if TYPE_CHECKING:
     from voxpop.calibration.protected import Protection
 
 
-class Study(Conducted):
+class Study(BaseStudy):
     """A study that remembers its plans and feedback, and nothing else.
 
     >>> from voxpop.model.kernels import SquaredExponential
@@ -56,6 +51,9 @@ class Study(Conducted):
     `name` and `reward` are what the study and its reward are called in reports.
     """
 
+    on_wave: Callable[[Study], object] | None = None  # called with the study after a wave was closed and saved
+    sees_answers = True
+
     def __init__(
         self,
         problem: Problem,
@@ -68,30 +66,25 @@ class Study(Conducted):
         direction: str = Direction.MAXIMIZE,
         name: str | None = None,
         reward: str | None = None,
+        calibration: Calibration | None = None,
         **settings: Any,
     ) -> None:
         privacy = privacy or NoPrivacy()
         if isinstance(privacy, str):
             raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
-        if privacy.release_type.noise_on_device:
-            raise InputError(
-                f"in the {privacy.model} model people's devices randomise, and a study only sees their sum; "
-                "use the central model here"
-            )
-        policy = make_policy(policy, **settings) if isinstance(policy, str) else policy
-        if not policy.aggregates:
-            raise InputError(
-                f"policy {policy.name!r} asks one person per round, and a study asks many after a wave; use waves"
-            )
         towards = Direction.of(direction)
-        begun = Progress.begin(towards.problem(problem), policy, privacy)
-        parts = strata if strata is None or isinstance(strata, Strata) else Strata(strata)
-        super().__init__(begun, parts, towards, name or ("study" if path is None else Path(path).stem), reward)
-        self.on_wave = on_wave  # called with the study after a wave was closed and saved
-        if path is not None:
-            self._kept = Kept(Path(path))
-            with self._kept.new():
-                self._kept.write(self._packed())
+        begun = Definition(
+            towards.problem(problem),
+            make_policy(policy, **settings) if isinstance(policy, str) else policy,
+            privacy,
+            name or ("study" if path is None else Path(path).stem),
+            reward or towards.measure,
+            towards,
+            strata if strata is None or isinstance(strata, Strata) else Strata(strata),
+            calibration=calibration,
+        )
+        self._begin(begun, None if path is None else Path(path))
+        self.on_wave = on_wave
 
     @classmethod
     def from_file(
@@ -120,25 +113,26 @@ class Study(Conducted):
 
         path = Path(path)
         memory, found = path.with_suffix(".json"), read_study_file(path)
+        names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
         if not memory.exists():
-            names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
             kept = memory if begin and not looking else None
             return cls(found.problem, found.policy, kept, found.privacy, found.strata, **names)
         study = cls.load(memory, newest)
         before = study.problem.horizon
         beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
-        problem = replace(found.problem, horizon=before, beta=beta)
-        if not study.is_of(problem, found.policy, found.privacy, found.strata, found.direction):
+        problem = found.direction.problem(replace(found.problem, horizon=before, beta=beta))
+        given = Definition(problem, found.policy, found.privacy, direction=found.direction, strata=found.strata)
+        if study.differs_from(given):
             raise InputError(
                 f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
                 f"move {memory} away to begin a new study"
             )
+        study._course = study._course.named(found.name, found.reward)
         if found.problem.horizon != before:
             study.horizon_change = (before, found.problem.horizon)
             if not looking:
                 with said_of(path):
                     study.change_horizon(found.problem.horizon)
-        study.name, study.reward = found.name, found.reward or study.reward
         return study
 
     @classmethod
@@ -176,8 +170,7 @@ class Study(Conducted):
         from voxpop.io.pilots import calibration_of
 
         if path is not None:
-            with Kept(Path(path)).new():
-                pass  # refused before anything is released of the pilot
+            JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
         found = calibration_of(pilot, direction, kernel, margin, protection)
         return cls.from_calibration(found, horizon, points, path, **named)
 
@@ -200,41 +193,11 @@ class Study(Conducted):
         4
         """
         problem = calibration.problem(calibration.require_space().grid(points), horizon)
-        study = cls(problem, path=path, direction=calibration.direction, **named)
-        study.calibration = calibration
-        return study
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], newest: bool = False) -> Study:
-        """Read a saved study; later changes are saved to the same file.
-
-        Releases that the record of a private study knows and the file does not are taken from the record, and
-        `recovered` lists their waves. A record that lacks releases is refused, unless `newest` says that the file is
-        surely the newest copy.
-        """
-        kept = Kept(Path(path))
-
-        def decode(content: dict[str, Any]) -> Study:
-            policy, privacy = wire.policy_from_dict(content["policy"]), privacy_from_settings(content["privacy"])
-            direction = Direction.of(content.get("direction", Direction.MAXIMIZE))
-            problem = direction.problem(wire.problem_from_dict(content["problem"]))
-            names = {"name": content.get("name", kept.path.stem), "reward": content.get("reward")}
-            study = cls(problem, policy, None, privacy, content.get("strata"), direction=direction, **names)
-            study._progress = study._progress.replayed(content)
-            return study
-
-        text, events = kept.read()
-        study = wire.unpack(KIND, text, str(kept.path), decode)
-        study._kept = kept
-        if study.private:
-            study._progress, study.recovered = kept.recover(study._progress, events, newest)
-        if newest:
-            study.save(kept.path)
-        return study
+        return cls(problem, path=path, direction=calibration.direction, calibration=calibration, **named)
 
     def ask(self) -> Question | None:
         """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
-        wave = self._opened()
+        wave = self._next_wave()
         return None if wave is None else Question.of(self.problem, wave.plan, self.strata, self.direction)
 
     def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
@@ -256,7 +219,7 @@ class Study(Conducted):
         study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
         that answers are clipped to.
         """
-        pending = self._pending
+        pending = self._course.wave
         if pending is None:
             if self.ended is not None:
                 raise InputError(
@@ -266,14 +229,11 @@ class Study(Conducted):
         if wave != pending.plan.wave:
             raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
         measure = self.direction.measure
-        told = weighting.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio))
-        with self._changing() as events:
-            event = released(pending, answers.turned(told, self.direction), self.ledger, self.private)
-            self._progress = self._progress.after(event)
-            events.append(event)
+        self._add(answers.released(pending, answers.turned(told, self.direction), self.ledger, self.private))
         if self.on_wave is not None:
             self.on_wave(self)
 
@@ -295,23 +255,20 @@ class Study(Conducted):
         >>> study.best.decision, study.problem.pilot[0].people
         ([0.0], 40)
         """
-        if self._pending is not None or self.closed:
+        if self._course.wave is not None or self.closed:
             raise InputError("earlier answers must be attached before the first question; begin a new study with them")
         if is_frame(earlier):
             others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
             earlier = long_records(self.problem, earlier, self.direction.measure, others)
-        groups = map(self.direction.evidence, evidence_of(self.problem, earlier, self.strata))
-        problem = replace(self.problem, pilot=(*self.problem.pilot, *groups))
-        begun = Progress.begin(problem, self.policy, self.privacy)
-        with self._changing():
-            self._progress = begun
+        groups = answers.evidence_of(self.problem, earlier, self.strata)
+        self._add(Amended(pilot=tuple(map(self.direction.evidence, groups))))
 
     def take_back(self) -> None:
         """Open the last wave again, as it was asked; only until the next `ask`.
 
         In a private study its release stays charged: it has been seen, and its people have taken part.
         """
-        if self._pending is not None or not self.closed:
+        if self._course.wave is not None or not self.closed:
             raise InputError(
                 "nothing can be taken back; only what was told last can be, until the next question is asked"
             )
@@ -321,10 +278,7 @@ class Study(Conducted):
                 f"wave {wave} was released about people without names, so nobody could see whether the same people "
                 "are told again; only what was told with names can be taken back"
             )
-        with self._changing() as events:
-            event = TakenBack(wave)
-            self._progress = self._progress.after(event)
-            events.append(event)
+        self._add(TakenBack(wave))
 
     def change_horizon(self, horizon: int) -> None:
         """Go on for another number of rounds; an open question stays as it was asked.
@@ -332,7 +286,5 @@ class Study(Conducted):
         The rounds only matter to what is planned from now on. What the study has stated keeps its levels, and `beta`
         stays what it was, so that nothing certified depends on the change.
         """
-        played = self.state.rounds + (0 if self._pending is None else self._pending.plan.length)
-        rounds = require_integer("horizon", horizon, least=max(played, 1))
-        with self._changing():
-            self._progress = replace(self._progress, problem=replace(self.problem, horizon=rounds))
+        played = self.state.rounds + (0 if self._course.wave is None else self._course.wave.plan.length)
+        self._add(Amended(require_integer("horizon", horizon, least=max(played, 1))))

@@ -21,7 +21,7 @@ from voxpop import Choice, Float, Space
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
 from voxpop.service import audit
-from voxpop.service.console import new_study, planning
+from voxpop.service.console import new_study
 from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated, points_of
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
@@ -68,7 +68,7 @@ def upload(browser: Browser, kind: str, name: str, content: bytes, **fields: str
 
 def sent(browser: Browser, address: str, **fields: str) -> httpx.Response:
     """Send the form of a plan, as browsers do: with the study file in it."""
-    usual = {"file": "tea.toml", "text": FILE, "model": "none", "name": "milk-tea"}
+    usual = {"file": "tea.toml", "text": FILE, "privacy_model": "none", "name": "milk-tea"}
     parts = {name: (None, value) for name, value in {"csrf": browser.csrf, **usual, **fields}.items()}
     return browser.client.post(address, files=parts)
 
@@ -126,8 +126,9 @@ def test_columns_are_read_as_the_operator_says() -> None:
     found = calibrated("p.csv", shops, {"ignore": "shop", "integer": "price", "horizon": "1,234", "points": "3"})
     assert "ignored: shop" in found.columns
     assert "price: whole number from 1 to 5" in found.columns
-    assert planning.typed_of(found.file, found.text)["horizon"] == "1234"
-    assert planning.plan_of(found.file, found.text, planning.typed_of(found.file, found.text))[1].problem.size == 3
+    typed = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
+    assert typed["horizon"] == "1234"
+    assert new_study.plan_of(found.file, found.text, typed)[1].problem.size == 3
     with pytest.raises(InputError, match="colour"):
         calibrated("p.csv", as_csv(rows), {"ignore": "colour"})
 
@@ -203,10 +204,10 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
     page = upload(operator, "study", "tea.toml", (more + "[service]\ndeadline = 7200\n").encode()).text
     for name, value in (
         ("name", "tea-milk"),
-        ("tolerance", "0.25"),
-        ("confidence", "90"),
-        ("deadline", "2"),
-        ("epsilon", "2"),
+        ("policy_tolerance", "0.25"),
+        ("policy_delta", "0.1"),
+        ("service_deadline", "7200"),
+        ("privacy_epsilon", "2"),
         ("horizon", "400"),
     ):
         assert re.search(rf'name="{name}"[^>]* value="{re.escape(value)}"', page), name
@@ -263,22 +264,25 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"name": "<script>alert(1)</script>"}, "a study&#39;s name has"),
         ({"name": ""}, "a study&#39;s name has"),
         ({"horizon": "many"}, "Rounds must be a whole number"),
-        ({"horizon": "0"}, "horizon"),
-        ({"most_people": "1,5"}, "Most people must be a whole number"),
-        ({"most_people": "1 5"}, "Most people must be a whole number"),
-        ({"most_people": "20.000"}, "Most people must be a whole number"),
-        ({"tolerance": "1,000"}, "write 1000 or 1.000"),
-        ({"tolerance": "1 5"}, "such as 0.5"),
-        ({"tolerance": "-1"}, "tolerance"),
-        ({"confidence": "100"}, "Confidence"),
-        ({"deadline": "0"}, "deadline"),
-        ({"rounds_per_second": "nan"}, "Rounds per second"),
-        ({"model": "trustme"}, "trust model"),
-        ({"model": "central", "epsilon": "0"}, "epsilon"),
-        ({"model": "none", "epsilon": "abc"}, "Epsilon must be a number"),
-        ({"model": "shuffle"}, "no shuffler"),
-        ({"model": "aggregate"}, "no helper"),
-        ({"budget": "3"}, "needs a trust model"),
+        ({"horizon": "0"}, "Rounds must be"),
+        ({"policy_most_people": "1,5"}, "Most people must be a whole number"),
+        ({"policy_most_people": "1 5"}, "Most people must be a whole number"),
+        ({"policy_most_people": "20.000"}, "Most people must be a whole number"),
+        ({"policy_tolerance": "1,000"}, "write 1000 or 1.000"),
+        ({"policy_tolerance": "1 5"}, "such as 0.5"),
+        ({"policy_tolerance": "-1"}, "Good enough must be"),
+        ({"policy_delta": "1"}, "Chance of error must be"),
+        ({"policy_most_numbers": "0"}, "Most numbers must be"),
+        ({"policy_answer_delay": "-1"}, "Answer delay must be"),
+        ({"privacy_floor": "-1"}, "Floor must be"),
+        ({"service_deadline": "0"}, "Seconds to answer must be"),
+        ({"service_rounds_per_second": "nan"}, "Rounds per second"),
+        ({"privacy_model": "trustme"}, "trust model"),
+        ({"privacy_model": "central", "privacy_epsilon": "0"}, "Epsilon must be"),
+        ({"privacy_model": "none", "privacy_epsilon": "abc"}, "Epsilon must be a number"),
+        ({"privacy_model": "shuffle"}, "no shuffler"),
+        ({"privacy_model": "aggregate"}, "no helper"),
+        ({"service_budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
         ({"enrolment": "grüne-äpfel"}, "letters without accents"),
         ({"text": ""}, "begin again"),
@@ -305,26 +309,37 @@ def test_a_model_with_a_second_server_can_be_chosen_where_there_is_one(
     assert f"This service has no {second}." in page
     desk.coordinator.context.shuffler = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1")
     assert not choice.search(upload(operator, "study", "tea.toml", FILE.encode()).text)
-    assert sent(operator, "/new/study", then="draft", model=model, epsilon="5").status_code == 303
+    assert sent(operator, "/new/study", then="draft", privacy_model=model, privacy_epsilon="5").status_code == 303
     (name,) = studies(desk)
     assert desk.coordinator.snapshots.current(name).definition.privacy.model == model
 
 
 def test_a_study_that_would_ask_nobody_is_not_started_but_can_be_saved(desk: Desk, operator: Browser) -> None:
-    answer = sent(operator, "/new/study", then="start", answer_cost="1000000")
+    answer = sent(operator, "/new/study", then="start", policy_answer_cost="1000000")
     assert answer.status_code == 422
     assert "Nobody would be asked, and the study would end at once: asking people does not pay" in answer.text
     assert studies(desk) == []
-    assert sent(operator, "/new/study", then="draft", answer_cost="1000000").status_code == 303
+    assert sent(operator, "/new/study", then="draft", policy_answer_cost="1000000").status_code == 303
     assert studies(desk) == ["milk-tea"]
 
 
 def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operator: Browser) -> None:
-    fields = {"tolerance": "0,5", "most_people": "1,000", "confidence": "90", "deadline": "2", "reward": "profit"}
-    assert sent(operator, "/new/study", then="draft", model="central", epsilon="2", **fields).status_code == 303
+    fields = {
+        "policy_tolerance": "0,5",
+        "policy_most_people": "1,000",
+        "policy_most_numbers": "9 000",
+        "policy_answer_delay": "20",
+        "policy_delta": "0.1",
+        "service_deadline": "7200",
+        "privacy_model": "central",
+        "privacy_epsilon": "2",
+        "reward": "profit",
+    }
+    assert sent(operator, "/new/study", then="draft", **fields).status_code == 303
     made = desk.coordinator.snapshots.current("milk-tea").definition
     settings = made.policy.settings()
     assert (settings["tolerance"], settings["most_people"], settings["delta"]) == (0.5, 1000, 0.1)
+    assert (settings["most_numbers"], settings["answer_delay"]) == (9000, 20)
     assert (made.rules.deadline, made.reward) == (7200.0, "profit")
     assert made.privacy.budget is not None
     assert made.privacy.budget.epsilon == 2
@@ -333,18 +348,18 @@ def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operato
 def test_a_plan_that_is_read_and_not_changed_stays_the_same() -> None:
     full = FILE + '[policy]\nname = "waves"\nmost_numbers = 77\ntolerance = 0.25\n[service]\nbudget = 5.0\n'
     full += '[privacy]\nmodel = "central"\nepsilon = 5.0\ndelta = 1e-07\nfloor = 9\n'
-    typed = planning.typed_of("tea.toml", full)
-    tables = planning.tables_of("tea.toml", full, typed)
-    assert tables == parse_study(Path("tea.toml"), full)
+    tables = parse_study(Path("tea.toml"), full)
+    assert new_study.entered(tables, new_study.typed_of("tea.toml", tables)) == tables
 
 
 def test_a_policy_of_the_file_keeps_its_own_rules(operator: Browser) -> None:
     other = FILE + '[policy]\nname = "dpbe"\nalpha = 0.7\n'
     page = upload(operator, "study", "tea.toml", other.encode()).text
     assert "rules of its own" in page
-    assert 'name="tolerance"' not in page
-    typed = {**planning.typed_of("tea.toml", other), "tolerance": "0.5"}
-    assert planning.tables_of("tea.toml", other, typed)["policy"] == {"name": "dpbe", "alpha": 0.7}
+    assert 'name="policy_tolerance"' not in page
+    tables = parse_study(Path("tea.toml"), other)
+    typed = {**new_study.typed_of("tea.toml", tables), "policy_tolerance": "0.5"}
+    assert new_study.entered(tables, typed)["policy"] == {"name": "dpbe", "alpha": 0.7}
 
 
 def test_only_operators_make_studies(desk: Desk, viewer: Browser, stranger: Browser) -> None:
@@ -359,7 +374,7 @@ def test_only_operators_make_studies(desk: Desk, viewer: Browser, stranger: Brow
 
 @pytest.mark.parametrize("address", ["/new", "/new/rehearsal", "/new/study"])
 def test_a_form_from_elsewhere_makes_nothing(desk: Desk, operator: Browser, address: str) -> None:
-    parts = {"text": (None, FILE), "name": (None, "milk-tea"), "model": (None, "none")}
+    parts = {"text": (None, FILE), "name": (None, "milk-tea"), "privacy_model": (None, "none")}
     assert operator.client.post(address, files=parts).status_code == 403
     assert operator.client.post(address, content=b"{}", headers={"content-type": "text/plain"}).status_code in (
         403,
@@ -374,15 +389,15 @@ def test_reloading_the_address_of_a_form_leads_to_the_beginning(operator: Browse
 
 
 def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
-    page = sent(operator, "/new/rehearsal", tolerance="0.75")
+    page = sent(operator, "/new/rehearsal", policy_tolerance="0.75")
     assert page.status_code == 200
-    assert re.search(r'name="tolerance"[^>]* value="0.75"', page.text)  # without scripts the whole form comes back
+    assert re.search(r'name="policy_tolerance"[^>]* value="0.75"', page.text)  # without scripts the form comes back
     assert page.headers["cache-control"] == "no-store"  # it holds averages of the pilot
     assert "nothing promised" in page.text
     assert "What to expect" in page.text
     part = operator.client.post(
         "/new/rehearsal",
-        files={name: (None, value) for name, value in {"text": FILE, "model": "trustme"}.items()},
+        files={name: (None, value) for name, value in {"text": FILE, "privacy_model": "trustme"}.items()},
         headers={"hx-request": "true", "x-voxpop-csrf": operator.csrf},
     )
     assert 'hx-target="#notice"' in part.text

@@ -97,7 +97,12 @@ class Waves:
     )
     checks: int = option(0, least=0, help="Random arms in each wave.")
     delta: float = stopping(
-        0.05, above=0, below=1, example=0.05, help="The probability with which what is certified may fail."
+        0.05,
+        above=0,
+        below=1,
+        label="Chance of error",
+        example=0.05,
+        help="The probability with which what is certified may fail.",
     )
     seed: int = option(0, least=0, help="The seed of the draws by which waves are valued.")
     name = "waves"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from voxpop.errors import Array, InputError, require_choice
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.report.drawing import BLUE, QUIET, sheet, styled
 from voxpop.report.figures import costs, decision, maps, waves
 from voxpop.report.figures import maps as slices

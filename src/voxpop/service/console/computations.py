@@ -46,11 +46,13 @@ PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation 
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values
 HORIZON = 20_000  # rounds, unless the operator says something else
-LABELS = {  # of the form's fields, by the options of the command line
+READING = {  # how to read a pilot: the form's fields, by the options of the command line
     "ignore": "Leave out",
     "choice": "Names, not numbers",
     "integer": "Whole numbers",
     "log": "By their logarithm",
+    "horizon": "Rounds",
+    "points": "Values of a number",
 }
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
@@ -143,8 +145,8 @@ def for_form(text: str) -> str:
     """
     text = text.replace("add --minimize if less of it is better", "call its negative reward if less of it is better")
     text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
-    named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{LABELS[it[1]]}”", text)
-    return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{LABELS[it[1]]}”", named)
+    named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
+    return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
 
 
 def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
@@ -154,10 +156,10 @@ def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
     roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
     ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
     table = read_pilot_table(path, roles=roles, ranges=ranges, content=content)
-    horizon = whole("Rounds", typed["horizon"]) if typed.get("horizon") else HORIZON
-    require_integer("Rounds", horizon, least=1)
-    points = whole("Values of a number", typed["points"]) if typed.get("points") else points_of(table.space)
-    require_integer("Values of a number", points, least=2)
+    horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
+    require_integer(READING["horizon"], horizon, least=1)
+    points = whole(READING["points"], typed["points"]) if typed.get("points") else points_of(table.space)
+    require_integer(READING["points"], points, least=2)
     found = calibrate(table.pilot, table.space)
     open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})

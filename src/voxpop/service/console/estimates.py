@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.model.problem import Indices
 from voxpop.model.words import number
 from voxpop.report.decisions import Column

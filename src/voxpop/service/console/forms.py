@@ -16,7 +16,6 @@ from starlette.requests import Request
 from voxpop.errors import InputError, require_number
 from voxpop.service.refusals import Refusal
 
-HOUR = 3600.0
 MOST_SMALL_FORM = 4096  # bytes of a form without files
 MOST_FIELDS = 100
 MOST_TEXT = 8 * 2**20  # bytes of one field
@@ -105,13 +104,3 @@ def decimal(label: str, text: str) -> float:
         return require_number(label, float(plain.replace(",", ".") if COMMA.fullmatch(plain) else plain))
     except ValueError:
         raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}") from None
-
-
-def percent(label: str, text: str) -> float:
-    """Read a confidence in percent, and return what is left of it."""
-    return round(1 - require_number(label, decimal(label, text), above=0, below=100) / 100, 12)
-
-
-def hours(label: str, text: str) -> float:
-    """Read hours, and return seconds."""
-    return decimal(label, text) * HOUR

@@ -1,9 +1,16 @@
-"""The screen that makes a new study: a pilot or a study file, what it says, a rehearsal, the rules, and the start."""
+"""The screen that makes a new study: a pilot or a study file, what it says, a rehearsal, the rules, and the start.
+
+The study file is the state of the form: it comes with every page, goes back with every form, and is nowhere else. So
+any coordinator can take the next step, and going back or reloading breaks nothing. What can be typed beside it is made
+from the table of options (`model/options.py`).
+"""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -11,35 +18,95 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from voxpop.errors import InputError
-from voxpop.service.console.computations import Computations, Pilot, Price
-from voxpop.service.console.forms import file_of, read_form, text_of
+from voxpop.errors import InputError, require_choice
+from voxpop.io.studyfile import parse_study
+from voxpop.model.options import Option, options_of
+from voxpop.policies import DEFAULT, policy_options
+from voxpop.privacy import RELEASES, NoPrivacy
+from voxpop.privacy.models import Private, release_type_of
+from voxpop.privacy.release import Release
+from voxpop.service.console.computations import READING, Computations, Pilot, Price
+from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.planning import (
-    ASKING,
-    FIELDS,
-    STOPPING,
-    Trust,
-    Typed,
-    enrolment_of,
-    is_waves,
-    plan_of,
-    privacy_of,
-    tables_of,
-    trust_models,
-    typed_of,
-)
 from voxpop.service.console.screen import Console, form, page, session_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.definition import Definition
+from voxpop.service.study.definition import NAME, Definition, Rules, definition_of, require_code, require_name
 from voxpop.service.web.routes import Route
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
 MOST_BODY = MOST_PILOT + 2**16  # with the other fields of the form
-COLUMNS = ("ignore", "choice", "integer", "log", "horizon", "points")
 REHEARSALS, SECONDS = 10, 6.0  # of the chosen promise
 COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
+EPSILON = 5.0  # that is promised unless something else is typed
+
+Typed = Mapping[str, str]  # what is in the form's fields, by their names
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option in the form, and its table in the study file; empty leaves it out."""
+
+    option: Option
+    table: str = ""  # empty: at the top of the file
+
+    @property
+    def name(self) -> str:
+        """Its name in the form."""
+        return f"{self.table}_{self.option.name}".removeprefix("_")
+
+    @property
+    def usual(self) -> str:
+        """What holds if it is left out; empty if nothing does."""
+        known = self.option.example if self.option.required else self.option.default
+        return "" if known is None else written(known)
+
+    def read(self, text: str) -> Any:
+        """Read what was typed; refuse what the option does not allow, by its label."""
+        one = self.option
+        readers = {int: whole, float: decimal}
+        value = readers[one.kind](one.label, text) if one.kind in readers else text
+        replace(one, called=one.label).check(value)
+        return value
+
+    def enter(self, tables: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return the tables of a study file with what was typed; a table without entries is left out."""
+        table = tables.get(self.table, {}) if self.table else tables
+        if not isinstance(table, Mapping):
+            raise InputError(f"[{self.table}] must be a table, got {table!r:.40}; correct the file")
+        made = {key: value for key, value in table.items() if key != self.option.name}
+        if text:
+            made[self.option.name] = self.read(text)
+        if not self.table:
+            return made
+        others = {key: value for key, value in tables.items() if key != self.table}
+        return {**others, self.table: made} if made else others
+
+
+def written(value: Any) -> str:
+    """Write a setting as people type it, without losing a digit.
+
+    >>> written(5.0), written(0.1234567), written(3)
+    ('5', '0.1234567', '3')
+    """
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+HORIZON = Option(
+    "horizon",
+    None,
+    int,
+    least=1,
+    label="Rounds",
+    help="For how many rounds the decision will be used, in all: 36500 for 100 sales a day and a year.",
+)
+REWARD = Option(
+    "reward", "reward", str, label="What the reward is called", help="As it is to stand on pages: profit, minutes."
+)
+ASKING = (Field(HORIZON), Field(REWARD), *(Field(one, "service") for one in options_of(Rules)))
+STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
+TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
+PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
 
 
 @dataclass(frozen=True)
@@ -50,10 +117,58 @@ class PlanView:
     text: str
     pilot: Pilot | None  # None: a study file was uploaded
     typed: Typed
-    waves: bool  # the rules about stopping apply
     decisions: int
     people: int  # of the pilot
-    trust: tuple[Trust, ...]
+    trust: Sequence[type[Release]]
+    second: bool  # a shuffler or helper is there
+    stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
+
+
+def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Return the options about stopping; policies other than the usual one have rules of their own."""
+    policy = tables.get("policy", {})
+    return STOPPING if not isinstance(policy, Mapping) or policy.get("name", DEFAULT) == DEFAULT else ()
+
+
+def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the form shows for a study file."""
+    typed = {"name": _name_for(str(tables.get("name", Path(file).stem))), "enrolment": ""}
+    for field in (*ASKING, *stopping_of(tables), *PROMISED):
+        table = tables.get(field.table, {}) if field.table else tables
+        found = table.get(field.option.name) if isinstance(table, Mapping) else None
+        typed[field.name] = "" if found is None else written(found)
+    trust = tables.get("privacy", {})
+    typed["privacy_model"] = str(trust.get("model")) if isinstance(trust, Mapping) and trust else NoPrivacy.model
+    return typed
+
+
+def _name_for(name: str) -> str:
+    """Suggest a name that can be part of an address."""
+    made = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
+    made = "-".join(part for part in made.split("-") if part)[:63]
+    return made if NAME.fullmatch(made) else "study"
+
+
+def entered(tables: Mapping[str, Any], typed: Typed) -> dict[str, Any]:
+    """Return the tables of a study file with what was typed in place of what they said."""
+    before, made = tables.get("privacy", {}), dict(tables)
+    for field in (*ASKING, *stopping_of(tables), *PROMISED):
+        if field.name in typed:
+            made = field.enter(made, typed[field.name])
+    model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
+    promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
+    if model == NoPrivacy.model:
+        return made
+    if not isinstance(before, Mapping) or before.get("model") != model:  # what the file said was about another one
+        promise = {field.option.name: promise[field.option.name] for field in PROMISED if field.option.name in promise}
+    return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
+
+
+def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
+    """Make the name and the definition of the new study; refuse what cannot be used."""
+    name = require_name(typed.get("name", ""))
+    tables = entered(parse_study(Path(file), text), typed)
+    return name, definition_of(Path(file), {**tables, "name": name})[1]
 
 
 def routes(console: Console) -> list[Route]:
@@ -75,9 +190,18 @@ class NewStudyScreen:
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
 
+    @property
+    def _second(self) -> bool:
+        """Whether a shuffler or helper is there."""
+        return self.coordinator.context.shuffler is not None
+
     async def ask(self, request: Request, _: str) -> Response:
         """Ask for a file; an address can say how to read it."""
-        return self._ask(request, typed={name: request.query_params.get(name, "") for name in COLUMNS})
+        return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
+
+    def _ask(self, request: Request, typed: Typed, status: int = 200, error: str = "") -> Response:
+        shown = {"reading": READING, "typed": typed, "error": error, "most": MOST_PILOT, "most_file": MOST_STUDY_FILE}
+        return self.console.show(request, "new", status, **shown)
 
     async def again(self, request: Request, _: str) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
@@ -86,98 +210,86 @@ class NewStudyScreen:
     async def upload(self, request: Request, _: str) -> Response:
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
         given = await read_form(request)
+        typed = {name: text_of(given, name) for name in READING}
         try:
-            view = await self._read(given)
-        except InputError as error:
-            return self._ask(request, 422, str(error), {name: text_of(given, name) for name in COLUMNS})
-        except Refusal as refusal:
-            return self._ask(
-                request, refusal.status, refusal.sentence, {name: text_of(given, name) for name in COLUMNS}
-            )
+            view = await self._read(given, typed)
+        except (InputError, Refusal) as error:
+            return self._ask(request, typed, getattr(error, "status", 422), str(error))
         return self._show(request, view)
 
-    def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
-        """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
-        usual = {"prices": (), "compare": False, "reward": ""}
-        shown = {"view": view, "stopping": STOPPING, "asking": ASKING, **usual, **rehearsed}
-        return self.console.show(request, "new_plan", **shown)
-
-    def _ask(self, request: Request, status: int = 200, error: str = "", typed: Typed | None = None) -> Response:
-        return self.console.show(
-            request, "new", status, error=error, typed=typed or dict.fromkeys(COLUMNS, ""), most=MOST_PILOT
-        )
-
-    async def _read(self, given: FormData) -> PlanView:
+    async def _read(self, given: FormData, typed: Typed) -> PlanView:
         file, content = await file_of(given, "pilot")
         if file or content:
-            typed = {name: text_of(given, name) for name in COLUMNS}
             encoded = base64.b64encode(content).decode()
-            found = await self.computations.run("calibrate", file=file, content=encoded, typed=typed)
-            pilot = Pilot(**found)
+            pilot = Pilot(**await self.computations.run("calibrate", file=file, content=encoded, typed=typed))
             return await run_in_threadpool(self._plan, pilot.file, pilot.text, pilot)
         file, content = await file_of(given, "study")
         if not file:
             raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
         if len(content) > MOST_STUDY_FILE:
-            raise InputError(
-                f"{file!r:.80} is larger than {MOST_STUDY_FILE // 2**20} MB; create it with: voxpop study create"
-            )
+            most = MOST_STUDY_FILE // 2**20
+            raise InputError(f"{file!r:.80} is larger than {most} MB; create it with: voxpop study create")
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise InputError(
-                f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
-            ) from None
-        return await run_in_threadpool(self._plan, file, text, None)
+            sentence = f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
+            raise InputError(sentence) from None
+        return await run_in_threadpool(self._plan, file, text)
 
-    def _plan(self, file: str, text: str, pilot: Pilot | None) -> PlanView:
-        """Check a study file as it is, and fill in the form."""
-        typed = typed_of(file, text)
-        _, definition = plan_of(file, text, typed)
-        tables = tables_of(file, text, typed)
+    def _plan(self, file: str, text: str, pilot: Pilot | None = None, typed: Typed | None = None) -> PlanView:
+        """Check a study file as it is, and fill in the form; what is `typed` stays."""
+        tables = parse_study(Path(file), text)
+        usual = typed_of(file, tables)
+        problem = plan_of(file, text, usual)[1].problem
         return PlanView(
             file,
             text,
             pilot,
-            typed,
-            is_waves(tables),
-            definition.problem.size,
-            sum(group.people for group in definition.problem.pilot),
-            trust_models(self.coordinator.context.shuffler is not None),
+            {**usual, **(typed or {})},
+            problem.size,
+            sum(group.people for group in problem.pilot),
+            TRUST,
+            self._second,
+            stopping_of(tables),
         )
+
+    def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
+        """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
+        fields = {"view": view, "asking": ASKING, "promised": PROMISED}
+        shown = {**fields, "prices": (), "compare": False, "reward": "", **rehearsed}
+        return self.console.show(request, "new_plan", **shown)
 
     async def rehearse(self, request: Request, _: str) -> Response:
         """Rehearse what is in the form, or compare the trust models."""
         given = await read_form(request)
         file, text, typed = _sent(given)
-        tables = await run_in_threadpool(tables_of, file, text, typed)
         compare = text_of(given, "compare") == "yes"
-        chosen = tables.get("privacy")
-        promises = self._promises(typed, tables) if compare else [(_label(chosen), chosen)]
-        most, within = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
-        parts: dict[str, Any] = {"tables": tables, "promises": promises, "most": most, "seconds": within}
-        found = [Price(**price) for price in await self.computations.run("rehearse", **parts)]
-        shown = {"prices": found, "compare": compare, "reward": tables.get("reward", "reward")}
+        tables, promises = await run_in_threadpool(self._promises, file, text, typed, compare)
+        most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
+        found = await self.computations.run("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
+        prices = [Price(**price) for price in found]
+        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", "reward")}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
-        view = await run_in_threadpool(self._plan, file, text, None)
-        code = text_of(given, "enrolment")
-        return self._show(request, replace(view, typed={**view.typed, **typed, "enrolment": code}), **shown)
+        return self._show(request, await run_in_threadpool(self._plan, file, text, None, typed), **shown)
 
-    def _promises(self, typed: Typed, tables: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Return every promise that can be made here, with the epsilon that is typed."""
-        models = [
-            trust.model for trust in trust_models(self.coordinator.context.shuffler is not None) if trust.lacks is None
-        ]
-        made = [privacy_of({**typed, "model": model}, tables) for model in models]
-        return [(_label(promise), promise) for promise in made]
+    def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
+        """Return the study file with what was typed, and its promise, or every promise that can be made here."""
+        tables = parse_study(Path(file), text)
+        chosen = entered(tables, typed)
+        made = [chosen.get("privacy")]
+        if compare:
+            models = [kind.model for kind in TRUST if self._second or kind.second is None]
+            made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
+        return chosen, [(_label(promise), promise) for promise in made]
 
     async def create(self, request: Request, actor: str) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
         given = await read_form(request)
-        name, definition = await run_in_threadpool(self._checked, given)
-        draft = text_of(given, "then") != "start"
-        code = enrolment_of({"enrolment": text_of(given, "enrolment")})
+        file, text, typed = _sent(given)
+        name, definition = await run_in_threadpool(plan_of, file, text, typed)
+        draft, code = text_of(given, "then") != "start", typed.get("enrolment")
+        code = require_code(code) if code else None
         if not draft:
             await self._refuse_nobody(definition)
         await run_in_threadpool(self.coordinator.create, name, definition, code, draft, actor)
@@ -196,17 +308,15 @@ class NewStudyScreen:
                 "people are promised, or save it as a draft and start that"
             )
 
-    def _checked(self, given: FormData) -> tuple[str, Definition]:
-        return plan_of(*_sent(given))
-
 
 def _sent(given: FormData) -> tuple[str, str, dict[str, str]]:
     """Return the study file and what was typed beside it."""
-    names = ("name", "model", "epsilon", "privacy_delta", *(field.name for field in FIELDS))
     text = text_of(given, "text")
     if not text:
         raise InputError("the study file is missing; begin again at /new")
-    return text_of(given, "file") or "study.toml", text, {name: text_of(given, name) for name in names if name in given}
+    names = ("name", "enrolment", "privacy_model", *(field.name for field in (*ASKING, *STOPPING, *PROMISED)))
+    typed = {name: text_of(given, name) for name in names if name in given}
+    return text_of(given, "file") or "study.toml", text, typed
 
 
 def _label(promise: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.errors import require_choice
-from voxpop.journal.course import Course
+from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES
 from voxpop.model.words import counted
 from voxpop.report.export import exported
@@ -147,7 +147,7 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = replace(snapshot.course, name=study)
+    course = snapshot.course.named(study)
     lines = summarise(course)
     return Findings(
         tuple(line for line in lines if line.first),
@@ -272,7 +272,7 @@ class StudyScreen:
         """Reply with a file that has the same content as the command line's; reports are drawn one at a time."""
         study, file = await self.console.study(request), str(request.path_params["file"])
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        course = replace(snapshot.course, name=study)
+        course = snapshot.course.named(study)
         stem, _, ending = file.rpartition(".")
         if file == REPORT:
             async with self._drawing:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from voxpop.io.schema import plan_from_dict
+from voxpop.io.schema import decode
 from voxpop.journal.wave import ClosedWave
+from voxpop.model.waves import Plan
 from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
 from voxpop.report.decisions import Layout
@@ -126,7 +127,7 @@ def _words(event: Event, closed: Mapping[int, ClosedWave], early: bool) -> str:
         reason = event.body.get("reason") or "no further wave is planned"
         return "An operator ended the study." if early else f"The study finished: {reason}."
     if event.kind == Kind.OPENED:
-        plan = plan_from_dict(event.body["plan"])
+        plan = decode(Plan, event.body["plan"])
         asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
         return f"Wave {wave} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
     done = closed[wave]

@@ -35,6 +35,7 @@ class Rules:
         above=0,
         most=1e9,
         unit="seconds",
+        label="Seconds to answer",
         help="Seconds to answer an invitation before someone else is invited.",
     )
     rounds_per_second: float | None = option(
@@ -44,9 +45,15 @@ class Rules:
         unit="rounds",
         help="Rounds per second of a clock that plays them; unless given, the application reports them.",
     )
-    participations: int = option(1, least=1, most=1000, help="How often a person may take part.")
+    participations: int = option(
+        1, least=1, most=1000, label="Times a person may be asked", help="How often a person may take part."
+    )
     budget: float | None = option(
-        None, above=0, most=1e6, help="The total epsilon of a person; unless given, the epsilon of one release."
+        None,
+        above=0,
+        most=1e6,
+        label="Budget of epsilon",
+        help="The total epsilon of a person; unless given, the epsilon of one release.",
     )
 
     def __post_init__(self) -> None:
@@ -82,8 +89,8 @@ class Definition:
     def as_dict(self) -> dict[str, Any]:
         """Return the definition as plain data."""
         return {
-            "problem": wire.problem_to_dict(self.problem),
-            "policy": wire.policy_to_dict(self.policy),
+            "problem": wire.encode(self.problem),
+            "policy": self.policy.settings(),
             "privacy": self.privacy.settings(),
             "rules": asdict(self.rules),
             "reward": self.reward,
@@ -99,8 +106,8 @@ class Definition:
             )
         try:
             return cls(
-                wire.problem_from_dict(data["problem"]),
-                make_policy() if data.get("policy") is None else wire.policy_from_dict(data["policy"]),
+                wire.decode(Problem, data["problem"]),
+                make_policy() if data.get("policy") is None else make_policy(**data["policy"]),
                 privacy_from_settings(data["privacy"]),
                 rules_of(data["rules"]),
                 str(data["reward"]),

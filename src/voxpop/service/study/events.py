@@ -10,7 +10,7 @@ from typing import Any
 from voxpop.io import schema as wire
 from voxpop.io.schema import release_from_dict, release_to_dict
 from voxpop.journal.wave import Wave
-from voxpop.model.waves import Feedback
+from voxpop.model.waves import Feedback, Plan
 from voxpop.privacy import Entry
 
 
@@ -40,19 +40,19 @@ class Event:
 
 def opened_body(wave: Wave) -> dict[str, Any]:
     """Write the body of an `opened` event."""
-    return {"plan": wire.plan_to_dict(wave.plan), "release": release_to_dict(wave.release)}
+    return {"plan": wire.encode(wave.plan), "release": release_to_dict(wave.release)}
 
 
 def opened_wave(body: dict[str, Any]) -> Wave:
     """Read what `opened_body` wrote."""
-    return Wave(wire.plan_from_dict(body["plan"]), release_from_dict(body["release"]))
+    return Wave(wire.decode(Plan, body["plan"]), release_from_dict(body["release"]))
 
 
 def closed_body(feedback: Feedback, entry: Entry) -> dict[str, Any]:
     """Write the body of a `closed` event."""
-    return {"feedback": wire.feedback_to_dict(feedback), "entry": entry.as_dict()}
+    return {"feedback": wire.encode(feedback), "entry": wire.encode(entry)}
 
 
 def closed_parts(body: dict[str, Any]) -> tuple[Feedback, Entry]:
     """Read what `closed_body` wrote."""
-    return wire.feedback_from_dict(body["feedback"]), Entry.from_dict(body["entry"])
+    return wire.decode(Feedback, body["feedback"]), wire.decode(Entry, body["entry"])

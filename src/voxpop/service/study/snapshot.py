@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from voxpop.io.schema import wave_for_devices
-from voxpop.journal.course import Course
+from voxpop.journal import journal
+from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.state import State
 from voxpop.model.waves import End
@@ -92,18 +93,9 @@ class Snapshot:
     def course(self) -> Course:
         """How the study has gone so far, for tables, pictures and reports."""
         definition, current = self.definition, self.current
-        return Course(
-            "study",
-            definition.problem,
-            definition.policy,
-            definition.privacy,
-            self.ledger,
-            self.closed,
-            self.state,
-            self.reason if self.finished else None,
-            None if current is None else current.plan,
-            definition.reward,
-        )
+        begun = journal.Definition(definition.problem, definition.policy, definition.privacy, reward=definition.reward)
+        ended = self.reason if self.finished else None
+        return Course(begun, self.state, self.closed, current, tuple(self.ledger.entries), ended, self.early)
 
     @cached_property
     def most_arms(self) -> int:

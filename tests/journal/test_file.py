@@ -1,4 +1,4 @@
-"""Studies with a file: one program changes it at a time, and nothing is released twice."""
+"""The journal in a file: one program changes it at a time, nothing is released twice, older copies are noticed."""
 
 import os
 import shutil
@@ -12,9 +12,8 @@ import pytest
 from tests.helpers_cli import python, refusal
 from tests.study.test_study_private import asked, private, problem, records
 from voxpop.errors import InputError
-from voxpop.io.files import locked
-from voxpop.journal import kept
-from voxpop.journal.record import Record
+from voxpop.io.files import append_durably, locked
+from voxpop.journal import file
 from voxpop.study.study import Study
 
 
@@ -110,96 +109,95 @@ def test_two_programs_without_privacy_do_not_overwrite_each_other(path: Path) ->
     with pytest.raises(InputError, match="changed by another program"):
         second.tell(1, np.full((question.people, 1), 0.4))
     assert seen(Study.load(path)) == seen(first)
-    assert not path.with_suffix(".releases").exists()
+    assert not path.with_suffix(".mark").exists()
 
 
 @pytest.mark.parametrize("waves", [0, 1])
-def test_a_study_restored_from_an_older_copy_goes_on_from_its_record(study: Study, path: Path, waves: int) -> None:
+def test_an_older_copy_is_refused_unless_it_is_vouched_for(study: Study, path: Path, waves: int) -> None:
     copy = path.with_name("copy.json")
     if waves:
         asked(study)
         shutil.copy(path, copy)
+        tell(study, "b")
     else:
-        fresh = private(path=path.with_name("fresh.json"))
-        asked(fresh)
-        shutil.copy(path.with_name("fresh.json"), copy)
-    tell(study, "b")
+        copy.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     shutil.copy(copy, path)
-    restored = Study.load(path)
-    assert restored.recovered == tuple(range(waves + 1, 3))
-    assert seen(restored) == seen(study)
-    assert restored.ledger.entries == study.ledger.entries
-    assert asked(restored).wave == 3
-    with pytest.raises(InputError, match="wave 2 does not answer the open question of wave 3"):
-        restored.tell(2, records(asked(restored), "c"))
-    with pytest.raises(InputError, match="'a0' has taken part 1 times"):
-        restored.tell(3, records(asked(restored), "a"))
-    tell(restored, "c")
-    again = Study.load(path)
-    assert (len(again.log), again.recovered) == (3, ())
+    before = contents(path)
+    with pytest.raises(InputError, match=r"tea\.json holds \d steps, and .*tea\.mark knows \d steps of it") as caught:
+        Study.load(path)
+    assert "--newest" in refusal(caught)
+    assert contents(path) == before
+    vouched = Study.load(path, newest=True)
+    assert len(vouched.log) == len(Study.load(path).log) == waves
+    tell(vouched, "c")
+    assert len(Study.load(path).log) == waves + 1
 
 
-def test_a_record_that_lacks_releases_is_refused_unless_the_file_is_vouched_for(study: Study, path: Path) -> None:
-    record = path.with_suffix(".releases")
-    older = record.read_bytes()
-    tell(study, "b")
-    for lost in (older, None):
-        record.unlink()
-        if lost is not None:
-            record.write_bytes(lost)
+def test_a_study_whose_mark_is_lost_or_damaged_is_refused_unless_it_is_vouched_for(study: Study, path: Path) -> None:
+    mark = path.with_suffix(".mark")
+    for left, said in ((None, r"tea\.mark is missing"), (b"{}", r"tea\.mark is damaged"), (b"\xff", "is damaged")):
+        mark.unlink()
+        if left is not None:
+            mark.write_bytes(left)
         before = contents(path)
-        with pytest.raises(InputError, match=r"tea\.releases knows \d of the 2 steps that .*tea\.json") as caught:
+        with pytest.raises(InputError, match=said) as caught:
             Study.load(path)
         assert "--newest" in refusal(caught)
         assert contents(path) == before
-        if lost is None:
-            break
-        record.touch()
+        mark.touch()
+    mark.unlink()
     vouched = Study.load(path, newest=True)
-    assert seen(Study.load(path)) == seen(study)
-    assert seen(vouched) == seen(study)
-    tell(vouched, "c")
-    assert len(Study.load(path).log) == 3
+    assert seen(Study.load(path)) == seen(vouched) == seen(study)
 
 
-def test_the_record_of_another_study_is_refused(study: Study, path: Path) -> None:
-    other = private(path=path.with_name("other.json"))
-    question = asked(other)
-    other.tell(1, records(question, "x")[: len(question.decisions) * (question.people - 1)], partial=True)
-    shutil.copy(path.with_name("other.releases"), path.with_suffix(".releases"))
-    with pytest.raises(InputError, match=r"tea\.json and .*tea\.releases are of different studies") as caught:
+def test_the_mark_of_another_study_is_refused(study: Study, path: Path) -> None:
+    tell(private(path=path.with_name("other.json")), "x")
+    shutil.copy(path.with_name("other.mark"), path.with_suffix(".mark"))
+    with pytest.raises(InputError, match=r"tea\.json and .*tea\.mark are of different studies") as caught:
         Study.load(path)
     refusal(caught)
 
 
 def test_a_copy_put_in_the_place_of_its_study_is_refused(study: Study, path: Path) -> None:
     study.save(path.with_name("copy.json"))
-    assert seen(Study.load(path.with_name("copy.json"))) == seen(study)
+    copy = Study.load(path.with_name("copy.json"))
+    assert seen(copy) == seen(study)
+    tell(copy, "b")
+    assert len(Study.load(path.with_name("copy.json")).log) == 2
+    study.save(path.with_name("copy.json"))
     path.with_name("copy.json").replace(path)
-    with pytest.raises(InputError, match="different studies or copies"):
-        Study.load(path)
+    assert seen(Study.load(path)) == seen(study)  # it is no older, and needs no mark
 
 
-def test_a_new_study_is_not_begun_beside_the_releases_of_an_old_one(study: Study, path: Path) -> None:
+def test_a_new_study_is_not_begun_beside_the_mark_of_an_old_one(study: Study, path: Path) -> None:
     path.unlink()
-    with pytest.raises(InputError, match=r"tea\.releases holds the releases of an earlier study") as caught:
+    with pytest.raises(InputError, match=r"tea\.mark is of an earlier study with releases") as caught:
         private(path=path)
     refusal(caught)
-    assert list(contents(path)) == ["tea.releases"]
+    assert list(contents(path)) == ["tea.mark"]
 
 
-def test_a_damaged_record_is_refused_and_a_line_cut_short_is_not(study: Study, path: Path) -> None:
-    record = path.with_suffix(".releases")
-    whole = record.read_bytes()
-    record.write_bytes(whole.replace(b'"count": ', b'"count": 1'))
-    with pytest.raises(InputError, match=r"tea\.releases, line 1 is damaged"):
+def test_a_damaged_line_is_refused_and_one_cut_short_is_not(study: Study, path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"count": ', b'"count": 1'))
+    with pytest.raises(InputError, match=r"tea\.json, line 3 is damaged .*checksum"):
         Study.load(path)
-    record.write_bytes(whole + whole[:-1])
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+    with pytest.raises(InputError, match=r"tea\.json, line 2 is damaged .*checksum"):
+        Study.load(path)
+    path.write_bytes(whole + lines[-1][:-1])
     again = Study.load(path)
-    assert again.recovered == ()
+    assert seen(again) == seen(study)
     tell(again, "b")
-    assert record.read_bytes().startswith(whole)
-    assert len(Study.load(path).log) == record.read_bytes().count(b"\n") == 2
+    assert path.read_bytes().startswith(whole)
+    assert len(Study.load(path).log) == 2
+
+
+@pytest.mark.parametrize("ending", [".mark", ".releases"])
+def test_a_study_may_not_have_the_name_of_a_file_beside_it(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(InputError, match=r"give the study another, such as \.json"):
+        private(path=tmp_path / f"tea{ending}")
 
 
 KILLED = """
@@ -207,31 +205,29 @@ import os, signal, sys
 from collections.abc import Callable
 from pathlib import Path
 from tests.study.test_study_private import asked, private, records
-from voxpop.journal import kept
-from voxpop.io import files
-from voxpop.journal import record
-from voxpop.io.files import append_durably, write_atomically
+from voxpop.journal import file
+from voxpop.io.files import append_durably, write_durably
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def killed(place):
     def append(path, size, data):
-        if place == "before the record":
+        if place == "before the journal":
             die()
-        if place == "within the record":
+        if place == "within the journal":
             append_durably(path, size, data[: len(data) // 2])
             die()
         append_durably(path, size, data)
-        if place == "after the record":
+        if place == "after the journal":
             die()
     def write(path, text):
-        if place == "within the study":
-            path.with_name(".tea.json.1.part").write_text(text[: len(text) // 2])
+        if place == "within the mark":
+            path.with_name(".tea.mark.1.part").write_text(text[: len(text) // 2])
             die()
-        write_atomically(path, text)
+        write_durably(path, text)
         die()
-    record.append_durably, kept.write_atomically = append, write
+    file.append_durably, file.write_durably = append, write
 
 for place in sys.argv[2:]:
     if not (child := os.fork()):
@@ -243,8 +239,8 @@ for place in sys.argv[2:]:
         study.tell(1, records(question, "a"))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 """
-UNSEEN = ("before the record", "within the record")
-PLACES = (*UNSEEN, "after the record", "within the study", "after the study")
+UNSEEN = ("before the journal", "within the journal")
+PLACES = (*UNSEEN, "after the journal", "within the mark", "after the mark")
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +258,6 @@ def test_a_program_killed_at_any_write_goes_on_without_a_second_release(killed: 
     study = Study.load(path)
     released = place not in UNSEEN
     assert len(study.log) == len(study.ledger.entries) == released
-    assert study.recovered == ((1,) if released and place != "after the study" else ())
     before = seen(study)
     if released:
         with pytest.raises(InputError, match="'a0' has taken part"):
@@ -271,7 +266,6 @@ def test_a_program_killed_at_any_write_goes_on_without_a_second_release(killed: 
     again = Study.load(path)
     assert seen(again)[: len(before)] == before
     assert len(again.log) == len(again.ledger.entries) == released + 1
-    assert again.recovered == ()
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -281,20 +275,23 @@ def test_a_study_that_could_not_be_saved_has_released_nothing(
     question, before = asked(study), contents(path)
 
     def full(*_: object) -> None:
-        raise InputError("cannot write 'tea.json': No space left on device; nothing was changed")
+        raise InputError("cannot write 'tea.mark': No space left on device; nothing was changed")
+
+    def only_add(path: Path, size: int, data: bytes) -> None:
+        append_durably(path, size, data) if data else full()
 
     with monkeypatch.context() as broken:
-        broken.setattr(kept, "write_atomically", full)
+        broken.setattr(file, "write_durably", full)
         if not cut:
-            broken.setattr(Record, "cut", full)
+            broken.setattr(file, "append_durably", only_add)
         with pytest.raises(InputError, match="No space left"):
             study.tell(2, records(question, "b"))
     assert len(study.log) == len(study.ledger.entries) == 1
     if cut:
         assert contents(path) == before
         study.tell(2, records(question, "b"))
-        assert (len(Study.load(path).log), Study.load(path).recovered) == (2, ())
+        assert len(Study.load(path).log) == 2
     else:
         with pytest.raises(InputError, match="changed by another program"):
             study.tell(2, records(question, "b"))
-        assert Study.load(path).recovered == (2,)
+        assert len(Study.load(path).log) == 2

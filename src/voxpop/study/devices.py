@@ -1,41 +1,35 @@
-"""A study in the field: other software brings the reports of people's devices, already added up, wave by wave.
+"""A study of people's devices: other software brings their reports, already added up, wave by wave.
 
-`Study` takes answers and `Fielded` takes tallies; what they keep, and how they save it, is the same. So a fielded study
-may have any trust model, also those in which devices randomise, and goes on after its program was killed.
+`Study` takes answers and `DeviceStudy` takes tallies; what they keep, and how they save it, is the same. So a study of
+devices may have any trust model, also those in which devices randomise, and goes on after its program was killed.
 """
 
 from __future__ import annotations
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
 from voxpop.errors import InputError
-from voxpop.io import schema as wire
 from voxpop.io.studyfile import read_study_file
-from voxpop.journal.kept import Kept
-from voxpop.journal.progress import Progress
-from voxpop.journal.record import Released
+from voxpop.journal.journal import Definition, Released
 from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
-from voxpop.model.waves import Answered, Tally
+from voxpop.model.waves import Tally
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy, Secure
-from voxpop.study.conducted import KIND, Conducted
-
-BEGUN_WITH = ("problem", "policy", "privacy")
+from voxpop.study.base import BaseStudy
 
 
-class Fielded(Conducted):
+class DeviceStudy(BaseStudy):
     """A study whose waves are closed with tallies, and whose noise, where the agent adds it, is the system's.
 
     >>> import numpy as np
     >>> from voxpop.model.kernels import SquaredExponential
     >>> from voxpop.policies import make_policy
     >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
-    >>> study = Fielded.open(problem, make_policy())
+    >>> study = DeviceStudy.open(problem, make_policy())
     >>> wave = study.open_wave()
     >>> reports = np.array([[0.3, 0.6, 0.2]] * wave.plan.people)
     >>> study.close_wave(wave.release.tally(reports))
@@ -56,24 +50,18 @@ class Fielded(Conducted):
         reward: str | None = None,
     ) -> Self:
         """Begin a study, or go on with the one that is saved at the path."""
-        if not policy.aggregates:
-            raise InputError(
-                f"policy {policy.name!r} asks one person per round, and a study asks many after a wave; use waves"
-            )
         towards = Direction.of(direction)
-        begun = Progress.begin(towards.problem(problem), policy, privacy or NoPrivacy())
-        study = cls(begun, None, towards, name, reward)
-        if path is None:
+        named = reward or towards.measure
+        begun = Definition(towards.problem(problem), policy, privacy or NoPrivacy(), name, named, towards)
+        if path is None or not Path(path).exists():
+            study = cls()
+            study._begin(begun, None if path is None else Path(path))
             return study
-        study._kept = kept = Kept(Path(path))
-        if not kept.path.exists():
-            with kept.new():
-                kept.write(study._packed())
-            return study
-        text, events = kept.read()
-        study._progress = wire.unpack(KIND, text, str(kept.path), lambda content: _continued(begun, content, kept.path))
-        if study.private:
-            study._progress, study.recovered = kept.recover(study._progress, events)
+        study = cls.load(path)
+        if (part := study.differs_from(begun)) is not None:
+            raise InputError(
+                f"{path} was begun with another {part}; undo the change, or move the file away to begin a new study"
+            )
         return study
 
     @classmethod
@@ -88,29 +76,14 @@ class Fielded(Conducted):
 
     def open_wave(self) -> Wave | None:
         """Return the wave to play and ask about now; None when nothing is left to learn."""
-        return self._opened()
+        return self._next_wave()
 
     def close_wave(self, tally: Tally, names: tuple[str, ...] = ()) -> None:
         """Release the reports of the open wave, if the ledger allows it, and learn from them.
 
         This draws noise where the agent adds it. The names are the pseudonyms of all whose reports are in the tally.
         """
-        wave = self._pending
+        wave = self._course.wave
         if wave is None:
             raise InputError("no wave is open that a tally could close; open the next one first")
-        with self._changing() as events:
-            feedback, entry = release_wave(wave, tally, self.ledger, Secure(), names)
-            event = Released(Answered(wave.plan, feedback), entry)
-            self._progress = self._progress.after(event)
-            events.append(event)
-
-
-def _continued(begun: Progress, content: dict[str, Any], path: Path) -> Progress:
-    """Return where the saved study stands, if it began like this one."""
-    given = json.loads(json.dumps(begun.to_dict()))
-    for part in BEGUN_WITH:
-        if content[part] != given[part]:
-            raise InputError(
-                f"{path} was begun with another {part}; undo the change, or move the file away to begin a new study"
-            )
-    return begun.replayed(content)
+        self._add(Released(*release_wave(wave, tally, self.ledger, Secure(), names)))

@@ -1,0 +1,274 @@
+"""A journal in a file: the definition in the first line, then one line for each event. Lines are only ever added.
+
+Each line has a digest of itself and of all lines before it, so damage is noticed wherever it is. A last line that was
+cut short belongs to a program that was killed before anyone saw its event, and is left out.
+
+A private study must not be continued from an older copy: it would ask people again, or release the same answers with
+other noise. So a mark beside its journal, a small file, says how many events there are and the last one's digest. An
+event is appended first, then marked, and only then shown. A journal that is shorter than its mark, or has another
+digest there, is another copy; one that is longer belongs to a program that was killed in between, and is fine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from voxpop.errors import InputError, require_integer
+from voxpop.io.files import append_durably, locked, read_bytes, write_atomically, write_durably
+from voxpop.journal.journal import Definition, Event, decode_event, encode_event
+from voxpop.journal.version_2 import ENDING, OldStudy
+from voxpop.privacy import NoPrivacy
+
+KIND = "voxpop study"
+VERSION = 3
+MARK = ".mark"
+
+Decoded = TypeVar("Decoded")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the file."""
+
+    kind: str
+    body: Mapping[str, Any]
+    digest: str  # of this line and all before it
+    marked: bool = False  # of the first line: the journal has a mark, unless this is a copy that somebody saved
+
+
+class JournalFile:
+    """The journal of a study with a path. One program changes it at a time, and none overwrites what another wrote."""
+
+    definition: Definition
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.mark = path.with_suffix(MARK)
+        if path.suffix in (MARK, ENDING):
+            raise InputError(f"{path} has the ending of a file beside a study; give the study another, such as .json")
+        self.old: OldStudy | None = None  # files of an earlier version, which the next change replaces
+        self._seen = ""  # the last digest that this program read or wrote
+
+    @classmethod
+    def create(cls, path: Path, definition: Definition) -> JournalFile:
+        """Begin a journal; refuse if there is one."""
+        journal = cls(path)
+        with locked(path):
+            journal.require_new()
+            journal._write(definition)
+        return journal
+
+    @classmethod
+    def open(cls, path: Path, newest: bool = False) -> JournalFile:
+        """Open a journal; refuse an older copy of a private study's, unless it is surely the `newest`."""
+        journal = cls(path)
+        mark = journal._marked()  # read first, because it is written last
+        data = read_bytes(path)
+        if _version(data, str(path)) < VERSION:
+            journal.old = OldStudy.read(path, newest)
+            journal.definition = journal.old.definition
+            return journal
+        lines = _lines(data, str(path))
+        journal.definition = _read(lines[0], f"{path}, line 1", lambda line: Definition.decode(line.body))
+        if newest and journal._private:
+            with locked(path):
+                journal._set_mark(lines)
+        elif lines[0].marked:
+            journal._compare(lines, mark)
+        return journal
+
+    def require_new(self) -> None:
+        """Refuse a path at which a study is, or was."""
+        if self.path.exists():
+            raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
+        for left in (self.mark, self.path.with_suffix(ENDING)):
+            if left.exists():
+                raise InputError(
+                    f"{left} is of an earlier study with releases, and {self.path} is missing; restore it from a copy, "
+                    f"or move {left} away to begin a new study with other people"
+                )
+
+    def read(self, after: int = 0) -> list[Event]:
+        """Return the events after the first `after` ones."""
+        if self.old is not None:
+            return list(self.old.events[after:])
+        lines = _lines(read_bytes(self.path), str(self.path))
+        self._seen = lines[-1].digest
+        return [
+            _read(line, f"{self.path}, line {place}", lambda line: decode_event(line.kind, line.body))
+            for place, line in enumerate(lines[1 + after :], start=2 + after)
+        ]
+
+    def append(self, events: Sequence[Event], expected: int) -> None:
+        """Add events durably, all or none; refuse if the file is not as this program left it, with `expected` events.
+
+        Files of an earlier version are replaced by a journal; they are kept, under another name.
+        """
+        with locked(self.path):
+            if self.old is not None:
+                self.old.keep()
+                self._write(self.definition, [*self.old.events, *events])
+                self.old = None
+                return
+            data = read_bytes(self.path)
+            lines = _lines(data, str(self.path))
+            if (len(lines) - 1, lines[-1].digest) != (expected, self._seen):
+                raise InputError(
+                    f"{self.path} was changed by another program after this one opened it; repeat the command, or "
+                    "open it again with Study.load"
+                )
+            size, added = data.rfind(b"\n") + 1, _chain(lines[-1].digest, map(encode_event, events))
+            append_durably(self.path, size, _text(added))
+            try:
+                self._set_mark([*lines, *added])
+            except BaseException:
+                with suppress(InputError):  # if this fails as well, the next change finds the file changed
+                    append_durably(self.path, size, b"")
+                raise
+            self._seen = added[-1].digest if added else self._seen
+
+    def _write(self, definition: Definition, events: Iterable[Event] = ()) -> None:
+        """Write the whole file in one step."""
+        self.definition = definition
+        lines = _chained(definition, events, self._private)
+        write_durably(self.path, _text(lines))
+        self._set_mark(lines)
+        self._seen = lines[-1].digest
+
+    @property
+    def _private(self) -> bool:
+        return self.definition.privacy.model != NoPrivacy.model
+
+    def _set_mark(self, lines: Sequence[Line]) -> None:
+        """Mark how long the journal is; without privacy any copy may be continued."""
+        if self._private:
+            write_durably(self.mark, json.dumps({"events": len(lines) - 1, "digest": lines[-1].digest}) + "\n")
+
+    def _marked(self) -> tuple[int, str] | None:
+        """Return the number of events and the digest of the mark; None if there is no mark."""
+        if not self.mark.exists():
+            return None
+        try:
+            found = json.loads(read_bytes(self.mark))
+            return require_integer("events", found["events"], least=0), str(found["digest"])
+        except (LookupError, TypeError, ValueError):
+            raise InputError(
+                f"{self.mark} is damaged; restore it from a copy, or open {self.path} with --newest (newest=True) if "
+                "it is surely the newest copy"
+            ) from None
+
+    def _compare(self, lines: Sequence[Line], mark: tuple[int, str] | None) -> None:
+        """Refuse a journal that is older than its mark, or not the one that was marked."""
+        events = len(lines) - 1
+        if mark is None and events == 0:
+            return  # a program was killed just after it began the study
+        number, digest = mark or (0, "")
+        if mark is None or number > events:
+            known = f"{self.mark} is missing" if mark is None else f"{self.mark} knows {number} steps of it"
+            raise InputError(
+                f"{self.path} holds {events} steps, and {known}; restore the newest copy of both, or open "
+                f"{self.path} with --newest (newest=True) if it is surely the newest copy"
+            )
+        if lines[number].digest != digest:
+            raise InputError(
+                f"{self.path} and {self.mark} are of different studies or copies; restore both from the newest copy"
+            )
+
+
+def write_copy(path: Path, definition: Definition, events: Iterable[Event]) -> None:
+    """Write a journal without a mark in one step."""
+    write_atomically(path, _text(_chained(definition, events)))
+
+
+def _chained(definition: Definition, events: Iterable[Event], marked: bool = False) -> list[Line]:
+    """Return the lines of a whole journal."""
+    start = _chain("", [("defined", definition.encode())], marked)
+    return [*start, *_chain(start[0].digest, map(encode_event, events))]
+
+
+def _chain(digest: str, records: Iterable[tuple[str, Mapping[str, Any]]], marked: bool = False) -> list[Line]:
+    """Return lines that follow one of this digest."""
+    lines = []
+    for kind, body in records:
+        digest = _digest(digest, kind, body, marked)
+        lines.append(Line(kind, body, digest, marked))
+    return lines
+
+
+def _digest(before: str, kind: str, body: Mapping[str, Any], marked: bool) -> str:
+    content = json.dumps([before, kind, body, marked], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _text(lines: Sequence[Line]) -> bytes:
+    """Write lines; the first of a file says its format and version."""
+    written = []
+    for line in lines:
+        head = {"format": KIND, "version": VERSION, "marked": line.marked} if line.kind == "defined" else {}
+        written.append(json.dumps({**head, "kind": line.kind, "body": line.body, "digest": line.digest}))
+    return "".join(f"{line}\n" for line in written).encode()
+
+
+def _version(data: bytes, source: str) -> int:
+    """Return the version of a saved study; refuse anything else."""
+    head = _parsed(data.split(b"\n", 1)[0], source)
+    if head.get("format") != KIND:
+        raise InputError(f"{source} is not a {KIND} file; name the file that was saved as one")
+    version = require_integer(f"the format version of {source}", head.get("version"), least=1)
+    if version > VERSION:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads up to {VERSION}; upgrade voxpop to open it"
+        )
+    if version < OldStudy.VERSION:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads {OldStudy.VERSION} and {VERSION} only; "
+            "finish the study with the voxpop that began it, or begin a new one"
+        )
+    return version
+
+
+def _lines(data: bytes, source: str) -> list[Line]:
+    """Read the whole lines of a journal, and check their digests."""
+    _version(data, source)
+    found, digest = list[Line](), ""
+    for place, text in enumerate(data.split(b"\n")[:-1], start=1):
+        line = _parsed(text, f"{source}, line {place}")
+        try:
+            digest = _digest(digest, line["kind"], line["body"], line.get("marked", False))
+            if digest != line["digest"]:
+                raise InputError("its checksum does not match its content")
+            found.append(Line(line["kind"], line["body"], digest, line.get("marked", False)))
+        except (LookupError, TypeError, ValueError) as error:
+            raise _damaged(f"{source}, line {place}", error) from None
+    if not found:
+        raise InputError(f"{source} is damaged (its first line is cut short); restore it from a copy")
+    return found
+
+
+def _parsed(text: bytes, source: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(source, error) from None
+    if not isinstance(found, dict):
+        raise InputError(f"{source} is not a {KIND} file; name the file that was saved as one")
+    return found
+
+
+def _read(line: Line, source: str, decode: Callable[[Line], Decoded]) -> Decoded:
+    """Decode a line, or say that it is damaged."""
+    try:
+        return decode(line)
+    except (LookupError, TypeError, ValueError) as error:
+        raise _damaged(source, error) from None
+
+
+def _damaged(source: str, error: Exception) -> InputError:
+    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return InputError(f"{source} is damaged ({said}); restore it from a copy")

@@ -1,0 +1,373 @@
+"""The one journal of a study, and its one fold: what happened, and what follows from it.
+
+A study is its definition and the events since. `fold` makes the `Course` of them: the state, the waves that are over,
+the open one, and what the ledger was charged for. A step appends an event and makes a new course; it leaves the old one
+alone, so a step that could not be saved is undone by keeping the old course. Nothing here knows of files or databases:
+they are behind `Journal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from voxpop.calibration.fit import Calibration
+from voxpop.errors import Array, InputError
+from voxpop.io.schema import decode, encode, release_from_dict, release_to_dict
+from voxpop.journal.question import Answer
+from voxpop.journal.wave import ClosedWave, Wave, next_wave
+from voxpop.model.direction import Direction
+from voxpop.model.problem import Evidence, Problem
+from voxpop.model.state import State
+from voxpop.model.strata import Strata
+from voxpop.model.waves import End, Feedback, Plan, latest_warning
+from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Budget, Entry, Ledger, NoPrivacy, Privacy, Release
+from voxpop.privacy.models import privacy_from_settings
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """What a study begins with: the first record of its journal."""
+
+    problem: Problem  # it maximises: if the study minimises, its levels have the other sign
+    policy: Policy
+    privacy: Privacy = field(default_factory=NoPrivacy)
+    name: str = "study"
+    reward: str = "reward"  # what the reward is called
+    direction: Direction = Direction.MAXIMIZE
+    strata: Strata | None = None
+    charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
+    calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
+
+    @property
+    def budget(self) -> Budget | None:
+        """What a person may be exposed to in the whole study; None if nothing is promised."""
+        return self.privacy.budget
+
+    def encode(self) -> dict[str, Any]:
+        """Return the definition as plain data."""
+        rest = {"strata": self.strata and dict(self.strata.shares), "charged": encode(self.charged)}
+        return {
+            "problem": encode(self.problem),
+            "policy": self.policy.settings(),
+            "privacy": self.privacy.settings(),
+            "name": self.name,
+            "reward": self.reward,
+            "direction": str(self.direction),
+            **{name: value for name, value in rest.items() if value},
+        }
+
+    @classmethod
+    def decode(cls, data: Mapping[str, Any]) -> Definition:
+        """Read what `encode` wrote."""
+        return cls(
+            decode(Problem, data["problem"]),
+            make_policy(**data["policy"]),
+            privacy_from_settings(data["privacy"]),
+            str(data["name"]),
+            str(data["reward"]),
+            Direction.of(data["direction"]),
+            Strata(data["strata"]) if "strata" in data else None,
+            tuple(decode(Entry, entry) for entry in data.get("charged", ())),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A wave was planned and its release calibrated."""
+
+    plan: Plan
+    release: Release
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """The answers of the open wave were released, which the ledger was charged for."""
+
+    feedback: Feedback
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """The answers of the last wave were taken back after their release, which stays charged; the wave is open again."""
+
+    wave: int
+
+
+@dataclass(frozen=True, eq=False)
+class Amended:
+    """The number of rounds was changed, or earlier answers were attached before the first wave."""
+
+    horizon: int | None = None
+    pilot: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """No further wave follows."""
+
+    reason: str = ""
+    early: bool = False  # somebody ended it
+
+
+Event = Opened | Released | TakenBack | Amended | Finished
+KINDS: dict[str, type[Event]] = {
+    "opened": Opened,
+    "closed": Released,
+    "taken back": TakenBack,
+    "amended": Amended,
+    "finished": Finished,
+}
+
+
+def encode_event(event: Event) -> tuple[str, dict[str, Any]]:
+    """Return the kind of an event, and its body as plain data."""
+    kind = next(name for name, made in KINDS.items() if type(event) is made)
+    if isinstance(event, Opened):
+        return kind, {"plan": encode(event.plan), "release": release_to_dict(event.release)}
+    return kind, encode(event)
+
+
+def decode_event(kind: str, body: Mapping[str, Any]) -> Event:
+    """Read what `encode_event` wrote."""
+    if kind == "opened":
+        return Opened(decode(Plan, body["plan"]), release_from_dict(body["release"]))
+    if kind == "closed":
+        return Released(decode(Feedback, body["feedback"]), decode(Entry, body["entry"]))
+    if kind not in KINDS:
+        raise InputError(f"{kind!r} is no event of a study; known: {', '.join(KINDS)}")
+    return decode(KINDS[kind], body)
+
+
+class Journal(Protocol):
+    """Where the events of a study are kept, in the order in which they happened."""
+
+    @property
+    def definition(self) -> Definition:
+        """What the study begins with."""
+
+    def read(self, after: int = 0) -> Sequence[Event]:
+        """Return the events after the first `after` ones."""
+
+    def append(self, events: Sequence[Event], expected: int) -> None:
+        """Add events durably, all or none; refuse if the journal does not hold exactly `expected` events."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was known at some moment: the best decision, what is certified about it, and what it is expected to lose."""
+
+    best: int
+    certified: float  # infinite: nothing
+    expected_loss: float | None
+    left: int  # decisions that can still be best
+
+    @classmethod
+    def of(cls, definition: Definition, state: State) -> Known:
+        """Say what is known in this state."""
+        best = definition.policy.best(definition.problem, state)
+        certified = state.certificate if best == state.best else state.most_lost(best)
+        return cls(best, certified, state.expected_loss, len(state.active))
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The course of a study up to now: what follows from its journal. It knows no truth: that is the simulator's alone.
+
+    Tables, pictures and reports are made of it. Whatever shows a reward to people turns it by `direction`: `estimates`,
+    `bounds` and `answer` are what people read, and `direction.turn` does the same for averages and for the truth.
+
+    >>> from voxpop import Problem, SquaredExponential, Study
+    >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+    >>> study.course.people, study.course.numbers, study.course.answer.decision
+    (20, 60, [0.5])
+    """
+
+    definition: Definition  # with its amendments
+    state: State
+    closed: tuple[ClosedWave, ...] = ()
+    wave: Wave | None = None  # the one that is open
+    entries: tuple[Entry, ...] = ()  # of the ledger, also for releases that were taken back
+    ended: str | None = None  # why nothing more is asked; None if something is
+    early: bool = False  # somebody ended it
+    known: tuple[Known, ...] = ()  # before the first wave, and after each
+    events: int = 0
+
+    @classmethod
+    def begin(cls, definition: Definition) -> Course:
+        """Return the course of a study before anything was asked."""
+        state = definition.policy.init(definition.problem)
+        return cls(definition, state, entries=definition.charged, known=(Known.of(definition, state),))
+
+    def after(self, event: Event) -> Course:
+        """Return the course after one more event, whether it happens now or is read from a journal."""
+        course = replace(self, events=self.events + 1)
+        match event:
+            case Opened(plan, release):
+                return replace(course, wave=Wave(plan, release))
+            case Released(feedback, entry):
+                return replace(course._learned(feedback), entries=(*self.entries, entry))
+            case TakenBack(wave):
+                if self.wave is not None or not self.closed or self.closed[-1].plan.wave != wave:
+                    raise InputError(
+                        f"wave {wave} cannot be taken back, because it is not the one that was closed last"
+                    )
+                *_, before, _ = self.replayed()
+                last = self.closed[-1]
+                kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
+                return replace(kept, ended=None, early=False, events=course.events)
+            case Amended(horizon, pilot):
+                problem = self.problem
+                problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
+                amended = replace(course, definition=replace(self.definition, problem=problem), ended=None)
+                if not pilot:
+                    return amended
+                begun = Course.begin(amended.definition)
+                return replace(amended, state=begun.state, known=begun.known)
+            case Finished(reason, early):
+                return replace(course, wave=None, ended=reason, early=early)
+
+    def replayed(self) -> Iterator[Course]:
+        """Yield the course before the first wave and after each that is over."""
+        course = Course.begin(self.definition)
+        yield course
+        for done in self.closed:
+            course = replace(course, wave=Wave(done.plan, done.release))._learned(done.feedback)
+            yield course
+
+    def _learned(self, feedback: Feedback) -> Course:
+        """Close the open wave with its feedback."""
+        if self.wave is None:
+            raise InputError("a release without an open wave cannot be; the journal lacks an event")
+        feedback.check(self.wave.plan)
+        state, info = self.policy.advance(self.problem, self.state, self.wave.plan, feedback)
+        done = ClosedWave(self.wave.plan, self.wave.release, feedback, info, state.active)
+        known = (*self.known, Known.of(self.definition, state))
+        return replace(self, state=state, closed=(*self.closed, done), wave=None, known=known)
+
+    def named(self, name: str, reward: str | None = None) -> Course:
+        """Return the course under another name, with another name of its reward if there is one."""
+        return replace(self, definition=replace(self.definition, name=name, reward=reward or self.reward))
+
+    @cached_property
+    def following(self) -> Wave | End:
+        """The wave that is open, or else the one to ask next, or why there is none."""
+        if self.ended is not None:
+            return End(self.ended)
+        return self.wave or next_wave(self.problem, self.policy, self.privacy, self.state)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What was released about whom."""
+        return Ledger(self.definition.budget, list(self.entries))
+
+    @property
+    def name(self) -> str:
+        """What the study is called."""
+        return self.definition.name
+
+    @property
+    def problem(self) -> Problem:
+        """What is known of the decisions. It maximises: if the study minimises, its levels have the other sign."""
+        return self.definition.problem
+
+    @property
+    def policy(self) -> Policy:
+        """What decides on the questions."""
+        return self.definition.policy
+
+    @property
+    def privacy(self) -> Privacy:
+        """The trust model."""
+        return self.definition.privacy
+
+    @property
+    def reward(self) -> str:
+        """What the reward is called."""
+        return self.definition.reward
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Where the problem's constants come from, if that is known."""
+        return self.definition.calibration
+
+    @property
+    def direction(self) -> Direction:
+        """Whether people answer with rewards or with costs; the problem, the state and the feedback maximise."""
+        return self.definition.direction
+
+    @property
+    def pending(self) -> Plan | None:
+        """The plan of the wave that is open."""
+        return None if self.wave is None else self.wave.plan
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The waves that were played."""
+        return [wave.plan for wave in self.closed]
+
+    @property
+    def answer(self) -> Answer:
+        """What to do now, and how sure that is."""
+        return Answer.of(self.problem, self.policy, self.state, self.direction)
+
+    @property
+    def estimates(self) -> Array:
+        """The estimated reward or cost of every decision."""
+        return self.direction.turn(self.state.centre)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Between which values the reward or cost of every decision is certified to lie."""
+        return self.direction.bounds(self.state.lower, self.state.upper)
+
+    @property
+    def people(self) -> int:
+        """The people who have answered, without those of the pilot."""
+        return sum(wave.people for wave in self.closed)
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that they have sent."""
+        return sum(wave.numbers for wave in self.closed)
+
+    @property
+    def pilot_people(self) -> int:
+        """The people of the pilot, if the study learns from it."""
+        return sum(group.people for group in self.problem.pilot)
+
+    @property
+    def pilot_numbers(self) -> int:
+        """The numbers that the pilot's people have sent."""
+        return sum(group.people * len(group.mean) for group in self.problem.pilot)
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that have passed, up to the end of the last closed wave."""
+        return sum(plan.length for plan in self.plans)
+
+    @property
+    def warning(self) -> str:
+        """What the model check found last, and what to do; empty if nothing is wrong."""
+        return latest_warning(wave.info for wave in self.closed)
+
+    @property
+    def unanswered(self) -> str:
+        """What the answer rests on while nobody has answered; empty as soon as somebody has."""
+        if self.closed:
+            return ""
+        pilot = f"the pilot of {self.pilot_people:,} people" if self.pilot_people else "the study's assumptions alone"
+        return f"nobody has answered yet, and this rests on {pilot}"
+
+
+def fold(definition: Definition, events: Iterable[Event]) -> Course:
+    """Return the course of a whole journal."""
+    course = Course.begin(definition)
+    for event in events:
+        course = course.after(event)
+    return course
