@@ -20,9 +20,8 @@ from voxpop.service.console import live
 from voxpop.service.console.live import Feed, Hub, LiveResponse, event
 from voxpop.service.operators import IDLE_SECONDS
 from voxpop.service.study.life import Wanted
-from voxpop.service.web.connections import Connections
-from voxpop.service.web.protocol import server_config
-from voxpop.service.web.routes import STOPPING
+from voxpop.service.web.connections import Connections, server_config
+from voxpop.service.web.guard import STOPPING
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from voxpop.service.console.pages import PAGE_HEADERS, render_part
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.routes import ENDLESS, STOPPING
+from voxpop.service.web.guard import ENDLESS, STOPPING
 
 View = TypeVar("View")
 

@@ -16,8 +16,7 @@ from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.request_parts import path_text
-from voxpop.service.web.routes import Handler, Role, Route
+from voxpop.service.web.routes import Handler, Role, Route, path_text
 
 
 def _nothing(study: str) -> None: ...

@@ -22,8 +22,7 @@ from voxpop.service.console.screen import Console, form, page, require_operator,
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal
-from voxpop.service.web.callers import caller_of
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.routes import Role, RoleCheck, Route
 
 ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
