@@ -32,7 +32,7 @@ from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage, State
 from voxpop.service.web.routes import Route
 
@@ -147,13 +147,12 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = snapshot.course.named(study)
-    lines = summarise(course)
+    lines = summarise(snapshot)
     return Findings(
         tuple(line for line in lines if line.first),
         tuple(line for line in lines if not line.first and line.name != "Model check"),
-        course.warning,
-        estimates_of(course),
+        snapshot.warning,
+        estimates_of(snapshot),
         waves_of(snapshot),
         promise_of(snapshot),
         log_of(snapshot, events),
@@ -181,9 +180,9 @@ def sentence_of(status: Mapping[str, Any]) -> str:
 
 def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
     """Say who is missing in the open wave; None if no wave is open."""
-    if snapshot.current is None:
+    if snapshot.wave is None:
         return None
-    plan = snapshot.current.plan
+    plan = snapshot.wave.plan
     missing = max(0, plan.people - status["answered"])
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
     if status["state"] == State.WAITING:
@@ -272,13 +271,12 @@ class StudyScreen:
         """Reply with a file that has the same content as the command line's; reports are drawn one at a time."""
         study, file = await self.console.study(request), str(request.path_params["file"])
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        course = snapshot.course.named(study)
         stem, _, ending = file.rpartition(".")
         if file == REPORT:
             async with self._drawing:
-                content = await run_in_threadpool(_report, course)
+                content = await run_in_threadpool(_report, snapshot)
         elif file == EVERYTHING or (ending == "csv" and stem in TABLES):
-            content = await run_in_threadpool(exported, course, f".{ending}", stem)
+            content = await run_in_threadpool(exported, snapshot, f".{ending}", stem)
         else:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
         name = f"{study}.json" if file == EVERYTHING else f"{study}-{file}"
