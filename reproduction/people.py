@@ -6,7 +6,7 @@ from functools import partial
 
 from reproduction.compare import present
 from reproduction.exhibits import Exhibit, Scale
-from voxpop.simulation.scenarios import SURVEYS
+from voxpop.simulation.surveys import SURVEYS
 
 POLICIES = ("waves", "dpbe", "pilot-only", "thompson")
 

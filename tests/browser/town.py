@@ -31,7 +31,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
 SECRET = b"s" * 32

@@ -27,7 +27,7 @@ from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 KEY, SHUFFLER_KEY = new_key(), b"k" * 40

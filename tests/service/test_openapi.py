@@ -36,7 +36,7 @@ from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.web.bodies.definition import StudyDefinition
 from voxpop.service.web.bodies.policies import Policy as PolicyBody
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -21,7 +21,7 @@ from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import invitations, people, receipts, tokens, totals
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 BATCH, KEY = "b" * 43, b"k" * 32

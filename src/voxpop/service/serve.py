@@ -28,11 +28,10 @@ from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord, lost_waves
 from voxpop.service.study.stages import Lost
-from voxpop.service.web.connections import Connections, affordable_connections
+from voxpop.service.web.connections import Connections, affordable_connections, server_config
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.origins import require_origins
-from voxpop.service.web.protocol import server_config
-from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 

@@ -21,8 +21,7 @@ from voxpop.service.study.status import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
 from voxpop.service.web.listing import listed
-from voxpop.service.web.request_parts import bearer, path_text, query_text, read_body
-from voxpop.service.web.routes import PARAMETERS, Role, Route
+from voxpop.service.web.routes import PARAMETERS, Role, Route, bearer, path_text, query_text, read_body
 
 
 class OperatorApi:
