@@ -19,27 +19,27 @@ from voxpop.simulation.trials import Trial
 def test_every_choice_of_a_trial_is_part_of_its_key() -> None:
     changes: dict[str, Any] = dict(
         zip(
-            ("study", "policy", "seed", "horizon", "size", "alpha", "ratio", "noise_std", "bias_std", "true_norm"),
-            ("camel", "bpe", 1, 10, 10, 0.5, 1.5, 0.2, 0.3, True),
+            ("study", "policy", "seed", "horizon", "size", "settings", "noise_std", "bias_std", "true_norm"),
+            ("camel", "bpe", 1, 10, 10, {"alpha": 0.5}, 0.2, 0.3, True),
             strict=True,
         )
     )
     changes |= {"privacy": "local", "epsilon": 1.0, "delta": 1e-5, "calibration": "paper", "floor": 3, "data": "/there"}
-    changes |= {"answer_cost": 0.1, "tolerance": 0.2, "most_people": 9, "most_numbers": 99, "most_waves": 3}
-    changes |= {"population": 1000, "answer_delay": 7, "wave_delta": 0.1, "honest": 0.5}
+    changes |= {"honest": 0.5}
     assert changes.keys() == Trial.__dataclass_fields__.keys()
     trials = [Trial("sphere"), *(replace(Trial("sphere"), **{name: value}) for name, value in changes.items())]
+    trials += [Trial("sphere", settings=chosen) for chosen in ({"alpha": 0.6}, {"ratio": 0.5}, {"delta": 0.1})]
     assert len({key_of(trial) for trial in trials}) == len(trials)
 
 
 def test_a_key_is_the_same_in_another_process() -> None:
     code = (
         "from reproduction.journal import key_of\nfrom voxpop.simulation.trials import Trial\n"
-        "import sys\nsys.stdout.write(key_of(Trial('sphere', 'bpe', 4, horizon=100, alpha=0.3)))"
+        "import sys\nsys.stdout.write(key_of(Trial('sphere', 'bpe', 4, horizon=100, settings={'alpha': 0.3})))"
     )
     environment = {**ENVIRONMENT, "PYTHONHASHSEED": "12345"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == key_of(Trial("sphere", "bpe", 4, horizon=100, alpha=0.3))
+    assert done.stdout == key_of(Trial("sphere", "bpe", 4, horizon=100, settings={"alpha": 0.3}))
 
 
 @pytest.fixture
@@ -97,8 +97,7 @@ def test_code_that_makes_a_summary_is_part_of_the_fingerprint(package: Path, nam
         "io/schema.py",
         "io/studyfile.py",
         "study/study.py",
-        "cli/run.py",
-        "cli/compare.py",
+        "cli/simulate.py",
         "report/page.py",
         "report/notebook.py",
         "client/device.py",

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import need_service
-from voxpop.cli.privacy import PrivacyOption
+from voxpop.cli.options import PrivacyOption
 from voxpop.errors import require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -26,7 +26,7 @@ from voxpop.service.web.guard import ENDLESS, STOPPING
 
 View = TypeVar("View")
 
-LOOK_SECONDS = 1.0  # between two looks at the database
+LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
 MOST_OF_BROWSER = 5  # streams of one session: browsers open six connections over HTTP/1.1, and the page needs one
@@ -39,7 +39,7 @@ class Feed(Generic[View]):
 
     key: str  # the same for all who watch the same
     view: Callable[[], View]  # what pages show of it
-    signs: Callable[[], Hashable] | None = None  # a cheaper look, which differs when the view may; None: always
+    pause: float | None = None  # seconds between two looks at it; None: LOOK_SECONDS
 
 
 class _Watch:
@@ -53,20 +53,16 @@ class _Watch:
         self.task = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        known: object = object()
         while True:
             try:
-                found = None if self.feed.signs is None else await run_in_threadpool(self.feed.signs)
-                if found is None or found != known:
-                    self._tell(await run_in_threadpool(self.feed.view))
-                    known = found
+                self._tell(await run_in_threadpool(self.feed.view))
             except Exception as error:  # the database may be away; browsers keep what they have
                 if isinstance(error, Refusal) and error.status == 404:
                     self.gone = True
                     self._wake()
                     return
                 logs.fault("live", error)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self.feed.pause or LOOK_SECONDS)
 
     def _tell(self, view: Any) -> None:
         if self.version and view == self.view:

@@ -21,7 +21,6 @@ from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, State
 from voxpop.service.study.steps import LEAST_JUMP
-from voxpop.service.web.routes import Route
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
 OVERDUE_SECONDS = 60.0  # after the last deadline, until which a coordinator should have acted
@@ -157,31 +156,36 @@ def people_view(console: Console, study: str) -> StudyLine:
     return line_of(found[0], console.now)
 
 
-def routes(console: Console) -> list[Route]:
-    """Declare the two screens."""
+class StudiesScreen:
+    """The handlers of the two screens."""
 
-    async def show(request: Request, _: str) -> Response:
-        view = await run_in_threadpool(list_view, console, session_of(request).principal)
-        return console.show(request, "studies", studies=view.narrowed(Search.of(request)))
+    def __init__(self, console: Console) -> None:
+        self.console = console
 
-    async def live(request: Request, _: str) -> Response:
+    @page("/", "session")
+    async def show(self, request: Request, _: str) -> Response:
+        """Show all studies."""
+        view = await run_in_threadpool(list_view, self.console, session_of(request).principal)
+        return self.console.show(request, "studies", studies=view.narrowed(Search.of(request)))
+
+    @page("/live", "live")
+    async def live(self, request: Request, _: str) -> Response:
+        """Keep the list of studies up to date."""
         search, principal = Search.of(request), session_of(request).principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        feed = Feed(same, lambda: list_view(console, principal))
-        return console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
+        feed = Feed(same, lambda: list_view(self.console, principal))
+        return self.console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
 
-    async def people(request: Request, _: str) -> Response:
-        study = await console.study(request)
-        return console.show(request, "people", study=study, people=await run_in_threadpool(people_view, console, study))
+    @page("/studies/{study}/people", "session")
+    async def people(self, request: Request, _: str) -> Response:
+        """Show how many people take part."""
+        study = await self.console.study(request)
+        view = await run_in_threadpool(people_view, self.console, study)
+        return self.console.show(request, "people", study=study, people=view)
 
-    async def people_live(request: Request, _: str) -> Response:
-        study = await console.study(request)
-        await run_in_threadpool(people_view, console, study)  # refuses a study that does not exist
-        return console.live(request, Feed(f"people {study}", lambda: people_view(console, study)), "people")
-
-    return [
-        page("/", "session", show, "Show all studies."),
-        page("/live", "live", live, "Keep the list of studies up to date."),
-        page("/studies/{study}/people", "session", people, "Show how many people take part."),
-        page("/studies/{study}/people/live", "live", people_live, "Keep the numbers of people up to date."),
-    ]
+    @page("/studies/{study}/people/live", "live")
+    async def people_live(self, request: Request, _: str) -> Response:
+        """Keep the numbers of people up to date."""
+        study = await self.console.study(request)
+        await run_in_threadpool(people_view, self.console, study)  # refuses a study that does not exist
+        return self.console.live(request, Feed(f"people {study}", lambda: people_view(self.console, study)), "people")

@@ -22,22 +22,12 @@ MOST_RAW = 2_000  # characters of an event that are part of the page
 
 
 @dataclass(frozen=True)
-class WaveRow:
-    """What was known after a wave, or before the first one."""
-
-    name: str  # "wave 2", or "before"
-    chosen: str
-    certified: str
-    expected_loss: str
-
-
-@dataclass(frozen=True)
 class Waves:
     """All waves so far."""
 
     checked: bool  # the policy compares answers with its model
     asked: WaveTable  # and what was expected of it
-    known: tuple[WaveRow, ...]
+    known: tuple[tuple[str, str, str, str], ...]  # after each: its name, the choice, what is certified, the loss
     chart: Chart | None
 
 
@@ -50,10 +40,9 @@ def waves_of(snapshot: Snapshot) -> Waves:
     return Waves(course.policy.name == "waves", wave_table(course), known, _chart(snapshot))
 
 
-def _known(name: str, layout: Layout, standing: Standing) -> WaveRow:
-    loss = standing.expected_loss
-    proved = certified(standing.certified, standing.left == 1)
-    return WaveRow(name, layout.name(standing.best), proved, "" if loss is None else number(loss))
+def _known(name: str, layout: Layout, standing: Standing) -> tuple[str, str, str, str]:
+    loss = "–" if standing.expected_loss is None else number(standing.expected_loss)
+    return name, layout.name(standing.best), certified(standing.certified, standing.left == 1), loss
 
 
 def _chart(snapshot: Snapshot) -> Chart | None:
