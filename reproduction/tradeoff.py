@@ -22,7 +22,7 @@ PAPER = {0.7: COST["synthetic"]["DPBE"][0], 0.9: COST_AT_LARGEST_ALPHA}
 def exhibits(scale: Scale) -> list[Exhibit]:
     """Make the exhibit of the trade-off on the synthetic function."""
     series = {
-        f"{name}, alpha = {alpha}": scale.trials("synthetic", policy, alpha=alpha)
+        f"{name}, alpha = {alpha}": scale.trials("synthetic", policy, settings={"alpha": alpha})
         for name, policy in POLICIES.items()
         for alpha in TRADEOFF_ALPHAS
     }

@@ -30,7 +30,7 @@ for model in ("two-agents", "central"):
     assert again.policy == study.policy and again.privacy == study.privacy
     assert [entry.model for entry in again.ledger.entries] == [model]
     definition = Definition(problem, again.policy, again.privacy)
-    assert Definition.of(json.loads(json.dumps(definition.as_dict()))).as_dict() == definition.as_dict()
+    assert Definition.decode(json.loads(json.dumps(definition.encode()))).encode() == definition.encode()
     told = for_devices(encode(waves[0][0].release))
     assert decode_release(json.loads(json.dumps(told))).model == "two-agents"
 Promise("two-agents", 5.0).check(waves[0][0].release)

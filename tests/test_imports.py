@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from reproduction.imports import Module, dependencies, imported_modules, modules_of
+from tests.imports import Module, dependencies, imported_modules, modules_of
 
 MODULES = modules_of("voxpop", files("voxpop"))
 GRAPH = {name: imported_modules(module, MODULES) for name, module in MODULES.items()}

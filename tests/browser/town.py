@@ -31,7 +31,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
 SECRET = b"s" * 32
@@ -143,7 +143,7 @@ class Town:
         context, keys = self.coordinator.context, self.keys[study]
         told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
         invited = [each for each in told if each["invited"]][:most]
-        labels = list(self.coordinator.snapshots.current(study).course.problem.decisions)
+        labels = list(self.coordinator.snapshots.current(study).problem.decisions)
         reports = [self._report(study, labels, each) for each in invited]
         verdicts = store(context, reports) if reports else []
         assert verdicts == [True] * len(reports)

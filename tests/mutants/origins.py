@@ -59,11 +59,11 @@ FAULTS = [
         (f"{ORIGINS}::test_what_no_browser_sends_is_no_origin",),
     ),
     Fault(
-        "pages cannot read the quick way's replies",
-        "A report that is taken the quick way is answered without the headers that let a page read the reply.",
-        "service/web/quick_uploads.py",
-        "reply(status, [*headers, *readable] if readable else headers, text)",
-        "reply(status, headers, text)",
+        "pages cannot read replies",
+        "A report is answered without the headers that let a page read the reply.",
+        "service/web/guard.py",
+        "                if readable:\n",
+        "                if readable and status >= 400:\n",
         (REPORT,),
     ),
 ]

@@ -4,7 +4,7 @@ from tests.mutants.fault import Fault
 
 TALLIES = "service/test_tallies.py"
 PACING = "service/test_pacing.py"
-QUICK = "service/test_quick_uploads.py"
+UPLOADS = "service/test_uploads.py"
 
 FAULTS = [
     Fault(
@@ -24,12 +24,12 @@ FAULTS = [
         (f"{TALLIES}::test_each_coordinator_adds_to_counters_of_its_own",),
     ),
     Fault(
-        "quick uploads without the rate limit",
+        "uploads without the rate limit",
         "One address may send as many uploads as it likes.",
-        "service/web/quick_uploads.py",
-        "        if self._rate_limit.take(caller) > 0:\n",
-        "        if self._rate_limit.take(caller) < 0:\n",
-        (f"{QUICK}::test_the_rate_limit_holds",),
+        "service/web/guard.py",
+        "            if wait > 0:\n",
+        "            if wait < 0:\n",
+        (f"{UPLOADS}::test_the_rate_limit_holds",),
     ),
     Fault(
         "invitations noticed too late",

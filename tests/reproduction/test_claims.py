@@ -36,7 +36,7 @@ def ablation_world(name: str, _: Trial) -> dict[str, Any]:
 
 
 def tradeoff_world(_: str, trial: Trial) -> dict[str, Any]:
-    alpha = float(trial.alpha or 0)
+    alpha = float(dict(trial.settings)["alpha"])
     return {"regret": 100 / alpha, "numbers": round(10_000 * alpha)}
 
 

@@ -12,8 +12,7 @@ import uvicorn
 import uvicorn.server
 from starlette.types import ASGIApp
 
-from voxpop.service.web.connections import Connections
-from voxpop.service.web.protocol import server_config
+from voxpop.service.web.connections import Connections, server_config
 
 
 class Impatient:

@@ -17,7 +17,7 @@ from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import coordinator_app, shuffler_app
 from voxpop.service.web.bodies import definition, requests
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 
 
 @pytest.fixture

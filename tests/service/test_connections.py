@@ -25,11 +25,9 @@ from voxpop.service.settings import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import connections as module
-from voxpop.service.web import protocol
-from voxpop.service.web.callers import caller_of
 from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.guard import Guard
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.shuffler_app import ShufflerApp
 from voxpop.service.web.telemetry import Telemetry
 
@@ -67,14 +65,14 @@ def test_the_rate_limit_counts_an_ipv6_network_as_one() -> None:
         await guard(scope, Mock(), send)
         return int(sent[0]["status"])
 
-    guard = Guard(empty, Telemetry(), RateLimit(0.001, 1), 1024)
+    guard = Guard(empty, Telemetry(), RateLimit(0.001, 1))
     asked = ("2001:db8::1", 204), ("2001:db8::2", 429), ("2001:db8:0:1::1", 204), ("192.0.2.1", 204), ("192.0.2.2", 204)
     assert [asyncio.run(ask(guard, address)) for address, _ in asked] == [status for _, status in asked]
 
 
 def test_a_server_looks_after_stalled_replies() -> None:
     limits = Connections(0)
-    config = protocol.server_config(Mock(), limits)
+    config = module.server_config(Mock(), limits)
     assert config.callback_notify == limits.end_stalled
     assert config.timeout_notify > 0
 
@@ -270,7 +268,7 @@ def test_an_idle_connection_makes_room_for_another(tmp_path: Path, stack: ExitSt
 def test_a_spare_connection_is_not_waited_for(
     tmp_path: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "SPARE_SECONDS", 0.1)
+    monkeypatch.setattr(module, "SPARE_SECONDS", 0.1)
     made = connections(monkeypatch)
     found = door(tmp_path, stack, Connections(0, most=1))
     hold(found, stack, 1, made)
@@ -288,7 +286,7 @@ def test_requests_ahead_of_their_turn_are_not_kept(tmp_path: Path, stack: ExitSt
 
 
 @pytest.mark.parametrize("started", [False, True])
-@pytest.mark.parametrize("more", [b"\r\n" * (protocol.MOST_FRUITLESS // 2 + 1), b"\0", b"\r\n\0", HEALTH * 10])
+@pytest.mark.parametrize("more", [b"\r\n" * (module.MOST_FRUITLESS // 2 + 1), b"\0", b"\r\n\0", HEALTH * 10])
 def test_what_follows_a_request_does_not_spoil_its_reply(
     more: bytes, started: bool, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,7 +346,7 @@ def test_a_connection_that_broke_is_forgotten_at_once(
         there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # the end is a reset
     until(lambda: not limits._all.members, "an end")
     assert made[0].timeout_keep_alive_task is None
-    assert made[0]._head_timer is None
+    assert made[0]._timer is None
 
 
 def test_limits_hold_during_and_after_a_handshake(

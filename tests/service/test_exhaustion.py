@@ -16,9 +16,10 @@ from voxpop.service import group_commit
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.web import body_limits, protocol
-from voxpop.service.web.body_limits import HeldBytes
+from voxpop.service.study.log import Snapshot, fold
+from voxpop.service.web import connections as module
+from voxpop.service.web import limits
+from voxpop.service.web.limits import HeldBytes
 
 
 @pytest.fixture
@@ -74,11 +75,11 @@ def test_a_report_of_a_wave_that_another_coordinator_opened_fits(site: Site) -> 
 
 
 def _young(site: Site) -> Snapshot:
-    return Snapshot.begin(site.coordinator.log(STUDY)[0])
+    return fold(site.coordinator.log(STUDY)[:1])
 
 
 def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limits, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(module, "BODY_SECONDS", 0.2)
     site.collect()
     with talk(site, f"PUT /v1/studies/{STUDY}/waves/1/report", 17) as there:
         there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
@@ -87,7 +88,7 @@ def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.M
 
 
 def test_bodies_in_flight_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limits, "MOST_HELD_OF_ONE", 1000)
+    monkeypatch.setattr(limits, "MOST_HELD_OF_ONE", 1000)
     site.collect()
     token = site.invited()[0]["token"]
     full = site.put(token, b'{"report": [0.5]' + b" " * 1000 + b"}")
@@ -99,11 +100,11 @@ def test_bodies_in_flight_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatc
 
 def test_held_bytes_are_given_back() -> None:
     held = HeldBytes()
-    held.take("a", body_limits.MOST_HELD_OF_ONE)
+    held.take("a", limits.MOST_HELD_OF_ONE)
     with pytest.raises(Refusal):
         held.take("a", 1)
     held.take("b", 5)
-    held.give("a", body_limits.MOST_HELD_OF_ONE)
+    held.give("a", limits.MOST_HELD_OF_ONE)
     held.take("a", 1)
     assert held.total == 6
 
@@ -126,14 +127,14 @@ def test_what_waits_to_be_stored_is_bounded_in_bytes(monkeypatch: pytest.MonkeyP
 def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]:
     """Collect the server's side of the connections that are made from now on, with these settings of uvicorn."""
     made: list[Any] = []
-    really = protocol.BoundedProtocol.connection_made
+    really = module.BoundedProtocol.connection_made
 
     def connection_made(self: Any, transport: Any) -> None:
         vars(self).update(settings)
         made.append(self)
         really(self, transport)
 
-    monkeypatch.setattr(protocol.BoundedProtocol, "connection_made", connection_made)
+    monkeypatch.setattr(module.BoundedProtocol, "connection_made", connection_made)
     return made
 
 
@@ -141,7 +142,7 @@ def connections(monkeypatch: pytest.MonkeyPatch, **settings: float) -> list[Any]
 def test_a_request_that_does_not_come_is_not_waited_for(
     site: Site, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.2)
     connections(monkeypatch, timeout_keep_alive=0.2)
     parts = urlsplit(str(site.client.base_url))
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=HANGING) as there:
@@ -158,4 +159,4 @@ def test_a_kept_connection_may_be_idle(site: Site, monkeypatch: pytest.MonkeyPat
         for _ in range(2):
             there.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
             assert status_of(there) == 200
-            assert [one._head_timer for one in made] == [None]
+            assert [one._timer for one in made] == [None]

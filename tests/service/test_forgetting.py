@@ -20,7 +20,7 @@ from voxpop.service.shuffler.signed_http import HttpShuffler, send
 from voxpop.service.stores import schema
 from voxpop.service.stores.schema import reports, tokens
 from voxpop.service.study.life import Wanted
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 SHUFFLED = definition(private("shuffle"), deadline=100.0)

@@ -18,7 +18,7 @@ from voxpop.service.logs import MOST, PERIOD, LogLimit
 from voxpop.service.refusals import DATABASE_AWAY
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.web.error_replies import refusal_of
+from voxpop.service.web.guard import refusal_of
 from voxpop.service.web.telemetry import Telemetry
 
 

@@ -21,8 +21,8 @@ from voxpop.service.study import overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
-from voxpop.service.web.rate_limit import RateLimit
-from voxpop.service.web.routes import ENDLESS
+from voxpop.service.web.guard import ENDLESS
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
 
@@ -174,6 +174,6 @@ def test_how_long_somebody_looks_at_a_live_page_is_no_time_to_answer(
 
     telemetry = Telemetry()
     monkeypatch.setattr(telemetry, "request", lambda method, route, status, took: noted.append((status, took)))
-    wrapped = guard.Guard(page, telemetry, RateLimit(0, 1), 2**20)
+    wrapped = guard.Guard(page, telemetry, RateLimit(0, 1))
     asyncio.run(wrapped({"type": "http", "method": "GET", "path": "/live", "headers": []}, nowhere, nowhere))
     assert noted == [(200, seconds)]

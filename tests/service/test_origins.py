@@ -23,9 +23,8 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.origins import require_origins
-from voxpop.service.web.quick_uploads import QuickUploads
-from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.routes import Route
 from voxpop.service.web.shuffler_app import ShufflerApp
 
@@ -62,10 +61,7 @@ def shuffler(tmp_path: Path) -> Iterator[httpx.Client]:
     database.close()
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_page_can_read_what_became_of_its_report(site: Site, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not quick:
-        monkeypatch.setattr(QuickUploads, "expects", lambda self, scope: False)
+def test_a_page_can_read_what_became_of_its_report(site: Site) -> None:
     token, other = (invitation["token"] for invitation in site.invited()[:2])
     replies = [
         site.put(token, {"report": [0.5]}, **PAGE),
@@ -82,13 +78,8 @@ def test_a_page_can_read_what_became_of_its_report(site: Site, quick: bool, monk
     assert (late.status_code, told(late.headers)) == (410, READABLE)
 
 
-@pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("origin", [None, "https://app.example.evil", "https://APP.example", "null", f"{APP} {OTHER}"])
-def test_others_are_answered_as_if_there_was_no_list(
-    site: Site, quick: bool, origin: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not quick:
-        monkeypatch.setattr(QuickUploads, "expects", lambda self, scope: False)
+def test_others_are_answered_as_if_there_was_no_list(site: Site, origin: str | None) -> None:
     named = {} if origin is None else {"origin": origin}
     report = site.put(site.invited()[0]["token"], {"report": [0.5]}, **named)
     decision = site.client.get(f"{PLACE}/decision", headers=named)

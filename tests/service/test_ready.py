@@ -25,7 +25,7 @@ from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web import readiness
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.shuffler_app import ShufflerApp
 

@@ -23,7 +23,7 @@ from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 OLD, NEW = "o" * 40, "n" * 40

@@ -18,11 +18,12 @@ DATABASE_AWAY = (OperationalError, InterfaceError, NoConnectionError, ReplacedFi
 class Refusal(Exception):  # noqa: N818
     """A request that is answered with a status and one sentence; nothing was counted."""
 
-    def __init__(self, status: int, sentence: str, retry_after: float | None = None) -> None:
+    def __init__(self, status: int, sentence: str, retry_after: float | None = None, allow: str | None = None) -> None:
         super().__init__(sentence)
         self.status = status
         self.sentence = sentence
         self.retry_after = retry_after  # seconds
+        self.allow = allow  # methods that the address takes, if it does not take this one
 
 
 def no_study(study: str) -> Refusal:

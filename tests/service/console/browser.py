@@ -20,7 +20,7 @@ from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 KEY, VIEWER_KEY = new_key(), new_key()

@@ -11,7 +11,7 @@ from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.web.rate_limit import RateLimit
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 PLACE = "/system"

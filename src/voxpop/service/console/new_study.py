@@ -31,7 +31,6 @@ from voxpop.service.console.pages import html, render
 from voxpop.service.console.screen import Console, form, page, session_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import NAME, Definition, Rules, definition_of, require_code, require_name
-from voxpop.service.web.routes import Route
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
@@ -171,21 +170,8 @@ def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
     return name, definition_of(Path(file), {**tables, "name": name})[1]
 
 
-def routes(console: Console) -> list[Route]:
-    """Declare the screen. What is uploaded is limited before it is read."""
-    screen = NewStudyScreen(console)
-    return [
-        page("/new", "manager", screen.ask, "Begin a new study."),
-        form("/new", "manager", screen.upload, "Read a pilot or a study file.", MOST_BODY),
-        form("/new/rehearsal", "manager", screen.rehearse, "Rehearse a new study.", MOST_BODY),
-        form("/new/study", "manager", screen.create, "Save a new study, or start it.", MOST_BODY),
-        page("/new/rehearsal", "manager", screen.again, "Begin a new study."),
-        page("/new/study", "manager", screen.again, "Begin a new study."),
-    ]
-
-
 class NewStudyScreen:
-    """The handlers of the screen; nothing is kept between them."""
+    """The handlers of the screen; nothing is kept between them, and what is uploaded is limited before it is read."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
@@ -195,6 +181,7 @@ class NewStudyScreen:
         """Whether a shuffler or helper is there."""
         return self.coordinator.context.shuffler is not None
 
+    @page("/new", "manager")
     async def ask(self, request: Request, _: str) -> Response:
         """Ask for a file; an address can say how to read it."""
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
@@ -203,10 +190,13 @@ class NewStudyScreen:
         shown = {"reading": READING, "typed": typed, "error": error, "most": MOST_PILOT, "most_file": MOST_STUDY_FILE}
         return self.console.show(request, "new", status, **shown)
 
+    @page("/new/rehearsal", "manager")
+    @page("/new/study", "manager")
     async def again(self, request: Request, _: str) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
         return self.console.moved(request, "/new")
 
+    @form("/new", "manager", MOST_BODY)
     async def upload(self, request: Request, _: str) -> Response:
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
         given = await read_form(request)
@@ -259,6 +249,7 @@ class NewStudyScreen:
         shown = {**fields, "prices": (), "compare": False, "reward": "", **rehearsed}
         return self.console.show(request, "new_plan", **shown)
 
+    @form("/new/rehearsal", "manager", MOST_BODY)
     async def rehearse(self, request: Request, _: str) -> Response:
         """Rehearse what is in the form, or compare the trust models."""
         given = await read_form(request)
@@ -283,6 +274,7 @@ class NewStudyScreen:
             made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
         return chosen, [(_label(promise), promise) for promise in made]
 
+    @form("/new/study", "manager", MOST_BODY)
     async def create(self, request: Request, actor: str) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
         given = await read_form(request)
@@ -299,7 +291,7 @@ class NewStudyScreen:
     async def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.computations.run("begin", definition=definition.as_dict())
+            reason = await self.computations.run("begin", definition=definition.encode())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:

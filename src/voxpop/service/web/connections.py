@@ -1,22 +1,60 @@
-"""How many connections there may be, in all and from one caller, and which one gives way when there are too many."""
+"""Limits on connections: how many there may be, in all and from one caller, and what may arrive on one, and how slowly.
+
+uvicorn bounds neither the head of a request, nor the time it takes, nor what one caller may hold; other servers wait
+without a limit for the first byte of a connection. Here heads are measured before the parser sees them, because it
+keeps an unfinished header in memory. A connection beyond the limits may only ask whether the service is healthy.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import resource
+import ssl
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from itertools import chain
+from typing import Any, Protocol, cast
 
-from voxpop.service.web.callers import caller_of
+import httptools
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import get_remote_addr
+
+from voxpop.service.refusals import Refusal
+from voxpop.service.web.guard import ENDLESS, STOPPING, UNLIMITED, Guard, error_reply
+from voxpop.service.web.limits import caller_of
+from voxpop.service.web.origins import NOBODY, Origins
 
 MOST_CONNECTIONS = 4000
 MOST_SPARE = 256  # on top of these, for callers who ask whether the service is healthy
 OWN_FILES = 256  # descriptors for everything else: the database, the log, requests to the shuffler
+
+HEAD_SECONDS = 15.0  # from the first sign of a request to the end of its headers, with the TLS handshake
+SPARE_SECONDS = 2.0  # the same, for a connection beyond the limits
+BODY_SECONDS = 30.0  # for a whole body, however slowly its parts arrive
 STALLED = 20.0  # seconds in which a caller must take at least a part of a reply
+REST_SECONDS = 1.0  # for which a refused caller may go on sending, so that the reply reaches it
+IDLE_SECONDS = 75  # between two requests
+MOST_HEAD = 16 * 1024  # bytes of all headers
+MOST_TARGET = 8 * 1024  # bytes of the address in the first line
+MOST_HEADERS = 100
+MOST_FRUITLESS = MOST_TARGET + 2 * MOST_HEAD  # bytes that complete neither a head nor a part of a body
+SLICE = 16 * 1024  # bytes that the parser gets at once
+
+NO_HTTP = Refusal(400, "this is not a valid HTTP/1.1 request; correct it and send it again on a new connection")
+LONG_TARGET = Refusal(414, f"the address is longer than {MOST_TARGET} bytes; see /openapi.json for valid ones")
+LONG_HEAD = Refusal(431, f"the headers are longer than {MOST_HEAD} bytes; send fewer or shorter ones")
+MANY_HEADERS = Refusal(431, f"there are more than {MOST_HEADERS} headers; send fewer")
+LONG_CHUNKING = Refusal(400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers")
+SLOW_BODY = Refusal(503, f"the body took longer than {BODY_SECONDS:g} s; send it again, faster", retry_after=1)
+CROWDED = Refusal(503, "there are too many connections; close some, or try again in a moment", retry_after=2)
+
+CLOSE = (b"connection", b"close")
 
 
 class Connection(Protocol):
-    """What this module needs to know of a connection."""
+    """What the limits need to know of a connection."""
 
     transport: asyncio.Transport
     address: str
@@ -121,3 +159,241 @@ def affordable_connections() -> int:
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return max(soft - MOST_SPARE - OWN_FILES, soft // 4)
+
+
+class _Stop(Exception):  # noqa: N818
+    """Makes the parser stop."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits on connections, on heads, and on the time of both heads and bodies."""
+
+    def __init__(
+        self, *, limits: Connections, tls: ssl.SSLContext | None = None, origins: Origins = NOBODY, **named: Any
+    ) -> None:
+        super().__init__(**named)
+        self._limits, self._tls, self._origins = limits, tls, origins
+        self.address = ""
+        self.groups: tuple[Group, ...] = ()
+        self.unsent = 0
+        self._admitted = True
+        self._over = False  # what still arrives is ignored
+        self._in_head = self._in_body = False
+        self._fruitless = 0  # bytes since the parser last completed a head or a part of a body
+        self._refusal: Refusal | None = None
+        self._timer: asyncio.TimerHandle | None = None  # for the head or the body that is arriving
+        self._handshake: asyncio.Task[None] | None = None
+        self._early = b""  # what arrived between the handshake's end and our knowing of it
+
+    # The life of a connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self.address = (get_remote_addr(transport) or ("", 0))[0]
+        self._admitted = self._limits.admit(self)
+        self._start_timer()
+        if self._tls is None:
+            super().connection_made(transport)
+        else:
+            transport.pause_reading()  # until the handshake can read
+            self._handshake = self.loop.create_task(self._shake_hands(transport, self._tls))
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        """Start TLS here and not in uvicorn, so that connections are counted before their handshake."""
+        try:
+            secured = await self.loop.start_tls(
+                transport, self, tls, server_side=True, ssl_handshake_timeout=HEAD_SECONDS
+            )
+        except OSError:  # includes SSLError
+            secured = None
+        if secured is None or self._over:
+            transport.abort()
+            self.connection_lost(None)
+            return
+        super().connection_made(secured)
+        self._handshake = None
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._over = True
+        self._stop_timer()
+        self._limits.forget(self)
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._limits.rest(self)
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self._answering():
+            scope = cast("dict[str, Any]", self.scope)
+            scope[STOPPING] = True
+            if scope.get(ENDLESS):  # the server would wait for the end of the reply
+                self.transport.close()
+
+    # What arrives
+
+    def data_received(self, data: bytes) -> None:
+        if self._handshake is not None:
+            self._early += data
+            return
+        self._limits.wake(self)
+        self._unset_keepalive_if_required()
+        for start in range(0, len(data), SLICE):
+            if not self._over:
+                self._parse(data[start : start + SLICE])
+        if self._over:
+            return
+        if self._in_body or not self._answering():
+            self._start_timer()
+        else:
+            self._stop_timer()
+
+    def _parse(self, data: bytes) -> None:
+        self._fruitless += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # what follows is not HTTP
+            self._finish()
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or NO_HTTP)
+        else:
+            if self._fruitless > MOST_FRUITLESS:
+                self._refuse(self._too_long())
+
+    def on_message_begin(self) -> None:
+        if self._answering():  # requests that do not wait for the reply before would pile up in memory
+            self._finish()
+            raise _Stop
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        self._refusal = self._wrong_with_head()
+        if self._refusal is not None:
+            raise _Stop
+        super().on_headers_complete()
+        self._in_head, self._in_body, self._fruitless = False, True, 0
+        self._stop_timer()
+        self.headers = []  # for the trailers, which nobody reads
+        if not self._admitted:
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        self._fruitless = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_body, self._fruitless = False, 0
+        self._stop_timer()
+        super().on_message_complete()
+
+    def _wrong_with_head(self) -> Refusal | None:
+        if len(self.url) > MOST_TARGET:
+            return LONG_TARGET
+        if len(self.headers) > MOST_HEADERS:
+            return MANY_HEADERS
+        if sum(map(len, chain.from_iterable(self.headers))) > MOST_HEAD:
+            return LONG_HEAD
+        if self._admitted or self.url.decode("latin-1") in UNLIMITED:
+            return None
+        preflight = self._origins.preflight(self.parser.get_method().decode("latin-1"), self._path, self.headers)
+        return CROWDED if preflight is None else None
+
+    @property
+    def _path(self) -> str:
+        return self.url.partition(b"?")[0].decode("latin-1")
+
+    # The end of a connection
+
+    def _answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
+    def _finish(self) -> None:
+        """Close the connection after the reply that is being made."""
+        self._over = True
+        self._stop_timer()
+        if self._answering():
+            self.cycle.keep_alive = False
+        else:
+            self.transport.close()
+
+    def _too_long(self) -> Refusal:
+        if self._in_body:
+            return LONG_CHUNKING
+        return LONG_TARGET if self._in_head and len(self.url) > MOST_TARGET else LONG_HEAD
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Reply with a refusal, if this is not too late, and close the connection."""
+        if self._over:
+            return
+        if self._answering() and not self._in_body:  # the reply before this is still being written
+            self._finish()
+            return
+        self._over = True
+        if self._in_body and self.cycle.response_started:
+            self.transport.close()
+            return
+        if self._in_body:
+            self.cycle.disconnected = True  # the application must not reply as well
+            self.cycle.message_event.set()
+        reply = error_reply(refusal, "", unread=False)
+        known = self._in_head or self._in_body
+        readable = self._origins.headers(self._path, cast("dict[str, Any]", self.scope)["headers"]) if known else []
+        headers = (*self.server_state.default_headers, *reply.raw_headers, *readable, CLOSE)
+        lines = [b"%s: %s\r\n" % header for header in headers]
+        self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close the connection, but not while bytes of the caller are under way: it would lose the reply."""
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._stop_timer()
+            self._timer = self.loop.call_later(REST_SECONDS, self.transport.abort)
+        else:
+            self.transport.close()
+
+    def _start_timer(self) -> None:
+        """Limit the time for what is arriving; a timer that runs already is for the same head or body."""
+        if self._timer is None:
+            seconds = BODY_SECONDS if self._in_body else HEAD_SECONDS if self._admitted else SPARE_SECONDS
+            self._timer = self.loop.call_later(seconds, self._timed_out)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self._in_body:
+            self._refuse(SLOW_BODY)
+        else:
+            self.transport.abort()
+
+
+def server_config(
+    app: ASGIApp, limits: Connections, tls: ssl.SSLContext | None = None, **settings: Any
+) -> uvicorn.Config:
+    """Make the configuration of a server whose connections have these limits."""
+    origins = app.origins if isinstance(app, Guard) else NOBODY
+    http: Any = partial(BoundedProtocol, limits=limits, tls=tls, origins=origins)
+    return uvicorn.Config(
+        app,
+        http=http,
+        loop="auto" if tls is None else "asyncio",  # uvloop would read from a connection that was paused at its start
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        callback_notify=limits.end_stalled,
+        timeout_notify=int(STALLED),
+        **settings,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse, Response
 from voxpop.service.console.routes import console_routes, refusal_page
 from voxpop.service.console.screen import Console
 from voxpop.service.console.sign_in import SignIn
-from voxpop.service.group_commit import Done, GroupWriter
+from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
-from voxpop.service.reports import Verdict
+from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
@@ -26,15 +26,24 @@ from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.operator_api import OperatorApi
 from voxpop.service.web.origins import Origins
-from voxpop.service.web.quick_uploads import QuickUploads
-from voxpop.service.web.rate_limit import RateLimit
 from voxpop.service.web.readiness import Readiness
-from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body, require_text, require_wave
-from voxpop.service.web.router import make_router
-from voxpop.service.web.routes import ReportUpload, Role, RoleCheck, Route
+from voxpop.service.web.routes import (
+    Role,
+    RoleCheck,
+    Route,
+    Router,
+    anyone,
+    bearer,
+    body_of,
+    most_bytes_of,
+    path_text,
+    path_wave,
+    read_body,
+)
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.study_metrics import StudyMetrics
 from voxpop.service.web.telemetry import Telemetry
@@ -43,7 +52,7 @@ DESCRIPTION = (
     "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role of "
     'an operation says who may call it. Errors are {"error": one sentence}.'
 )
-REPORT = "/v1/studies/{study}/waves/{wave}/report"
+COUNTED, COUNTED_BEFORE = JSONResponse({"status": "counted"}, 201), JSONResponse({"status": "counted before"})
 
 
 class CoordinatorApp:
@@ -85,7 +94,7 @@ class CoordinatorApp:
             raise stranger
         if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
             raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-        if not keys.signed(request.method, request.scope["path"], await request.body(), given):
+        if not keys.signed(request.method, request.scope["path"], await body_of(request).read(), given):
             raise stranger
         return ""
 
@@ -125,32 +134,25 @@ class CoordinatorApp:
         reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
         return Response(reply, media_type="application/json")
 
-    def submit(self, path: Mapping[str, str], token: str, report: bytes, done: Done[bool]) -> None:
-        """Count a report; then say whether it is new."""
-        place = require_text("study", path["study"]), require_wave(path["wave"])
+    async def upload_report(self, request: Request, token: str) -> Response:
+        study, wave = path_text(request, "study"), path_wave(request)
+        body = body_of(request)
+        most = most_bytes_of(self._known_numbers(study))
+        if body.announced is None or body.announced > most:  # another coordinator may just have opened a wave
+            with suppress(Refusal):  # the upload itself will be refused
+                await run_in_threadpool(self.coordinator.snapshots.current, study)
+            most = most_bytes_of(self._known_numbers(study))
+        body.limit(most)
+        report = decode(await body.read())
+        new = accepted(await self.uploads.put(inbox.Upload((study, wave), token, report), len(report)))
+        if new:
+            self.telemetry.reports.inc()
+            self.scheduler.count(study)
+        return COUNTED if new else COUNTED_BEFORE
 
-        def judged(verdict: Verdict | None, error: Exception | None) -> None:
-            if verdict is True:
-                self.telemetry.reports.inc()
-                self.scheduler.count(place[0])
-            if isinstance(verdict, Refusal):
-                verdict, error = None, verdict
-            done(verdict, error)
-
-        self.uploads.submit(inbox.Upload(place, token, report), len(report), judged)
-
-    async def most_numbers(self, path: Mapping[str, str], again: bool) -> int:
-        """Return how many numbers a report of the study has at most, in any wave; 0 if there is no such study."""
-        known = self.known_numbers(path)
-        if known and not again:
-            return known
-        with suppress(Refusal):  # the upload itself will be refused
-            await run_in_threadpool(self.coordinator.snapshots.current, require_text("study", path["study"]))
-        return self.known_numbers(path)
-
-    def known_numbers(self, path: Mapping[str, str]) -> int:
-        """Return the same without reading the database; 0 if this is not known."""
-        snapshot = self.coordinator.snapshots.known(require_text("study", path["study"]))
+    def _known_numbers(self, study: str) -> int:
+        """Return how many numbers a report of the study has at most, in any wave that is known here."""
+        snapshot = self.coordinator.snapshots.known(study)
         return 0 if snapshot is None else snapshot.most_arms
 
     # -- for the shuffler
@@ -177,20 +179,15 @@ class CoordinatorApp:
 
     # -- the application
 
-    @property
-    def report_upload(self) -> ReportUpload:
-        """What the upload route does."""
-        return ReportUpload(self.submit, self.most_numbers, self.known_numbers)
-
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
         v1 = "/v1/studies/{study}"
         return [
             Route(
                 "PUT",
-                REPORT,
+                v1 + "/waves/{wave}/report",
                 "token",
-                self.report_upload,
+                self.upload_report,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
                 {201: replies.Receipt, 200: replies.Receipt},
                 (403, 404, 409, 410),
@@ -286,10 +283,9 @@ class CoordinatorApp:
             "shuffler": self.shuffler,
             **self.sign_in.checks,
         }
-        router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        origins = Origins(self._origins, self.routes())
-        quick = QuickUploads(REPORT, self.report_upload, rate_limit, self.telemetry, origins)
-        return Guard(router, self.telemetry, rate_limit, most_bytes, refusal_page, quick, origins)
+        routes = self.routes()
+        origins, router = Origins(self._origins, routes), Router(routes, checks, most_bytes)
+        return Guard(router, self.telemetry, rate_limit, refusal_page, origins, self._lifespan)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

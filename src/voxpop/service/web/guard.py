@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette import routing
+from starlette.responses import JSONResponse, Response
+from starlette.types import Lifespan, Message, Receive, Scope, Send
 
-from voxpop.service.refusals import Refusal
-from voxpop.service.web.body_limits import HeldBytes, TimedBody, require_short
-from voxpop.service.web.callers import caller_of
-from voxpop.service.web.error_replies import error_reply
+from voxpop.errors import InputError
+from voxpop.service import logs
+from voxpop.service.refusals import DATABASE_AWAY, Refusal, no_database
+from voxpop.service.web.limits import Body, HeldBytes, RateLimit, caller_of
 from voxpop.service.web.origins import NOBODY, Origins
-from voxpop.service.web.quick_uploads import QuickUploads
-from voxpop.service.web.rate_limit import RateLimit
-from voxpop.service.web.routes import ENDLESS
 from voxpop.service.web.telemetry import Telemetry
 
-RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if a program has asked
 UNLIMITED = ("/healthz", "/readyz")  # exempt from the rate limit
+
+# In the scope of a request:
+ENDLESS = "voxpop.endless"  # its reply ends only with the caller or the server
+STOPPING = "voxpop.stopping"  # the server is about to stop, so that such a reply must not begin any more
+
+
+RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if a program has asked
+Router = Callable[[Scope, Body, Send], Awaitable[None]]
 
 
 class Guard:
@@ -29,27 +34,26 @@ class Guard:
 
     def __init__(
         self,
-        router: ASGIApp,
+        router: Router,
         telemetry: Telemetry,
         rate_limit: RateLimit,
-        most_bytes: int,
         page: RefusalPage = lambda scope, refusal: None,
-        quick: QuickUploads | None = None,
         origins: Origins = NOBODY,
+        lifespan: Lifespan[Any] | None = None,
     ) -> None:
-        self.quick, self.origins = quick, origins
-        self._router, self._telemetry, self._rate_limit, self._most_bytes = router, telemetry, rate_limit, most_bytes
-        self._held, self._page = HeldBytes() if quick is None else quick.held, page
+        self.origins, self._held = origins, HeldBytes()
+        self._router, self._telemetry, self._rate_limit = router, telemetry, rate_limit
+        self._page, self._lifespan = page, routing.Router(lifespan=lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._router(scope, receive, send)
+            await self._lifespan(scope, receive, send)
             return
         start, status, begun = time.perf_counter(), 0, 0.0
-        scope["app"] = self  # so that Starlette raises an exception for an unknown address instead of answering itself
+        path, head = scope["path"], scope["headers"]
         caller = caller_of(scope["client"][0]) if scope.get("client") else ""
-        body = TimedBody(self._held, caller, receive)
-        readable = self.origins.headers(scope["path"], scope["headers"])
+        body = Body(scope, receive, self._held, caller)
+        readable = self.origins.headers(path, head)
 
         async def observed(message: Message) -> None:
             nonlocal status, begun
@@ -60,20 +64,17 @@ class Guard:
             await send(message)
 
         try:
-            preflight = self.origins.preflight(scope["method"], scope["path"], scope["headers"])
+            preflight = self.origins.preflight(scope["method"], path, head)
             if preflight is not None:  # no limit: it costs nothing, and no page could read why it was refused
                 await observed({"type": "http.response.start", "status": 204, "headers": preflight})
                 await observed({"type": "http.response.body"})
                 return
-            self._admit(caller, scope["path"])
-            try:
-                await self._router(scope, body.receive, observed)
-            except HTTPException:  # there is no route, so nothing has checked the body's length
-                require_short(scope, self._most_bytes)
-                raise
+            wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)
+            if wait > 0:
+                raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)
+            await self._router(scope, body, observed)
         except Exception as error:
-            page = partial(self._page, scope)
-            reply = error_reply(error, _pattern(scope), body.is_unread(scope), page)
+            reply = error_reply(error, _pattern(scope), not body.whole, partial(self._page, scope))
             if status == 0:  # otherwise a reply has already begun
                 await reply(scope, receive, observed)
         finally:
@@ -82,12 +83,42 @@ class Guard:
             answered = begun if scope.get(ENDLESS) else time.perf_counter()
             self._telemetry.request(scope["method"], _pattern(scope), status, answered - start)
 
-    def _admit(self, caller: str, path: str) -> None:
-        wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)
-        if wait > 0:
-            raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)
-
 
 def _pattern(scope: Scope) -> str:
     """Return the pattern of the route, so that what callers put into an address stays out of the logs."""
     return getattr(scope.get("endpoint"), "path", "unknown")
+
+
+def refusal_of(error: Exception, route: str) -> Refusal:
+    """Turn an error into the refusal that the caller gets; log it if the caller is not to blame."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, InputError):
+        return Refusal(422, str(error))
+    if isinstance(error, DATABASE_AWAY):
+        logs.fault("database", error, route=route)
+        return no_database()
+    logs.fault("fault", error, route=route)
+    return Refusal(500, "something went wrong here; nothing was counted, try again")
+
+
+def error_reply(
+    error: Exception, route: str, unread: bool, page: Callable[[Refusal], Response | None] = lambda _: None
+) -> Response:
+    """Make the reply to a request that failed; `unread` means that part of its body was not received.
+
+    `page` makes the reply for people, if it is people who have asked.
+    """
+    refusal = refusal_of(error, route)
+    reply = page(refusal)
+    headers = {} if refusal.allow is None else {"allow": refusal.allow}
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(max(1, round(refusal.retry_after)))
+    if refusal.status == 401 and reply is None:
+        headers["www-authenticate"] = "Bearer"
+    if refusal.status in (413, 503) and unread:
+        headers["connection"] = "close"  # the rest of the body is not wanted
+    if reply is None:
+        return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
+    reply.headers.update(headers)
+    return reply

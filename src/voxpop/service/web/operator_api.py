@@ -21,8 +21,7 @@ from voxpop.service.study.status import watched
 from voxpop.service.web.bodies import replies
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
 from voxpop.service.web.listing import listed
-from voxpop.service.web.request_parts import bearer, path_text, query_text, read_body
-from voxpop.service.web.routes import PARAMETERS, Role, Route
+from voxpop.service.web.routes import PARAMETERS, Role, Route, bearer, path_text, query_text, read_body
 
 
 class OperatorApi:
@@ -61,7 +60,7 @@ class OperatorApi:
     async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
-        definition = await run_in_threadpool(Definition.of, new.definition)
+        definition = await run_in_threadpool(Definition.decode, new.definition)
         given = (study, definition, new.enrolment_code, new.draft, actor)
         created = await run_in_threadpool(self.coordinator.create, *given)
         self._nudge(study)

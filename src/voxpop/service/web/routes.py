@@ -1,18 +1,27 @@
-"""The declaration of a route: its address, who may call it, what it takes and what it replies."""
+"""Routes: their declarations, the parts of a request that handlers read, and the router.
+
+A route says its address, who may call it, what it takes and what it replies. The router and the OpenAPI document are
+made from these declarations. A handler runs only for callers with the route's role.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope, Send
 
-from voxpop.service.group_commit import Done
+from voxpop.service.keys import LEAST, MOST
+from voxpop.service.refusals import Refusal
+from voxpop.service.web.limits import Body
 
+Model = TypeVar("Model", bound=BaseModel)
 Role = Literal[
     "anyone",
     "operator",
@@ -25,14 +34,9 @@ Role = Literal[
     "manager",  # the same, as an operator
     "live",  # the same, for a page that updates itself
 ]
-RoleCheck = Callable[
-    [Request], Awaitable[str]
-]  # returns the key, token or name of a caller with the role; refuses others
+# Returns the key, token or name of a caller with the role; refuses others.
+RoleCheck = Callable[[Request], Awaitable[str]]
 Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
-
-# In the scope of a request:
-ENDLESS = "voxpop.endless"  # its reply ends only with the caller or the server
-STOPPING = "voxpop.stopping"  # the server is about to stop, so that such a reply must not begin any more
 
 PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
@@ -42,20 +46,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }
-
-
-@dataclass(frozen=True)
-class ReportUpload:
-    """What an upload route has instead of a handler; see `UploadEndpoint` and `QuickUploads`."""
-
-    submit: Callable[[Mapping[str, str], str, bytes, Done[bool]], None]
-    """Count a report, given the path parameters, the token and the numbers; then say False if it was counted before."""
-
-    most_numbers: Callable[[Mapping[str, str], bool], Awaitable[int]]
-    """Return how many numbers a report to this path may have at most; with True, read the database again."""
-
-    known_numbers: Callable[[Mapping[str, str]], int]
-    """Return the same as far as it is known without the database; 0 if it is not."""
+NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
+OTHER_BYTES = 1024  # for everything around the numbers
+KEY = re.compile(rf"[\x21-\x7e]{{{LEAST},{MOST}}}")
+WAVE = re.compile(r"[1-9][0-9]{0,2}|1000")
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class Route:
     method: str
     path: str
     role: Role
-    handler: Handler | ReportUpload
+    handler: Handler
     summary: str
     replies: Mapping[int, type[BaseModel] | None]  # by status; None: the reply is not JSON
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
@@ -80,9 +74,131 @@ class Route:
     @property
     def name(self) -> str:
         """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
-        return "upload_report" if isinstance(self.handler, ReportUpload) else str(self.handler.__name__)
+        return str(self.handler.__name__)
 
 
 def pattern_of(path: str) -> re.Pattern[str]:
     """Return the expression for all addresses of a route, with a group for each of its parameters."""
     return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+
+
+# The parts of a request, each with its own refusal
+
+
+async def anyone(request: Request) -> str:
+    """Check the role `anyone`, which everybody has."""
+    return ""
+
+
+async def bearer(request: Request) -> str:
+    """Return the key or token in the Authorization header; the handler finds out whose it is."""
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not KEY.fullmatch(key):
+        raise Refusal(401, "this needs a key; send it as: Authorization: Bearer KEY")
+    return key
+
+
+def most_bytes_of(numbers: int) -> int:
+    """Compute how many bytes the body of a report with this many numbers may have."""
+    return NUMBER_BYTES * numbers + OTHER_BYTES
+
+
+def body_of(request: Request) -> Body:
+    """Return the body of a request that the guard has let in."""
+    return cast(Body, request.receive)
+
+
+async def read_body(request: Request, model: type[Model]) -> Model:
+    """Read the body and validate it."""
+    try:
+        document = json.loads(await body_of(request).read())
+    except (ValueError, RecursionError):
+        raise Refusal(400, "the body is not JSON; see /openapi.json for what is expected") from None
+    try:
+        return model.model_validate(document, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])[:100] or "the body"
+        raise Refusal(422, f"{place}: {first['msg']}; see /openapi.json for what is expected") from None
+
+
+def path_text(request: Request, name: str) -> str:
+    """Return a parameter of the path; refuse one that does not match its pattern."""
+    return _require_text(name, str(request.path_params[name]))
+
+
+def path_wave(request: Request) -> int:
+    """Return the number of a wave in the path; refuse anything else."""
+    if not WAVE.fullmatch(value := str(request.path_params["wave"])):
+        raise Refusal(404, "there is no such wave; waves are numbered from 1")
+    return int(value)
+
+
+def query_text(request: Request, name: str) -> str | None:
+    """Return an optional parameter behind the question mark; refuse one that does not match its pattern."""
+    value = request.query_params.get(name)
+    return None if value is None else _require_text(name, value)
+
+
+def _require_text(name: str, value: str) -> str:
+    if not re.fullmatch(PARAMETERS[name]["pattern"], value):
+        raise Refusal(404, f"there is no such {name}; check the address")
+    return value
+
+
+class Endpoint:
+    """What answers requests to one route."""
+
+    def __init__(self, route: Route, check: RoleCheck, most_bytes: int) -> None:
+        self.path, self._handler, self._check = route.path, route.handler, check
+        self._takes_body, self._most_bytes = route.body is not None, route.most_bytes or most_bytes
+
+    async def __call__(self, scope: Scope, body: Body, send: Send) -> None:
+        body.limit(self._most_bytes)
+        request = Request(scope, body)
+        caller = await self._check(request)
+        if self._takes_body:
+            kind = request.headers.get("content-type", "")
+            if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
+                raise Refusal(415, "the body must be JSON; send it with the content type application/json")
+        response = await self._handler(request, caller)
+        if scope["method"] == "HEAD":  # the same headers; a stream is not even begun
+            await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await response(scope, body, send)
+
+
+class Router:
+    """Finds the endpoint of a request.
+
+    Every address has exactly one spelling, because signatures and metrics depend on it; that is why this is not
+    Starlette's router, which redirects and takes addresses with a newline at the end.
+    """
+
+    def __init__(self, routes: list[Route], checks: Mapping[Role, RoleCheck], most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        places: dict[str, dict[str, Endpoint]] = {}
+        for route in routes:
+            methods = places.setdefault(route.path, {})
+            methods[route.method] = endpoint = Endpoint(route, checks[route.role], most_bytes)
+            if route.method == "GET":
+                methods["HEAD"] = endpoint
+        self._places = [(pattern_of(path), methods) for path, methods in places.items()]
+
+    async def __call__(self, scope: Scope, body: Body, send: Send) -> None:
+        allowed: set[str] = set()
+        for pattern, methods in self._places:
+            found = pattern.fullmatch(scope["path"])
+            if found is not None:
+                endpoint = methods.get(scope["method"])
+                if endpoint is not None:
+                    scope["endpoint"], scope["path_params"] = endpoint, found.groupdict()
+                    await endpoint(scope, body, send)
+                    return
+                allowed.update(methods)
+        body.limit(self._most_bytes)
+        if allowed:
+            sentence = "this address does not take this method; see /openapi.json"
+            raise Refusal(405, sentence, allow=", ".join(sorted(allowed)))
+        raise Refusal(404, "there is nothing at this address; see /openapi.json")

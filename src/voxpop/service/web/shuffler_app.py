@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from voxpop.service import logs
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring
-from voxpop.service.refusals import Refusal, accepted, too_large
+from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
@@ -26,15 +26,23 @@ from voxpop.service.stores.schema import batches
 from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt, SealedBatch
 from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
 from voxpop.service.web.guard import Guard
+from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.origins import Origins
-from voxpop.service.web.rate_limit import RateLimit
-from voxpop.service.web.request_parts import anyone, bearer, path_text, read_body
-from voxpop.service.web.router import make_router
-from voxpop.service.web.routes import Role, RoleCheck, Route
+from voxpop.service.web.routes import (
+    Role,
+    RoleCheck,
+    Route,
+    Router,
+    anyone,
+    bearer,
+    body_of,
+    most_bytes_of,
+    path_text,
+    read_body,
+)
 from voxpop.service.web.standard_routes import standard_routes
 from voxpop.service.web.telemetry import Telemetry
-from voxpop.service.web.upload import most_bytes_of
 
 DESCRIPTION = (
     "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
@@ -62,7 +70,9 @@ class ShufflerApp:
         """Check the coordinator's signature."""
         given = request.headers.get("x-voxpop-signature", "")
         path = request.scope["path"]
-        if not SIGNATURE.fullmatch(given) or not self.keys.signed(request.method, path, await request.body(), given):
+        if not SIGNATURE.fullmatch(given) or not self.keys.signed(
+            request.method, path, await body_of(request).read(), given
+        ):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
@@ -83,9 +93,7 @@ class ShufflerApp:
 
     async def upload_report(self, request: Request, token: str) -> Response:
         batch = path_text(request, "batch")
-        most = most_bytes_of(await self._coordinates_of(batch))
-        if len(await request.body()) > most:  # before it is decoded
-            raise too_large(most)
+        body_of(request).limit(most_bytes_of(await self._coordinates_of(batch)))
         report = await read_body(request, ShuffledReport)
         numbers = np.array(report.report, dtype="<f8").tobytes()
         encoded = EncodedReport(batch, token, numbers, report.batch)
@@ -190,9 +198,9 @@ class ShufflerApp:
     def guarded(self, rate_limit: RateLimit, most_bytes: int) -> Guard:
         """Make the ASGI application, with the guard before its routes."""
         checks: dict[Role, RoleCheck] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
-        router = make_router(self.routes(), checks, most_bytes, self._lifespan)
-        origins = Origins(self._origins, self.routes())
-        return Guard(router, self.telemetry, rate_limit, most_bytes, origins=origins)
+        routes = self.routes()
+        origins, router = Origins(self._origins, routes), Router(routes, checks, most_bytes)
+        return Guard(router, self.telemetry, rate_limit, origins=origins, lifespan=self._lifespan)
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
