@@ -17,7 +17,7 @@ from voxpop.simulation.trials import Trial
 
 
 def test_one_study_has_a_pilot_and_the_other_has_none() -> None:
-    pricing, synthetic = exhibits(FULL)
+    pricing, synthetic, *_ = exhibits(FULL)
     assert (pricing.name, synthetic.name) == ("compare/pricing", "compare/synthetic")
     assert list(pricing.series) == contenders("pricing")
     assert set(pricing.series) - set(synthetic.series) == {"pilot-only"}
