@@ -274,7 +274,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"policy_delta": "1"}, "Chance of error must be"),
         ({"policy_most_numbers": "0"}, "Most numbers must be"),
         ({"policy_answer_delay": "-1"}, "Answer delay must be"),
-        ({"privacy_floor": "-1"}, "Floor must be"),
+        ({"privacy_floor": "-1"}, "Fewest people in a wave must be"),
         ({"service_deadline": "0"}, "Seconds to answer must be"),
         ({"service_rounds_per_second": "nan"}, "Rounds per second"),
         ({"privacy_model": "trustme"}, "trust model"),
