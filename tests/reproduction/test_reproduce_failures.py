@@ -1,4 +1,4 @@
-"""`voxpop reproduce` when runs fail, and when it is asked for something impossible."""
+"""`python -m reproduction` when runs fail, and when it is asked for something impossible."""
 
 from collections.abc import Callable
 from pathlib import Path
