@@ -30,7 +30,7 @@ for model in ("two-agents", "central"):
     assert again.policy == study.policy and again.privacy == study.privacy
     assert [entry.model for entry in again.ledger.entries] == [model]
     definition = Definition(problem, again.policy, again.privacy)
-    assert Definition.of(json.loads(json.dumps(definition.as_dict()))).as_dict() == definition.as_dict()
+    assert Definition.decode(json.loads(json.dumps(definition.encode()))).as_dict() == definition.encode()
     told = for_devices(release_to_dict(waves[0][0].release))
     assert release_from_dict(json.loads(json.dumps(told))).model == "two-agents"
 Promise("two-agents", 5.0).check(waves[0][0].release)

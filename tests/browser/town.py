@@ -143,7 +143,7 @@ class Town:
         context, keys = self.coordinator.context, self.keys[study]
         told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
         invited = [each for each in told if each["invited"]][:most]
-        labels = list(self.coordinator.snapshots.current(study).course.problem.decisions)
+        labels = list(self.coordinator.snapshots.current(study).problem.decisions)
         reports = [self._report(study, labels, each) for each in invited]
         verdicts = store(context, reports) if reports else []
         assert verdicts == [True] * len(reports)

@@ -158,7 +158,7 @@ UNUSED = {"shuffle": TO_COORDINATOR | SEALED, "aggregate": FORWARDED}
 @pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_every_reply_is_as_documented(services: Services, model: str) -> None:
     client, place, people = services.client, f"{services.url}/v1/studies/{STUDY}", [new_key() for _ in range(40)]
-    body = {"definition": definition(None if model == "none" else private(model), horizon=7).as_dict()}
+    body = {"definition": definition(None if model == "none" else private(model), horizon=7).encode()}
     for _ in range(2):
         client.put(place, json=body, headers=as_(KEY))
         for key in people:

@@ -43,7 +43,7 @@ def definition(
 ) -> Definition:
     """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
     policy = policy or make_policy("dpbe", alpha=0.7)
-    return Definition(problem(horizon), policy, privacy or NoPrivacy(), Rules(**rules))
+    return Definition(problem(horizon), policy, privacy or NoPrivacy(), rules=Rules(**rules))
 
 
 def private(model: str, floor: int = 12) -> Private:

@@ -91,7 +91,7 @@ def _definition(study: str, url: str, key: str | None) -> tuple[str, Definition]
             f"the definition of {study!r} is for operators; add --key-file, or give the study file instead"
         )
     require_name(study)
-    return study, Definition.of(send(url, key, "GET", f"/v1/studies/{study}/log")["events"][0]["body"])
+    return study, Definition.decode(send(url, key, "GET", f"/v1/studies/{study}/log")["events"][0]["body"])
 
 
 def _tastes(

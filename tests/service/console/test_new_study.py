@@ -239,7 +239,7 @@ def test_a_study_is_saved_as_the_command_line_would_and_started_later(
     file = tmp_path / "tea.toml"
     file.write_text(FILE)
     stored = desk.coordinator.log("milk-tea")[0].body
-    assert stored == read_definition(file)[1].as_dict()
+    assert stored == read_definition(file)[1].encode()
     assert operator.send("/studies/milk-tea/life", wanted="running").status_code == 303
     assert desk.coordinator.status("milk-tea")["life"] == "running"
     trail = [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, "milk-tea")]

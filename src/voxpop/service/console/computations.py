@@ -294,7 +294,7 @@ def _rehearse(tables: Mapping[str, Any], promises: Sequence[Promise], most: int,
 
 def _begin(definition: Mapping[str, Any]) -> str:
     """Find why a study would end before anyone is asked; empty if it would not."""
-    study = Definition.of(definition)
+    study = Definition.decode(definition)
     first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
     return first.reason if isinstance(first, End) else ""
 

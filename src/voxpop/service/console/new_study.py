@@ -291,7 +291,7 @@ class NewStudyScreen:
     async def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.computations.run("begin", definition=definition.as_dict())
+            reason = await self.computations.run("begin", definition=definition.encode())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:

@@ -32,7 +32,7 @@ from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage, State
 
 PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
@@ -142,13 +142,12 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = snapshot.course.named(study)
-    lines = summarise(course)
+    lines = summarise(snapshot)
     return Findings(
         tuple(line for line in lines if line.first),
         tuple(line for line in lines if not line.first and line.name != "Model check"),
-        course.warning,
-        estimates_of(course),
+        snapshot.warning,
+        estimates_of(snapshot),
         waves_of(snapshot),
         promise_of(snapshot),
         log_of(snapshot, events),
@@ -176,9 +175,9 @@ def sentence_of(status: Mapping[str, Any]) -> str:
 
 def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
     """Say who is missing in the open wave; None if no wave is open."""
-    if snapshot.current is None:
+    if snapshot.wave is None:
         return None
-    plan = snapshot.current.plan
+    plan = snapshot.wave.plan
     missing = max(0, plan.people - status["answered"])
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
     if status["state"] == State.WAITING:
@@ -245,9 +244,9 @@ class StudyScreen:
         if file not in FILES:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
         snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        course, (stem, _, ending) = snapshot.course.named(study), file.partition(".")
+        stem, _, ending = file.partition(".")
         async with self._drawing if ending == "html" else nullcontext():
-            content = await run_in_threadpool(_content, course, stem, ending)
+            content = await run_in_threadpool(_content, snapshot, stem, ending)
         name = f"{study}.json" if ending == "json" else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])

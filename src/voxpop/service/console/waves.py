@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from voxpop.io.schema import decode
+from voxpop.journal.journal import Known
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.waves import Plan
 from voxpop.model.words import certified, counted, number
@@ -15,8 +16,8 @@ from voxpop.privacy import Entry
 from voxpop.report.decisions import Layout
 from voxpop.report.waves import WaveTable, wave_table
 from voxpop.service.console.estimates import Chart, Series
-from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.snapshot import Snapshot, Standing
+from voxpop.service.study.log import Record, Snapshot
+from voxpop.service.study.stages import Kind
 
 MOST_RAW = 2_000  # characters of an event that are part of the page
 
@@ -33,21 +34,21 @@ class Waves:
 
 def waves_of(snapshot: Snapshot) -> Waves:
     """List the waves of a study."""
-    course, standings = snapshot.course, snapshot.standings
+    course, standings = snapshot, snapshot.known
     layout = Layout(course.problem)
     names = ["before", *(f"wave {wave.plan.wave}" for wave in snapshot.closed)]
     known = tuple(_known(name, layout, standing) for name, standing in zip(names, standings, strict=True))
     return Waves(course.policy.name == "waves", wave_table(course), known, _chart(snapshot))
 
 
-def _known(name: str, layout: Layout, standing: Standing) -> tuple[str, str, str, str]:
+def _known(name: str, layout: Layout, standing: Known) -> tuple[str, str, str, str]:
     loss = "–" if standing.expected_loss is None else number(standing.expected_loss)
     return name, layout.name(standing.best), certified(standing.certified, standing.left == 1), loss
 
 
 def _chart(snapshot: Snapshot) -> Chart | None:
     """Draw what was certified and what was expected after each wave; None before there is a line to draw."""
-    standings = snapshot.standings
+    standings = snapshot.known
     if len(standings) < 2 or not any(math.isfinite(standing.certified) for standing in standings):
         return None
     series = [Series.of("certified: nothing is better by more", "certified", (each.certified for each in standings))]
@@ -98,7 +99,7 @@ class LogEntry:
     whole: bool  # False: the raw text goes on
 
 
-def log_of(snapshot: Snapshot, events: Sequence[Event]) -> tuple[LogEntry, ...]:
+def log_of(snapshot: Snapshot, events: Sequence[Record]) -> tuple[LogEntry, ...]:
     """Say what the events of a log are, the newest first; `snapshot` is what follows from them."""
     closed, entries = {wave.plan.wave: wave for wave in snapshot.closed}, []
     for event in reversed(events):
@@ -108,7 +109,7 @@ def log_of(snapshot: Snapshot, events: Sequence[Event]) -> tuple[LogEntry, ...]:
     return tuple(entries)
 
 
-def _words(event: Event, closed: Mapping[int, ClosedWave], early: bool) -> str:
+def _words(event: Record, closed: Mapping[int, ClosedWave], early: bool) -> str:
     wave = (event.seq + 1) // 2  # a log is created, opened, closed, opened, closed, ..., finished
     if event.kind == Kind.CREATED:
         return "The study was created."

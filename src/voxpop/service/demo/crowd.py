@@ -24,8 +24,7 @@ from voxpop.journal import replay
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.events import Event
-from voxpop.service.study.snapshot import fold
+from voxpop.service.study.log import Record, fold
 from voxpop.simulation.people import GPPeople
 from voxpop.simulation.rehearsals import MOST_DRAWN, truth_of
 
@@ -193,7 +192,7 @@ def play_wave(
     return arms, rounds
 
 
-def disagreements(events: list[Event], reports: replay.Reports, own_noise: bool = False) -> list[str]:
+def disagreements(events: list[Record], reports: replay.Reports, own_noise: bool = False) -> list[str]:
     """Return the differences between the service's log and the simulator's run on the same reports, ideally none."""
     served = fold(events)
-    return replay.disagreements(served.course, reports, own_noise, served.early)
+    return replay.disagreements(served, reports, own_noise, served.early)
