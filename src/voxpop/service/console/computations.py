@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -172,7 +172,7 @@ def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
         tuple(constant_rows(found)),
         found.kernel_name,
         _few(found.people, len(found.pilot)),
-        tuple(said.split(":")[0] for said in table.said if "--integer" in said),
+        table.whole,
     )
 
 
@@ -221,64 +221,44 @@ class Price:
     error: str = ""  # why there are none
 
 
-@dataclass
-class _Promised:
-    """A study with one promise, and its rehearsals so far."""
-
-    label: str
-    study: Definition | None
-    error: str = ""
-    found: list[Outcome] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, tables: Mapping[str, Any], promise: Promise) -> _Promised:
-        label, privacy = promise
-        made = {name: table for name, table in {**tables, "privacy": privacy}.items() if table is not None}
-        try:
-            return cls(label, definition_of(Path("the study"), made)[1])
-        except InputError as refused:
-            return cls(label, None, str(refused))
-
-    def rehearse(self, seed: int) -> None:
-        """Rehearse it once more, or note why that is impossible."""
-        assert self.study is not None
-        try:
-            self.found.append(rehearse(self.study.problem, self.study.policy, self.study.privacy, seed))
-        except InputError as refused:
-            self.study, self.error = None, str(refused)
-
-    def price(self, runs: int, fewest: int) -> Price:
-        """Say what the first `runs` rehearsals took."""
-        found = self.found[:runs]
-        if self.study is None or len(found) < fewest:
-            return Price(self.label, 0, error=self.error or NO_TIME)
-        return Price(
-            self.label,
-            runs,
-            fmean(outcome.people for outcome in found),
-            fmean(outcome.waves for outcome in found),
-            fmean(outcome.lost for outcome in found),
-            max(outcome.lost for outcome in found),
-            fmean(outcome.not_asking for outcome in found),
-        )
-
-
 def prices(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> tuple[Price, ...]:
     """Rehearse a study file with each promise up to `most` times, as long as there is time for it.
 
     Promises take turns, and only truths that all of them have met count, so that every mean is about the same truths.
     """
     end, took, runs = monotonic() + seconds, 0.0, 0
-    promised = [_Promised.of(tables, promise) for promise in promises]
+    studies = [_study({**tables, "privacy": privacy}) for _, privacy in promises]
+    found: list[list[Outcome]] = [[] for _ in promises]
     while runs < most and monotonic() + took < end:  # another turn would be done in time
         began = monotonic()
-        for each in promised:
-            if each.study is not None and monotonic() < end:
-                each.rehearse(runs)
-        if any(each.study is not None and len(each.found) == runs for each in promised):
+        for place, study in enumerate(studies):
+            if isinstance(study, Definition) and monotonic() < end:
+                try:
+                    found[place].append(rehearse(study.problem, study.policy, study.privacy, runs))
+                except InputError as refused:
+                    studies[place] = str(refused)
+        if any(isinstance(study, Definition) and len(done) == runs for study, done in zip(studies, found, strict=True)):
             break  # the time was over before the turn was
         took, runs = monotonic() - began, runs + 1
-    return tuple(each.price(runs, min(FEWEST, most)) for each in promised)
+    least = min(FEWEST, most)
+    made = zip(promises, studies, found, strict=True)
+    return tuple(_price(label, study, done[:runs], least) for (label, _), study, done in made)
+
+
+def _study(tables: Mapping[str, Any]) -> Definition | str:
+    """Make the study of a study file's tables, or say why that is impossible."""
+    try:
+        return definition_of(Path("the study"), {name: it for name, it in tables.items() if it is not None})[1]
+    except InputError as refused:
+        return str(refused)
+
+
+def _price(label: str, study: Definition | str, found: Sequence[Outcome], least: int) -> Price:
+    """Say what rehearsals took."""
+    if isinstance(study, str) or len(found) < least:
+        return Price(label, 0, error=study if isinstance(study, str) else NO_TIME)
+    people, waves, lost, not_asking = zip(*map(astuple, found), strict=True)
+    return Price(label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking))
 
 
 # -- the process

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from voxpop.service import logs, operators
@@ -127,54 +127,44 @@ def last_events(here: str, gone: bool = False) -> bytes:
     return event(render_part("notice", None, here, notice=said, ended=not gone)) + event("", "ended")
 
 
-class LiveResponse(Response):
+class LiveResponse(StreamingResponse):
     """A stream of messages about a feed, each made from its newest view."""
 
     def __init__(
         self, hub: Hub, feed: Feed[Any], message: Callable[[Any], str], coordinator: Coordinator, session: Session
     ) -> None:
         hub.require_room(session)
-        super().__init__(headers=STREAM_HEADERS)
-        del self.headers["content-length"]
+        super().__init__((), headers=STREAM_HEADERS)
         self._hub, self._feed, self._message = hub, feed, message
         self._coordinator, self._session = coordinator, session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ENDLESS] = True
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if not scope.get(STOPPING):
-            await self._stream(scope, receive, send)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.create_task(self._send(scope["path"], send))
-        leaving = asyncio.create_task(_left(receive))
+            self.body_iterator = self._events(scope["path"])
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            sent, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
-        if isinstance(sent, Exception):  # the browser comes back, and nobody else would know why it had to
-            logs.fault("live", sent)
+            await super().__call__(scope, receive, send)
+        finally:  # the browser may have left while an event was sent, and not while one was awaited
+            if isinstance(self.body_iterator, AsyncGenerator):
+                await self.body_iterator.aclose()
 
-    async def _send(self, path: str, send: Send) -> None:
-        async def say(text: bytes) -> None:
-            await send({"type": "http.response.body", "body": text, "more_body": True})
-
+    async def _events(self, path: str) -> AsyncGenerator[bytes, None]:
         clock, seen = asyncio.get_running_loop().time, 0
-        async with self._hub.watch(self._feed, self._session) as watch:
-            while True:
-                changed = watch.changed
-                # before every event: whoever was signed out sees no more
-                if watch.gone or not await self._still_signed_in():
-                    await say(last_events(path, watch.gone))
-                    return
-                news, seen = watch.version != seen, watch.version
-                await say(event(self._message(watch.view)) if news else b": still here\n\n")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(clock() + BEAT_SECONDS):
-                        await changed.wait()
+        try:
+            async with self._hub.watch(self._feed, self._session) as watch:
+                while True:
+                    changed = watch.changed
+                    # before every event: whoever was signed out sees no more
+                    if watch.gone or not await self._still_signed_in():
+                        yield last_events(path, watch.gone)
+                        return
+                    news, seen = watch.version != seen, watch.version
+                    yield event(self._message(watch.view)) if news else b": still here\n\n"
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(clock() + BEAT_SECONDS):
+                            await changed.wait()
+        except Exception as error:  # the browser comes back, and nobody else would know why it had to
+            logs.fault("live", error)
 
     async def _still_signed_in(self) -> bool:
         if not self._session.cookie:  # of an open service, where nobody signs in
@@ -186,9 +176,3 @@ class LiveResponse(Response):
         except Exception as error:  # the database may be away
             logs.fault("live", error)
             return True
-
-
-async def _left(receive: Receive) -> None:
-    """Wait until the browser has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

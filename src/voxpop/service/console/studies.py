@@ -19,7 +19,8 @@ from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
-from voxpop.service.study.stages import UNRELEASED, Life, Stage, State
+from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
+from voxpop.service.study.status import said_of
 from voxpop.service.study.steps import LEAST_JUMP
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -74,26 +75,27 @@ def _alerts(glance: Glance, now: float, last: LastRelease | None) -> Iterator[st
     """Say what an operator should know."""
     state, summary = glance.state, glance.summary
     if state == State.WAITING and glance.short:
-        yield f"{counted(glance.short, 'more person', 'more people')} must register before the wave can go on."
+        yield said_of(Hold(Cause.NOBODY_LEFT, glance.wave, glance.short))
     elif state == State.WAITING:
         needed = counted(glance.wanted, "person", "people")
-        yield f"The wave begins when {needed} who can be asked are registered."
+        yield f"Waiting: wave {glance.wave} begins when {needed} who can be asked are registered."
     if state == State.COLLECTING and glance.closes_at is not None and now > glance.closes_at + OVERDUE_SECONDS:
         yield "Overdue: the last deadline is over, and nobody was asked instead; look at the service's log."
     if state == State.PLAYING and summary is not None and summary.rate and glance.opened_at - now > LEAST_JUMP:
-        yield "Stopped: the coordinator's clock was set back; set it right."
-    if _is_lost(glance, last):
-        yield "Stopped: more was released than the database knows; restore the newer database."
+        yield said_of(Hold(Cause.CLOCK_BACK, glance.wave, seconds=glance.opened_at - now))
+    if lost := _lost(glance, last):
+        yield said_of(Hold(Cause.OLD_DATABASE, glance.wave, lost=lost))
     if summary is not None and summary.warning:
         yield f"Model check: {summary.warning}"
 
 
-def _is_lost(glance: Glance, last: LastRelease | None) -> bool:
-    """Return True if the record knows a release of this study that the database does not."""
+def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
+    """Return the waves of this study that the record knows as released and the database does not."""
     if last is None or glance.summary is None or glance.summary.created != last.created:
-        return False
+        return None
     closed = glance.wave - (1 if glance.stage in UNRELEASED else 0)
-    return closed < last.wave and (glance.wave, glance.attempt) != (last.wave, last.attempt)
+    known = closed >= last.wave or (glance.wave, glance.attempt) == (last.wave, last.attempt)
+    return None if known else Lost(glance.study, closed + 1, last.wave)
 
 
 @dataclass(frozen=True)

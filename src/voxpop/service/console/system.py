@@ -21,7 +21,7 @@ from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import duration
 from voxpop.service.console.screen import Console, form, page, require_operator, session_of
 from voxpop.service.keys import hash_key, new_key
-from voxpop.service.operators import KeyInfo, KeyRole, SessionInfo
+from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
@@ -61,27 +61,6 @@ def system_view(console: Console, problem: str | None) -> System:
     shuffler = (link.url, link.problem()) if isinstance(link, HttpShuffler) else None
     running = duration(time.monotonic() - STARTED)
     return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
-
-
-@dataclass(frozen=True)
-class Access:
-    """What the screen about keys and sessions shows."""
-
-    keys: tuple[KeyInfo, ...]
-    sessions: tuple[SessionInfo, ...]
-    studies: tuple[str, ...]  # for which a viewer's key can be made
-    own: str  # the number of the session that asks
-
-
-def access_view(console: Console, cookie: str) -> Access:
-    """List keys, sessions and studies."""
-    database = console.coordinator.database
-    return Access(
-        tuple(operators.list_keys(database)),
-        tuple(operators.list_sessions(database, console.now)),
-        tuple(console.coordinator.studies(archived=False)),
-        hash_key(cookie).hex(),
-    )
 
 
 def make_key(console: Console, name: str, role: str, study: str | None, actor: str) -> str:
@@ -140,9 +119,12 @@ class SystemScreens:
         return await self._access(request)
 
     async def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
-        view = await run_in_threadpool(access_view, self.console, session_of(request).cookie)
         given = {"made": None, "name": "", "role": "viewer", "study": "", "error": "", **values}
-        return self.console.show(request, "access", status, access=view, **given)
+        given["own"] = hash_key(session_of(request).cookie).hex()  # the number of the session that asks
+        given["keys"] = await run_in_threadpool(operators.list_keys, self.database)
+        given["sessions"] = await run_in_threadpool(operators.list_sessions, self.database, self.console.now)
+        given["studies"] = await run_in_threadpool(self.console.coordinator.studies, archived=False)
+        return self.console.show(request, "access", status, **given)
 
     @form("/system/access", "manager", MOST_SMALL_FORM)
     async def add_key(self, request: Request, actor: str) -> Response:
