@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE
+from voxpop.simulation.comparison import Cell, Cells, grid
 from voxpop.simulation.pictures import PURPLE, logarithmic
-from voxpop.simulation.summaries import Cell, Cells, grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

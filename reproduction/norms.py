@@ -8,9 +8,9 @@ from functools import partial
 
 from reproduction.drawing import COLOURS, draw_bars
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
 from voxpop.simulation.scenarios import least_norm
-from voxpop.simulation.summaries import Cells, quantity
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 NORMS = {"B of the paper": False, "true norm": True}

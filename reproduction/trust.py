@@ -11,8 +11,8 @@ from reproduction.drawing import draw_bars
 from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import ORANGE, SKY
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
-from voxpop.simulation.summaries import Cells, quantity
 
 EPSILON, DELTA, ALPHA = 15.0, 1e-6, 0.7
 MODELS = ("central", "shuffle", "local")

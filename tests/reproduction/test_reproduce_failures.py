@@ -22,7 +22,7 @@ from tests.reproduction.helpers_command import (
     reproduction,
     rows_of,
 )
-from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.comparison import RunSummary, perform
 from voxpop.simulation.trials import Trial
 
 # Failed runs
