@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, encoded, own_shuffler, private, world
 from voxpop.errors import Array
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import hash_key, new_key
@@ -79,7 +79,7 @@ def require_counted(it: World) -> None:
     """See that the first wave was released from exactly the reports that were acknowledged, and nothing is left."""
     current = it.coordinator.snapshots.current(STUDY)
     opened = next(event for event in it.coordinator.log(STUDY) if event.kind == Kind.OPENED)
-    release = release_from_dict(opened.body["release"])
+    release = decode_release(opened.body["release"])
     assert len(it.reports[1]) == 12
     told = release.analyze(release.tally(np.array(it.reports[1])), Simulated(np.random.default_rng(0)))
     np.testing.assert_array_equal(current.closed[0].feedback.mean, told.mean)

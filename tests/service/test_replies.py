@@ -14,7 +14,7 @@ import schemathesis
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, definition, private
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.batches import Shuffler
@@ -95,7 +95,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
     """Make what a device sends: addresses and bodies."""
     told = invitation["wave"]
-    release, arms = release_from_dict(told["release"]), len(told["arms"])
+    release, arms = decode_release(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0]
     parts = release.parts(report, Simulated(rng))
     if "helper" in invitation:

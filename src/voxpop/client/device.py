@@ -17,7 +17,7 @@ from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import InputError, require_integer
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import HELPER, SHUFFLER
 
@@ -182,7 +182,7 @@ class Device:
         per report.
         """
         number, wave = _wave_of(invitation), invitation["wave"]
-        release = release_from_dict(wave.get("release"))
+        release = decode_release(wave.get("release"))
         self.promise.check(release)
         token = invitation.get("token")
         address = self._address(invitation.get("upload"), release.second == SHUFFLER)

@@ -217,7 +217,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
             raise InputError(f"[model] lacks {key}; add it, or let voxpop calibrate write the file")
     if "horizon" not in data:
         raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
-    kernel = wire.kernel_from_dict(data.get("kernel"))
+    kernel = wire.decode_kernel(data.get("kernel"))
     return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
 
 

@@ -12,9 +12,15 @@ from voxpop import Choice, Float, Problem, Space, SquaredExponential
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
-from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
+from voxpop.service.console.findings import (
+    LEVELS,
+    MOST_LISTED,
+    MOST_POINTS,
+    estimates_of,
+    promise_of,
+    waves_of,
+)
 from voxpop.service.console.study import study_view
-from voxpop.service.console.waves import promise_of, waves_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot

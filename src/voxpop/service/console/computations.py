@@ -38,14 +38,13 @@ from voxpop.service.children import end_with_parent
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
-from voxpop.simulation.rehearsals import Outcome, rehearse
+from voxpop.simulation.rehearsals import HORIZON, Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
 MOST_WAITING = 4  # computations that may wait for their turn
 PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation does not need
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values
-HORIZON = 20_000  # rounds, unless the operator says something else
 READING = {  # how to read a pilot: the form's fields, by the options of the command line
     "ignore": "Leave out",
     "choice": "Names, not numbers",

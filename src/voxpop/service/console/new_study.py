@@ -8,7 +8,8 @@ from the table of options (`model/options.py`).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,12 @@ from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
-from voxpop.privacy.release import Release
 from voxpop.service.console.computations import READING, Computations, Pilot, Price
 from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
 from voxpop.service.console.pages import html, render
 from voxpop.service.console.screen import Console, form, page, session_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.definition import NAME, Definition, Rules, definition_of, require_code, require_name
+from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
@@ -118,7 +118,6 @@ class PlanView:
     typed: Typed
     decisions: int
     people: int  # of the pilot
-    trust: Sequence[type[Release]]
     second: bool  # a shuffler or helper is there
     stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
 
@@ -131,7 +130,8 @@ def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
 
 def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
     """Return what the form shows for a study file."""
-    typed = {"name": _name_for(str(tables.get("name", Path(file).stem))), "enrolment": ""}
+    name = re.sub(r"[^a-z0-9]+", "-", str(tables.get("name", Path(file).stem)).lower()).strip("-")[:63]
+    typed = {"name": name or "study", "enrolment": ""}
     for field in (*ASKING, *stopping_of(tables), *PROMISED):
         table = tables.get(field.table, {}) if field.table else tables
         found = table.get(field.option.name) if isinstance(table, Mapping) else None
@@ -139,13 +139,6 @@ def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
     trust = tables.get("privacy", {})
     typed["privacy_model"] = str(trust.get("model")) if isinstance(trust, Mapping) and trust else NoPrivacy.model
     return typed
-
-
-def _name_for(name: str) -> str:
-    """Suggest a name that can be part of an address."""
-    made = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
-    made = "-".join(part for part in made.split("-") if part)[:63]
-    return made if NAME.fullmatch(made) else "study"
 
 
 def entered(tables: Mapping[str, Any], typed: Typed) -> dict[str, Any]:
@@ -238,14 +231,13 @@ class NewStudyScreen:
             {**usual, **(typed or {})},
             problem.size,
             sum(group.people for group in problem.pilot),
-            TRUST,
             self._second,
             stopping_of(tables),
         )
 
     def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
         """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
-        fields = {"view": view, "asking": ASKING, "promised": PROMISED}
+        fields = {"view": view, "asking": ASKING, "promised": PROMISED, "trust_models": TRUST}
         shown = {**fields, "prices": (), "compare": False, "reward": "", **rehearsed}
         return self.console.show(request, "new_plan", **shown)
 

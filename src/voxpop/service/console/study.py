@@ -19,14 +19,13 @@ from voxpop.errors import require_choice
 from voxpop.journal.journal import Course
 from voxpop.model.words import counted
 from voxpop.report.export import exported
-from voxpop.report.summary import Line, expectation, summarise
+from voxpop.report.summary import expectation
 from voxpop.service import audit
-from voxpop.service.console.estimates import Estimates, estimates_of
+from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
 from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.console.screen import Console, form, page, study_of
-from voxpop.service.console.waves import LogEntry, Promise, Waves, log_of, promise_of, waves_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
@@ -85,19 +84,6 @@ class OpenWave:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What follows from the log alone."""
-
-    first: tuple[Line, ...]  # for whoever has ten seconds
-    others: tuple[Line, ...]
-    warning: str  # of the model check
-    estimates: Estimates
-    waves: Waves
-    promise: Promise | None
-    log: tuple[LogEntry, ...]
-
-
-@dataclass(frozen=True)
 class StudyView:
     """One study, as its page shows it."""
 
@@ -124,7 +110,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         sentence_of(status),
         tuple(hold["sentence"] for hold in status["holds"]),
         BUTTONS.get(status["state"], (PAUSE, END)),
-        findings_of(coordinator, study, snapshot),
+        _findings(coordinator, study, snapshot),
         _open_wave(status, snapshot, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
@@ -139,19 +125,9 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 
 
 @lru_cache(KNOWN)
-def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
+def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
-    events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    lines = summarise(snapshot)
-    return Findings(
-        tuple(line for line in lines if line.first),
-        tuple(line for line in lines if not line.first and line.name != "Model check"),
-        snapshot.warning,
-        estimates_of(snapshot),
-        waves_of(snapshot),
-        promise_of(snapshot),
-        log_of(snapshot, events),
-    )
+    return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
 
 
 def sentence_of(status: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.errors import InputError
-from voxpop.io.schema import release_to_dict, wave_for_devices
+from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
 from voxpop.service.refusals import no_study
@@ -145,7 +145,7 @@ class Snapshot(Course):
     def told(self) -> str:
         """What devices are told about the open wave, as JSON."""
         assert self.wave is not None
-        return text_of(wave_for_devices(self.problem, self.wave.plan, release_to_dict(self.wave.release)))
+        return text_of(wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release)))
 
     @cached_property
     def most_arms(self) -> int:
