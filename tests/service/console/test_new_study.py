@@ -221,7 +221,6 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
         (b"\xff\xfe\x00", "is no text"),
         (b"horizon = 3", "parameters"),
         (FILE.replace("noise_std = 0.2", "noise_std = -1").encode(), "noise_std"),
-        (f'direction = "minimize"\n{FILE}'.encode(), "minimises"),
     ],
 )
 def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
