@@ -146,7 +146,7 @@ def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Bro
 
 
 def test_a_pilot_of_costs_makes_a_study_that_minimises(desk: Desk, operator: Browser) -> None:
-    rows = [["person", "price", "cost"], *pilot_rows()[1:]]
+    rows: list[list[object]] = [["person", "price", "cost"], *pilot_rows()[1:]]
     with pytest.raises(InputError, match="tick “Less is better” if less of it is better"):
         calibrated("p.csv", as_csv(rows), {})
     page = upload(operator, "pilot", "p.csv", as_csv(rows), minimize="yes").text
