@@ -17,8 +17,8 @@ from voxpop.gp.selection import BatchRule, select
 from voxpop.model.kernels import Kernel, Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
-from voxpop.simulation.summaries import Cells, quantity
 from voxpop.simulation.trials import Trial
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from voxpop.model.waves import Plan
 from voxpop.runtime.extensions import find
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
-from voxpop.simulation.people import GPPeople, Population
+from voxpop.simulation.people import GPPeople
 from voxpop.simulation.pricing import Customers
 from voxpop.simulation.runs import Scenario
-from voxpop.simulation.simulator import FinitePopulation
+from voxpop.simulation.simulator import FinitePopulation, Population
 from voxpop.simulation.surveys import SURVEYS, Survey, column
 
 PEOPLE, TRIED, ROUNDS = 40, 12, 20

@@ -92,7 +92,7 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
 def watched(context: Context, study: str) -> dict[str, Any]:
     """Collect what follows from the log of a study, and how far the current wave is."""
     snapshot = context.snapshots.current(study)
-    state, problem = snapshot.state, snapshot.definition.problem
+    problem, (lower, upper) = snapshot.problem, snapshot.bounds
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
     return {
         "status": status_of(context, study),
@@ -112,10 +112,10 @@ def watched(context: Context, study: str) -> dict[str, Any]:
             for wave in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
-        "lower": state.lower.tolist(),
-        "upper": state.upper.tolist(),
-        "estimates": state.centre.tolist(),
-        "active": state.active.tolist(),
+        "lower": lower.tolist(),
+        "upper": upper.tolist(),
+        "estimates": snapshot.estimates.tolist(),
+        "active": snapshot.state.active.tolist(),
         "asked": snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
         "ledger": snapshot.ledger.totals(delta),
         "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
