@@ -95,10 +95,11 @@ def decimal(label: str, text: str) -> float:
     (0.5, 0.5, 1000.0)
     """
     amount = amount_of(text)
-    ways = set() if amount is None or amount.unit else {amount.point, amount.comma if "," in text else None} - {None}
+    read = (amount.point, amount.comma if "," in text else None) if amount is not None and not amount.unit else ()
+    ways = {value for value in read if value is not None}
     if len(ways) == 2:
         written = f"{text.replace(',', '')} or {text.replace(',', '.')}"
         raise InputError(f"{label} must be a number that is read in one way; write {written} instead of {text}")
     if not ways:
         raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}")
-    return float(*ways)
+    return ways.pop()
