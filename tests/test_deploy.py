@@ -20,7 +20,7 @@ from tests.helpers_cli import ROOT, VOXPOP
 from tests.helpers_waiting import HANGING, until
 from voxpop.cli.commands import load
 from voxpop.service.settings import Settings
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES
+from voxpop.service.web.bodies import MOST_STUDY_BYTES
 from voxpop.service.web.study_metrics import GAUGES
 from voxpop.service.web.telemetry import GAUGES as OF_SERVICE
 from voxpop.service.web.telemetry import Telemetry
