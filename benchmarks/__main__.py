@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from benchmarks import report
-from benchmarks.libraries import other_policies, round_by_round
 from benchmarks.measure import Results, machine_limits
 from benchmarks.selection import growth, large_set, plain_loop, widths
-from benchmarks.studies import crowds, every_round, planning, small_studies
+from benchmarks.studies import crowds, every_round, other_policies, planning, round_by_round, small_studies
 from voxpop.cli import main
-from voxpop.cli.display import console, errors, progress
+from voxpop.cli.display import console, progress
 from voxpop.io.files import write_atomically
 from voxpop.runtime.machine import one_thread
 
@@ -63,10 +62,7 @@ def bench(
     data = report.as_dict(results, limits, before)
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "speed.json", json.dumps(data, indent=1))
-    try:
-        report.draw(results.curves, out)
-    except ImportError:
-        errors.print("no picture: it needs matplotlib; install it with: pip install 'voxpop[report]'")
+    report.draw(results.curves, out)
     if keep is not None:
         report.keep(results, quick, keep)
     if as_json:

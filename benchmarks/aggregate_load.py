@@ -79,7 +79,7 @@ def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, 
     link = HttpShuffler(elsewhere, Keyring.of(SECRET.encode()), elsewhere) if model == "aggregate" else None
     address = str(folder / f"{name}.db")
     coordinator, tokens = prepare(address, model, link)
-    wave = coordinator.snapshots.current(STUDY).current
+    wave = coordinator.snapshots.current(STUDY).wave
     assert wave is not None
     write_load(folder, tokens, bodies_of(wave.release, ANSWERS)[0])
     flags = ["--shuffler-url", elsewhere] if link else []

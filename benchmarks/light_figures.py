@@ -10,12 +10,25 @@ a correlation may differ, because sums are taken in another order.
 import sys
 from pathlib import Path
 
-from voxpop.errors import InputError
-from voxpop.simulation.paper import SHIPPED, derive, write
+import numpy as np
+
+from benchmarks.real_people import write_table
+from voxpop.errors import Array, InputError
+from voxpop.simulation.paper import SHIPPED, find, moments, numbers_in
+
+
+def derive(folder: Path) -> Array:
+    """Compute the figures from the training samples and the positions in a folder."""
+    means, correlation = moments(folder)
+    path = find(folder, "light_coords_41x2.csv")
+    positions = numbers_in(path)
+    if positions.shape != (len(means), 2):
+        raise InputError(f"{path} needs two coordinates for each of {len(means)} sensors; get a fresh copy of it")
+    return np.column_stack([positions, means, correlation])
 
 
 def main(folder: Path, file: Path = SHIPPED) -> None:
-    write(derive(folder), file)
+    write_table(derive(folder), SHIPPED, file, "%s")  # the shortest decimals that are exact
 
 
 if __name__ == "__main__":

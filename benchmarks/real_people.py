@@ -23,7 +23,7 @@ from scipy.special import expit, logsumexp
 from benchmarks.mixed_logit import Choices, Fitted, Model
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
-from voxpop.simulation import tariff, train, voters
+from voxpop.simulation.surveys import TABLES
 
 # Which package holds the data, where, and its hash.
 SWISSMETRO = (
@@ -44,11 +44,17 @@ ANES96 = (
 
 
 def main(wheels: Path, folder: Path | None = None) -> None:
-    for module, figures in ((voters, of_voters), (tariff, of_customers), (train, of_travellers)):
-        table = figures(wheels)
-        text = io.StringIO()
-        np.savetxt(text, table, fmt="%.5g", delimiter=",", header=module.SOURCE)
-        write_atomically(module.SHIPPED if folder is None else folder / module.SHIPPED.name, text.getvalue())
+    for name, figures in (("voters", of_voters), ("tariff", of_customers), ("train", of_travellers)):
+        shipped = TABLES / f"{name}.csv"
+        write_table(figures(wheels), shipped, shipped if folder is None else folder / shipped.name, "%.5g")
+
+
+def write_table(table: Array, shipped: Path, file: Path, form: str) -> None:
+    """Write figures below what the shipped table says of itself."""
+    about = [line[2:] for line in shipped.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]
+    text = io.StringIO()
+    np.savetxt(text, table, fmt=form, delimiter=",", header="\n".join(about))
+    write_atomically(file, text.getvalue())
 
 
 def of_travellers(wheels: Path) -> Array:

@@ -13,6 +13,8 @@ from rich.table import Table
 from benchmarks.measure import Curve, Figure, Results
 from voxpop.errors import InputError
 from voxpop.io.files import write_atomically
+from voxpop.report.drawing import BLUE, MUTED, png, svg
+from voxpop.simulation.pictures import logarithmic, panels
 
 FALL = 1.5  # a ratio that is worse than the baseline by this factor is a regression
 
@@ -89,30 +91,18 @@ def as_dict(results: Results, limits: dict[str, float], before: dict[str, float]
     }
 
 
-def draw(curves: list[Curve], folder: Path) -> list[Path]:
+def draw(curves: list[Curve], folder: Path) -> None:
     """Draw cost against each size, with the fitted exponent, as PNG and SVG."""
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
-
-    canvas = Canvas(figsize=(12, 3.4), layout="constrained")
-    for axes, curve in zip(canvas.subplots(1, len(curves)), curves, strict=True):
-        axes.loglog(curve.sizes, curve.times, "o-", color="#2563eb")
-        if curve.limit is not None:
-            allowed = [curve.times[0] * (size / curve.sizes[0]) ** curve.limit for size in curve.sizes]
-            axes.loglog(curve.sizes, allowed, "--", color="#9ca3af", label=f"allowed: exponent {curve.limit:g}")
-            axes.legend(frameon=False, fontsize=8, loc="upper left")
-        axes.set_title(curve.note or f"exponent {curve.exponent:.2f}", fontsize=10)
-        axes.set_xticks(curve.sizes)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(curve.times) < 100 * min(curve.times) else (1,)))
-        axes.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(labelsize=8)
-        axes.set_xlabel(curve.axis)
-        axes.grid(visible=True, which="major", alpha=0.3)
-    canvas.axes[0].set_ylabel("time")
-    paths = [folder / f"speed.{ending}" for ending in ("png", "svg")]
-    for path in paths:
-        canvas.savefig(path, dpi=130)
-    return paths
+    with panels(len(curves), "", width=3.0, height=3.4) as (figure, axes):
+        for ax, curve in zip(axes, curves, strict=True):
+            ax.plot(curve.sizes, curve.times, "o-", color=BLUE)
+            if curve.limit is not None:
+                allowed = [curve.times[0] * (size / curve.sizes[0]) ** curve.limit for size in curve.sizes]
+                ax.plot(curve.sizes, allowed, "--", color=MUTED, label=f"allowed: exponent {curve.limit:g}")
+                ax.legend(fontsize=8, loc="upper left")
+            logarithmic(ax)
+            ax.set_title(curve.note or f"exponent {curve.exponent:.2f}", fontsize=10)
+            ax.set_xlabel(curve.axis)
+        axes[0].set_ylabel("seconds")
+    write_atomically(folder / "speed.svg", svg(figure))
+    write_atomically(folder / "speed.png", png(figure))

@@ -21,16 +21,16 @@ from scipy.stats import binomtest
 
 from benchmarks.robustness_worlds import (
     HORIZON,
-    Buyers,
-    Factors,
     Town,
     Unsteady,
+    buyers,
     gram,
     hidden,
     line,
     plane,
     plateau,
     random,
+    scaled,
     spiky,
     tight,
 )
@@ -43,7 +43,7 @@ from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.policies.waves import Waves
 from voxpop.report.stakes import measure
-from voxpop.simulation.people import GPPeople, Population, square_root
+from voxpop.simulation.people import GPPeople, square_root
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.scenarios import Options, least_norm, make_scenario
 
@@ -61,7 +61,7 @@ def gaussian(
     return Scenario("gaussian", given, GPPeople(given, f), f)
 
 
-def buyers(seed: int) -> Scenario:
+def buying(seed: int) -> Scenario:
     """Two-point answers, with the constants that describe their means and variances."""
     prices, rng = np.linspace(1, 1.5, 81), np.random.default_rng([seed, 1])
     x = np.linspace(0, 1, 81)[:, None]
@@ -72,7 +72,7 @@ def buyers(seed: int) -> Scenario:
     problem = Problem.of_matrix(
         np.outer(prices, prices) * K, sigma, 0.05, 0.25, HORIZON, prior_mean=0.5 * prices
     )  # g ~ GP(0, 0.05^2 k)
-    return Scenario("buyers", problem, Buyers(prices, chance, 0.05 * square_root(K)), prices * chance)
+    return Scenario("buyers", problem, buyers(prices, chance, 0.05 * square_root(K)), prices * chance)
 
 
 FACTORS: dict[str, tuple[float, Callable[[np.random.Generator, int], Array]]] = {
@@ -86,7 +86,7 @@ def factors(kind: str, calibrated: bool, seed: int) -> Scenario:
     deviation, factor = FACTORS[kind]
     given = line(seed)
     f = 0.5 + random(given, np.random.default_rng([seed, 1]))
-    people = Factors(f, given.noise_std, factor)
+    people = scaled(f, given.noise_std, factor)
     if not calibrated:
         norm = least_norm(given, f)
         return Scenario(kind, replace(given, bias_std=deviation * norm, norm_bound=norm), people, f)
@@ -115,14 +115,14 @@ def wrong(what: str, seed: int) -> Scenario:
 def unsteady(shock: float, drift: float, seed: int) -> Scenario:
     scenario = gaussian(line, random, seed)
     people = cast(GPPeople, scenario.population)
-    return replace(scenario, population=cast(Population, Unsteady(people, seed, shock, drift)))
+    return replace(scenario, population=Unsteady(people, seed, shock, drift))
 
 
 def town(size: int, seed: int) -> Scenario:
     given, rng = line(seed), np.random.default_rng([seed, 1])
     own = given.bias_std * rng.standard_normal((size, given.size)) @ square_root(gram(given)).T
     rewards = random(given, rng) + own
-    return Scenario("town", given, cast(Population, Town(rewards, given.noise_std)), rewards.mean(axis=0))
+    return Scenario("town", given, Town(rewards, given.noise_std), rewards.mean(axis=0))
 
 
 # Cases
@@ -149,7 +149,7 @@ def cases() -> Iterator[Case]:
                 yield Case(f"{name}, tolerance 5 %", make, tolerant)
             if function in (random, tight):
                 yield Case(f"{name}, three waves", make, lambda *_: Waves(most_waves=3))
-    yield Case("valid: buy or not", buyers)
+    yield Case("valid: buy or not", buying)
     for kind in FACTORS:
         yield Case(f"valid: {kind} factors", partial(factors, kind, False))
         yield Case(f"pilot: {kind} factors", partial(factors, kind, True))

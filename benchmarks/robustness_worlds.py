@@ -15,7 +15,7 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.statements import one_sided
-from voxpop.simulation.people import GPPeople, square_root
+from voxpop.simulation.people import DrawnPeople, GPPeople, square_root
 
 HORIZON = 20_000
 
@@ -121,41 +121,38 @@ def spiky(given: Problem, truth: Problem, rng: np.random.Generator) -> Array:
 # People
 
 
-@dataclass(frozen=True, eq=False)
-class Buyers:
-    """People who buy or do not: at price p a person with deviation g(p) buys with probability chance + g."""
+def buyers(prices: Array, chance: Array, root: Array) -> DrawnPeople:
+    """Make people who buy or do not: at price p, a person with deviation g(p) buys with probability chance + g.
 
-    prices: Array
-    chance: Array
-    root: Array  # of the covariance of g
+    The covariance of g has the given root.
+    """
 
-    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        own = rng.standard_normal((people, len(self.root))) @ self.root[plan.arms].T
-        bought = rng.binomial(plan.pulls, np.clip(self.chance[plan.arms] + own, 0, 1))
-        return np.asarray(self.prices[plan.arms] * bought / plan.pulls)
+    def answer(people: int, arms: Indices, rounds: Indices, rng: np.random.Generator) -> Array:
+        own = rng.standard_normal((people, len(root))) @ root[arms].T
+        return np.asarray(prices[arms] * rng.binomial(rounds, np.clip(chance[arms] + own, 0, 1)) / rounds)
 
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        raise NotImplementedError
+    return DrawnPeople(answer)
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """People whose rewards are those of the population times a factor of their own, of mean one."""
+def scaled(f: Array, noise_std: float, factor: Callable[[np.random.Generator, int], Array]) -> DrawnPeople:
+    """Make people whose rewards are those of the population times a factor of their own, of mean one."""
 
-    f: Array
-    noise_std: float
-    factor: Callable[[np.random.Generator, int], Array]
+    def answer(people: int, arms: Indices, rounds: Indices, rng: np.random.Generator) -> Array:
+        own = factor(rng, people)[:, None] * f[arms]
+        return np.asarray(own + noise_std / np.sqrt(rounds) * rng.standard_normal(own.shape))
 
-    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        own = self.factor(rng, people)[:, None] * self.f[plan.arms]
-        return np.asarray(own + self.noise_std / np.sqrt(plan.pulls) * rng.standard_normal(own.shape))
+    return DrawnPeople(answer)
+
+
+class InWaves:
+    """People who are asked in waves only."""
 
     def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
         raise NotImplementedError
 
 
 @dataclass(eq=False)
-class Unsteady:
+class Unsteady(InWaves):
     """Gaussian people, with a shock to every arm that all of them share in a wave, or f on a random walk."""
 
     people: GPPeople
@@ -176,12 +173,9 @@ class Unsteady:
             self.now = self.now + self.drift * unit * square_root(gram(problem)) @ shared.standard_normal(problem.size)
         return np.asarray(answers + self.shock * unit * shared.standard_normal(len(plan.arms)))
 
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        raise NotImplementedError
-
 
 @dataclass(eq=False)
-class Town:
+class Town(InWaves):
     """A finite population, in random order; nobody is asked twice."""
 
     rewards: Array  # (people, n)
@@ -195,6 +189,3 @@ class Town:
         assert len(own) == people, "more people were asked than there are"
         self.asked += people
         return np.asarray(own + self.noise_std / np.sqrt(plan.pulls) * rng.standard_normal(own.shape))
-
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        raise NotImplementedError

@@ -25,7 +25,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.databases import chosen_databases, free_port
-from voxpop.journal.wave import Wave
+from voxpop.journal.journal import Opened
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
@@ -34,13 +34,12 @@ from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people
-from voxpop.service.study import log
 from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.events import Event, Kind, opened_body
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import draw, insert, made
+from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.stages import Stage
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
@@ -115,10 +114,11 @@ def prepare(
     coordinator.create(STUDY, Definition(problem, make_policy("dpbe"), privacy))
     plan = Plan(1, np.arange(ARMS), np.full(ARMS, 10), PEOPLE)
     state = coordinator.snapshots.current(STUDY).state
-    event = Event(1, Kind.OPENED, time.time(), opened_body(Wave(plan, privacy.calibrate(problem, state, plan))))
+    event = Opened(plan, privacy.calibrate(problem, state, plan))
     with coordinator.database.write() as connection:
         begun = {"played": plan.length, "newest": 2**62, "invited": PEOPLE}
-        log.append(connection, STUDY, event, wave=1, stage=Stage.COLLECTING, **begun)
+        journal = SqlJournal(connection, STUDY, time.time())
+        journal.append([event], 0, wave=1, stage=Stage.COLLECTING, **begun)
         rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
         connection.execute(sa.insert(people), rows)
         chosen = draw(connection, STUDY, 1, PEOPLE, 1, 2**62)

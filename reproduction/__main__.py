@@ -16,11 +16,11 @@ from reproduction.exhibits import FULL, QUICK, Exhibit, Scale
 from reproduction.journal import Journal
 from reproduction.output import COLOURS, Part, cells_of, write_exhibit, write_report
 from voxpop.cli import main
-from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.cli.display import console, counted_progress, print_table
+from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
+from voxpop.simulation.comparison import RunSummary, perform
 from voxpop.simulation.paper import load_light
-from voxpop.simulation.summaries import RunSummary, perform
 from voxpop.simulation.sweep import Backend, sweep
 from voxpop.simulation.trials import Trial
 

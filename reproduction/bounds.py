@@ -17,8 +17,8 @@ from voxpop.gp.selection import BatchRule, select
 from voxpop.model.kernels import Kernel, Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
-from voxpop.simulation.summaries import Cells, quantity
 from voxpop.simulation.trials import Trial
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title="The lemmas and theorems, against what happens",
             labels=("lem:bound_h", "lem:max_variance", "tab:complexity", "tab:bounds"),
             series={
-                name: scale.trials("synthetic", policy, **settings.get(policy, {})) for name, policy in POLICIES.items()
+                name: scale.trials("synthetic", policy, settings=settings.get(policy, {}))
+                for name, policy in POLICIES.items()
             },
             present=partial(present, scale.note),
             text="First seed of the synthetic study. Dots: what the greedy selection over all actions does in each "

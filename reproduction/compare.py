@@ -13,32 +13,46 @@ from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import MUTED
 from voxpop.report.summary import number
-from voxpop.simulation.comparison import CONTENDERS, HEADINGS, rows
+from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import Cells, quantity
+from voxpop.simulation.surveys import SURVEYS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+WITH_PILOT = ["waves", "dpbe", "pilot-only", "thompson"]  # for studies of real people
 HORIZONS = {"pricing": 20_000, "synthetic": 40_000}  # the studies' own
 DELTA = 0.05  # with which the bounds of idealised waves may fail
 ACCURACIES = (4, 6, 8)  # how often the largest loss is halved
+TEXT = (
+    "Bars are standard deviations over runs. A policy that asks nobody is a dashed line. Only policies that prove "
+    "something have a certificate. Dotted: for any policy that asks this number of people there is a function on which "
+    "it loses at least this much."
+)
+REAL = (
+    "Real people, as their tastes were fitted to what they chose or answered; docs/people.md says how. In each run 40 "
+    "of them answer a pilot, and the study asks the others. "
+)
 
 
 def exhibits(scale: Scale) -> list[Exhibit]:
-    """Make one exhibit with a pilot and one without."""
+    """Make one exhibit with a pilot, one without, and one for each survey of real people."""
+    made = [
+        (f"compare/{study}", f"What a practitioner would use instead: {study}", contenders(study), horizon)
+        for study, horizon in HORIZONS.items()
+    ]
+    made += [(f"people/{name}", survey.question, WITH_PILOT, survey.horizon) for name, survey in SURVEYS.items()]
     return [
         Exhibit(
-            name=f"compare/{study}",
-            title=f"What a practitioner would use instead: {study}",
+            name=name,
+            title=title,
             labels=(),
-            series={name: scale.trials(study, name, horizon=min(scale.horizon, horizon)) for name in contenders(study)},
+            series={each: scale.trials(study, each, horizon=min(scale.horizon, horizon)) for each in policies},
             present=partial(present, study, scale.note),
-            text="All policies ask the same people. Bars are standard deviations over runs. A policy that asks nobody "
-            "is a dashed line. Only policies that prove something have a certificate. Dotted: for any policy that "
-            "asks this number of people there is a function on which it loses at least this much.",
+            text=(REAL if study in SURVEYS else "All policies ask the same people. ") + TEXT,
         )
-        for study, horizon in HORIZONS.items()
+        for name, title, policies, horizon in made
+        for study in [name.partition("/")[2]]
     ]
 
 

@@ -12,13 +12,15 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from reproduction.imports import dependencies, modules_of
 from voxpop.errors import InputError
-from voxpop.report.notebook import HasCourse
-from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.comparison import RunSummary
 from voxpop.simulation.trials import Trial
 
-SHOWING = (HasCourse.__module__,)
+# What computes a run and its summary; a test holds this list to the import statements.
+COMPUTING = (
+    *("errors.py", "runtime", "model", "gp", "privacy", "policies", "calibration", "journal", "simulation"),
+    "report/stakes.py",
+)
 
 
 class Journal:
@@ -109,16 +111,13 @@ def _content(folder: str) -> str:
 
 @cache
 def fingerprint() -> str:
-    """Compute a digest of the source code that a run and its summary depend on, and of nothing else.
+    """Compute a digest of the source code and the shipped tables that a run and its summary depend on.
 
-    It covers the module that runs a trial and summarises it, every module that this one needs, and the tables of
-    people that are shipped. How a run is shown does not change it.
+    How a run is shown, stored or served does not change it.
     """
-    package = files("voxpop")
-    modules = modules_of("voxpop", package)
-    parts = {name: modules[name].source for name in dependencies(perform.__module__, modules, SHOWING)}
-    parts |= {table.name: table.read_bytes() for table in package.joinpath("simulation", "data").iterdir()}
-    digest = hashlib.sha256()
-    for name, content in sorted(parts.items()):
-        digest.update(f"{name} {len(content)}\n".encode() + content)
+    package, digest = Path(str(files("voxpop"))), hashlib.sha256()
+    paths = (path for part in COMPUTING for path in (package / part, *(package / part).rglob("*")))
+    for path in sorted(path for path in paths if path.suffix in (".py", ".csv")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(package)} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -13,8 +13,8 @@ from typing import Any
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.paper import ALPHAS, SECONDS
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
-from voxpop.simulation.summaries import Cells, quantity
 from voxpop.simulation.trials import Trial
 
 FIGURES = {
@@ -56,13 +56,13 @@ def exhibits(scale: Scale) -> list[Exhibit]:
 def _series(study: str, scale: Scale) -> dict[str, tuple[Trial, ...]]:
     chosen = SETTINGS[study]
     series = {
-        _key(name, alpha): scale.trials(study, policy, alpha=alpha, ratio=RATIO[study], **chosen)
+        _key(name, alpha): scale.trials(study, policy, settings={"alpha": alpha, "ratio": RATIO[study]}, **chosen)
         for name, policy in OURS.items()
         for alpha in ALPHAS
     }
     ratio = {"mini-gp-opt": {"ratio": RATIO[study]}}
     return series | {
-        name: scale.trials(study, policy, **chosen, **ratio.get(policy, {})) for name, policy in PEERS.items()
+        name: scale.trials(study, policy, settings=ratio.get(policy, {}), **chosen) for name, policy in PEERS.items()
     }
 
 

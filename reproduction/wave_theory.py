@@ -16,14 +16,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import bisect
 from scipy.special import ndtri
 
 from reproduction.theory import information_gain_bound, largest_loss
 from voxpop.errors import InputError, require_number
 from voxpop.model.problem import Problem
-
-CLOSE = 1e-3  # relative precision of the best accuracy; the bound is true for any
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ def wave_bounds(problem: Problem, accuracy: float, delta: float) -> WavesBound:
     worst = largest_loss(problem)
     accuracy = require_number("accuracy", accuracy, above=0, below=worst)
     delta = require_number("delta", delta, above=0, below=1)
-    count = _waves(worst, accuracy)
-    z, deviation = _quantile(problem, count, delta), problem.bias_std * math.sqrt(problem.largest_variance)
+    count = waves_to(worst, accuracy)
+    z, deviation = quantile(problem, count, delta), problem.bias_std * math.sqrt(problem.largest_variance)
     rounds = math.ceil((problem.noise_std / deviation) ** 2)
     variance = deviation**2 + problem.noise_std**2 / rounds
     waves, gap = [], worst
@@ -96,36 +93,6 @@ def wave_bounds(problem: Problem, accuracy: float, delta: float) -> WavesBound:
     return WavesBound(tuple(waves), rounds, z, regret)
 
 
-def best_accuracy(problem: Problem, cost: float, delta: float) -> float:
-    """Find the accuracy that pays best if a number costs c: eps^3 = 43 c H (z v kappa)^2 / T.
-
-    It minimises 2 eps T + 43 c H (z v kappa / eps)^2, the part of regret and cost that grows with the horizon, but for
-    the slow growth of H and z, which are taken where they are needed. It is the largest loss if nothing pays.
-    """
-    cost = require_number("cost", cost, above=0)
-    worst, scale = largest_loss(problem), _scale(problem, cost)
-
-    def excess(log_accuracy: float) -> float:
-        accuracy = math.exp(log_accuracy)
-        arms = arms_of_wave(problem, accuracy / (4 * problem.norm_bound))
-        return 3 * log_accuracy - math.log(scale * arms * _quantile(problem, _waves(worst, accuracy), delta) ** 2)
-
-    least = math.cbrt(scale * _quantile(problem, 1, delta) ** 2)  # as if one arm were enough
-    if least >= worst or excess(math.log(worst)) <= 0:
-        return worst
-    return math.exp(float(bisect(excess, math.log(least) - CLOSE, math.log(worst), xtol=CLOSE)))
-
-
-def total_bound(problem: Problem, cost: float, delta: float) -> float:
-    """Bound regret plus c times the numbers, with probability 1 - delta, for waves that end with the best accuracy."""
-    accuracy = best_accuracy(problem, cost, delta)
-    without = largest_loss(problem) * problem.horizon
-    if accuracy >= largest_loss(problem):
-        return without
-    found = wave_bounds(problem, accuracy, delta)
-    return min(without, found.regret + cost * found.numbers)
-
-
 def least_regret(problem: Problem, people: float) -> float:
     """Bound from below the regret, on some f, of anyone who asks at most this number of people in expectation.
 
@@ -133,36 +100,22 @@ def least_regret(problem: Problem, people: float) -> float:
     of actions farthest apart. What arms are played, for how many rounds, and how the people are chosen is all the same.
     """
     people = require_number("people", people, above=0)
-    reach = _reach(problem)
+    reach = reach_of(problem)
     gap = min(problem.bias_std * reach / (2 * math.sqrt(people)), problem.norm_bound * reach)
     return problem.horizon * gap / 2 * (1 - gap * math.sqrt(people) / (problem.bias_std * reach))
 
 
-def least_total(problem: Problem, cost: float) -> float:
-    """Bound from below the regret plus c times the expected numbers, on some f, of anyone.
-
-    It is 3/8 (2 c (v |h| T)^2)^(1/3) = 0.47 (c (v |h| T)^2)^(1/3), unless the norm bound allows no gap that large.
-    """
-    cost = require_number("cost", cost, above=0)
-    reach, horizon = _reach(problem), problem.horizon
-    scale = cost * (problem.bias_std * reach) ** 2 / horizon
-    gap = min(math.cbrt(2 * scale), problem.norm_bound * reach)
-    return horizon * gap / 2 * (1 - gap**3 / (8 * scale))
-
-
-def _waves(worst: float, accuracy: float) -> int:
+def waves_to(worst: float, accuracy: float) -> int:
+    """Count the waves, each twice as accurate as the one before."""
     return max(1, math.ceil(math.log2(worst / accuracy) - 1e-9))
 
 
-def _quantile(problem: Problem, waves: int, delta: float) -> float:
+def quantile(problem: Problem, waves: int, delta: float) -> float:
+    """Compute z, at the level of one statement."""
     return -float(ndtri(delta / (problem.size * waves)))
 
 
-def _scale(problem: Problem, cost: float) -> float:
-    return 43 * cost * problem.bias_std**2 * problem.largest_variance / problem.horizon
-
-
-def _reach(problem: Problem) -> float:
+def reach_of(problem: Problem) -> float:
     """Compute the largest |h| of a pair of actions."""
     if float(np.ptp(problem.means)) > 0:
         raise InputError("the lower bounds are proved for one prior mean for all actions; leave prior_mean out")

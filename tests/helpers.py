@@ -17,6 +17,11 @@ from voxpop.model.waves import Feedback, Info, Plan
 from voxpop.policies import Policy
 
 
+def own(state: State) -> Any:
+    """Return a state as its own policy knows it."""
+    return state
+
+
 def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = None, **changes: Any) -> Problem:
     points = np.random.default_rng(seed).uniform(size=(n, d))
     known: dict[str, Any] = {"noise_std": 0.1, "bias_std": 0.3, "norm_bound": 1.0, "horizon": 100, **changes}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_stopping import OPTIONS
 from tests.helpers_cli import ROOT, python
 from tests.reproduction.helpers import LABELS, PAPER
 from voxpop.cli.commands import MODULES
-from voxpop.cli.stopping import OPTIONS
 from voxpop.policies import settings_of
 
 LABEL = re.compile(r"\b(?:eq|alg|lem|thm|sec|rk|ass|cor|fig|tab|def|app|prop):[A-Za-z][\w-]*(?:\.\d+)?")

@@ -20,7 +20,7 @@ def test_there_is_a_skeleton_of_each() -> None:
 SAVED = """
 import json
 from voxpop.client import Promise
-from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
+from voxpop.io.schema import for_devices, decode_release, encode
 from voxpop.service.study.definition import Definition
 for model in ("two-agents", "central"):
     study = Study(problem, "one-round", path=f"{model}.json", privacy=Private(model, 5.0))
@@ -30,9 +30,9 @@ for model in ("two-agents", "central"):
     assert again.policy == study.policy and again.privacy == study.privacy
     assert [entry.model for entry in again.ledger.entries] == [model]
     definition = Definition(problem, again.policy, again.privacy)
-    assert Definition.of(json.loads(json.dumps(definition.as_dict()))).as_dict() == definition.as_dict()
-    told = for_devices(release_to_dict(waves[0][0].release))
-    assert release_from_dict(json.loads(json.dumps(told))).model == "two-agents"
+    assert Definition.decode(json.loads(json.dumps(definition.encode()))).encode() == definition.encode()
+    told = for_devices(encode(waves[0][0].release))
+    assert decode_release(json.loads(json.dumps(told))).model == "two-agents"
 Promise("two-agents", 5.0).check(waves[0][0].release)
 """
 

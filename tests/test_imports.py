@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from reproduction.imports import Module, dependencies, imported_modules, modules_of
+from tests.imports import Module, dependencies, imported_modules, modules_of
 
 MODULES = modules_of("voxpop", files("voxpop"))
 GRAPH = {name: imported_modules(module, MODULES) for name, module in MODULES.items()}
@@ -17,7 +17,7 @@ ROOMS += ("io", "journal", "report", "study", "simulation", "client", "service",
 PURE = tuple(room for room in ROOMS[: ROOMS.index("io")] if room != "runtime")  # which looks at the machine
 
 # What the mathematics may import from outside: nothing that sees files, the network, the clock or the environment.
-LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp"}
+LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp", "msgspec"}
 STANDARD = {
     "__future__",
     "abc",

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks import __main__ as command
-from benchmarks import libraries, report, studies
+from benchmarks import report, studies
 from benchmarks.measure import Curve, Figure, Results, exponent, machine_limits, together
 from benchmarks.plain import plain_program, plain_rounds, plain_select, same_plans, timed
 from benchmarks.selection import counted, problem_of, selection
@@ -148,11 +148,11 @@ def test_the_upper_bounds_of_peers_follow_from_the_equations(name: str) -> None:
     """The upper bounds of a Gaussian process, from the equations."""
     rng = np.random.default_rng(0)
     played, answers, points = rng.random((12, 3)), rng.standard_normal(12), rng.random((30, 3))
-    kernel = SquaredExponential(libraries.LENGTH)
-    solve = np.linalg.solve(kernel(played, played) + libraries.NOISE * np.eye(12), kernel(played, points))
+    kernel = SquaredExponential(studies.LENGTH)
+    solve = np.linalg.solve(kernel(played, played) + studies.NOISE * np.eye(12), kernel(played, points))
     std = np.sqrt(1 - np.einsum("ij,ij->j", kernel(played, points), solve))
-    bounds = getattr(libraries, f"{name}_bounds")(played, answers, points)
-    np.testing.assert_allclose(bounds, answers @ solve + libraries.WIDTH * std, rtol=1e-6)
+    bounds = getattr(studies, f"{name}_bounds")(played, answers, points)
+    np.testing.assert_allclose(bounds, answers @ solve + studies.WIDTH * std, rtol=1e-6)
 
 
 def test_the_plain_program_has_the_same_plans() -> None:

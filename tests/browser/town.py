@@ -18,7 +18,7 @@ import numpy as np
 
 from tests.service.served import served
 from voxpop.errors import Array
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.console.computations import Pilot, calibrated
 from voxpop.service.console.new_study import plan_of
@@ -143,7 +143,7 @@ class Town:
         context, keys = self.coordinator.context, self.keys[study]
         told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
         invited = [each for each in told if each["invited"]][:most]
-        labels = list(self.coordinator.snapshots.current(study).course.problem.decisions)
+        labels = list(self.coordinator.snapshots.current(study).problem.decisions)
         reports = [self._report(study, labels, each) for each in invited]
         verdicts = store(context, reports) if reports else []
         assert verdicts == [True] * len(reports)
@@ -153,7 +153,7 @@ class Town:
 
     def _report(self, study: str, labels: list[Mapping[str, Any]], invitation: dict[str, Any]) -> Upload:
         wave = invitation["wave"]
-        release = release_from_dict(wave["release"])
+        release = decode_release(wave["release"])
         leaning, rounds = self.rng.normal(), np.array(wave["rounds"], dtype=float)
         means = [self.tastes[study](labels[arm], leaning) for arm in wave["arms"]]
         averages: Array = np.array([means]) + self.rng.normal(size=(1, len(means))) * 0.35 / np.sqrt(rounds)

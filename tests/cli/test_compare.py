@@ -13,9 +13,8 @@ from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.report import drawing
-from voxpop.simulation.comparison import CONTENDERS
+from voxpop.simulation.comparison import CONTENDERS, RunSummary
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"
@@ -27,7 +26,7 @@ PRIVATE = '\n[privacy]\nmodel = "central"\nepsilon = 5.0\n'
 @pytest.fixture
 def main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("voxpop.cli.compare.picture", lambda *_: drawing.sheet(1, 1))  # drawing takes a while
+    monkeypatch.setattr("voxpop.cli.simulate.picture", lambda *_: drawing.sheet(1, 1))  # drawing takes a while
     study_file(tmp_path / "tea.toml")
     study_file(tmp_path / "private.toml", STUDY.replace("[rehearsal]", f"{PRIVATE}\n[rehearsal]"))
     return main_of(monkeypatch)
@@ -75,7 +74,7 @@ def test_the_table_says_what_the_data_says(main: Main) -> None:
 
 
 def test_the_picture_is_written_where_it_should_be(main: Main, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("voxpop.cli.compare.picture", picture)
+    monkeypatch.setattr("voxpop.cli.simulate.picture", picture)
     found = compared(main, *SPHERE, "--policies", "dpbe,equal-split", "--out", "a/b")
     assert found["picture"] == "a/b/sphere.png"
     assert [path.name for path in (tmp_path / "a/b").iterdir()] == ["sphere.png"]
@@ -185,7 +184,7 @@ def test_every_run_is_done_once(main: Main, monkeypatch: pytest.MonkeyPatch) -> 
         done.append((trial.policy, trial.seed))
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.compare.perform", perform)
+    monkeypatch.setattr("voxpop.cli.simulate.perform", perform)
     assert main(*SPHERE, "--policies", "dpbe,halving,dpbe").code == 0
     assert sorted(done) == [("dpbe", 5), ("dpbe", 6), ("halving", 5), ("halving", 6)]
 
@@ -196,7 +195,7 @@ def test_a_failed_run_is_named(main: Main, monkeypatch: pytest.MonkeyPatch) -> N
             raise InputError("the people are on strike")
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.compare.perform", fail)
+    monkeypatch.setattr("voxpop.cli.simulate.perform", fail)
     done = main(*SPHERE, "--policies", "dpbe,halving")
     assert (done.code, done.out) == (2, "")
     assert done.err == "error: the run of policy 'dpbe' with seed 6 failed: the people are on strike\n"
@@ -206,7 +205,7 @@ def test_without_matplotlib_nothing_is_run(main: Main, monkeypatch: pytest.Monke
     def missing(*_: object) -> None:
         raise InputError("pictures need matplotlib; install it with: pip install 'voxpop[report]'")
 
-    monkeypatch.setattr("voxpop.cli.compare.sheet", missing)
+    monkeypatch.setattr("voxpop.cli.simulate.sheet", missing)
     done = main(*SPHERE)
     assert (done.code, done.out) == (2, "")
     assert "voxpop[report]" in done.err

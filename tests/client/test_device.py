@@ -17,7 +17,7 @@ from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
 from voxpop.client.storage import Outgoing
 from voxpop.errors import InputError
-from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
+from voxpop.io.schema import decode_release, encode, for_devices
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.privacy.none import PlainRelease
@@ -78,7 +78,7 @@ def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
 
 
 def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
-    wave = {"wave": 1, "arms": [0, 1, 2, 3], "release": for_devices(release_to_dict(release))}
+    wave = {"wave": 1, "arms": [0, 1, 2, 3], "release": for_devices(encode(release))}
     helper = {"helper": "http://helper/v1/batches/b/report"} if release.second == HELPER else {}
     return {"invited": True, "token": "t" * 43, "upload": upload, **helper, "wave": wave}
 
@@ -123,6 +123,18 @@ def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
     assert len(set(server.got)) == 1
     report = json.loads(server.got[0])["report"]
     assert (report == [0.5] * 4) == (model == "central")
+
+
+@pytest.mark.parametrize("model", ["none", "central"])
+def test_a_device_of_a_study_that_minimises_turns_its_costs(model: str) -> None:
+    made, promise = release(model) if model == "central" else PlainRelease(0.5, 4), Promise(model, 5.0)
+    server = Server(told(made))
+    server.invitation["wave"]["direction"] = "minimize"
+    assert server.device(promise).check_in() is Outcome.ANSWERED
+    assert json.loads(server.got[0])["report"] == [-0.5] * 4
+    server.invitation["wave"]["direction"] = "less"
+    with pytest.raises(InputError, match="unknown direction 'less'"):
+        server.device(promise).check_in()
 
 
 @pytest.mark.parametrize(
@@ -246,6 +258,6 @@ def test_rewards_of_any_size_have_a_finite_average() -> None:
 @pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
 def test_releases_survive_the_wire(model: str) -> None:
     made = release(model)
-    again = release_from_dict(json.loads(json.dumps(release_to_dict(made))))
-    assert release_to_dict(again) == release_to_dict(made)
+    again = decode_release(json.loads(json.dumps(encode(made))))
+    assert encode(again) == encode(made)
     np.testing.assert_array_equal(again.ball.root, made.ball.root)  # type: ignore[attr-defined]

@@ -14,14 +14,14 @@ from scipy.stats import binom, norm
 from tests.helpers_privacy import first_wave
 from voxpop.client import Promise
 from voxpop.errors import InputError
-from voxpop.io.schema import for_devices, release_from_dict, release_to_dict
+from voxpop.io.schema import decode_release, encode, for_devices
 from voxpop.privacy import Private
 from voxpop.privacy.encoded import MOST_BITS
 
 EPSILON, DELTA = 5.0, 1e-6
 NAN = float("nan")
 HONEST = {
-    model: for_devices(release_to_dict(first_wave(40).release(Private(model, EPSILON))))
+    model: for_devices(encode(first_wave(40).release(Private(model, EPSILON))))
     for model in ("local", "shuffle", "aggregate")
 }
 Proposal = dict[str, Any]
@@ -42,7 +42,7 @@ def proposed(model: str, changes: dict[str, Any]) -> Proposal:
 def accepted(model: str, data: Any) -> Any:
     """Return the release if a device would answer it, else None; anything but an `InputError` is a failure."""
     try:
-        release = release_from_dict(data)
+        release = decode_release(data)
         Promise(model, EPSILON, DELTA).check(release)
     except InputError:
         return None
@@ -114,7 +114,7 @@ def test_nonsense_is_refused_in_one_sentence(model: str, changes: dict[str, Any]
 @pytest.mark.parametrize("data", [None, [], 3, "local", {}, {"model": "local"}, {"model": None}], ids=str)
 def test_what_is_not_a_release_is_refused(data: Any) -> None:
     with pytest.raises(InputError, match="not a release"):
-        release_from_dict(data)
+        decode_release(data)
 
 
 @pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])

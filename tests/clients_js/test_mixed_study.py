@@ -18,7 +18,7 @@ DEVICES = 44
 def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
     scenario = make_scenario("pricing", Options(horizon=6, size=12))
     privacy = Private(model, 5.0, floor=12)
-    definition = Definition(scenario.problem, make_policy("dpbe", alpha=0.7), privacy, Rules(deadline=QUIET))
+    definition = Definition(scenario.problem, make_policy("dpbe", alpha=0.7), privacy, rules=Rules(deadline=QUIET))
     foreign = (str(NODE), str(SDK / "test/fleet.ts"))
     with running(scenario, definition, DEVICES, tmp_path, fleets=(FLEET, foreign)) as study:
         study.play(lambda _: None)

@@ -12,7 +12,7 @@ from scipy.stats import binom, chisquare, norm
 
 from tests.clients_js.oracle import Oracle
 from voxpop.errors import Array
-from voxpop.io.schema import for_devices, release_to_dict
+from voxpop.io.schema import encode, for_devices
 from voxpop.privacy import Private, Secure, Source
 from voxpop.privacy.audit import attack, specimen
 from voxpop.privacy.local import Local
@@ -90,7 +90,7 @@ class Foreign(Local):
     other: Oracle
 
     def randomize(self, y: Array, source: Source) -> Array:
-        told = json.loads(json.dumps(for_devices({**release_to_dict(self), "model": "local"})))
+        told = json.loads(json.dumps(for_devices({**encode(self), "model": "local"})))
         return np.array(self.other.ask(reports={"release": told, "answers": y.tolist()}), dtype=float)
 
 

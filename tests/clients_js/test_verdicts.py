@@ -15,7 +15,7 @@ from tests.vectors.answers import PRIVATE, promises
 from tests.vectors.releases import release
 from voxpop.client import Promise
 from voxpop.errors import InputError
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 
 FACTORS = [0.5, 0.9, 0.99, 0.999, 1.0, 1.001, 1.01, 1.1, 2.0, 10.0, 1e3, 1e-3, 1e12, 1e-12]
 CASES = 400  # for each model
@@ -24,7 +24,7 @@ OWN_WORDS = ("this is not a release", "a root of condition")  # a condition beyo
 
 def refusal(promise: dict[str, Any], data: Any) -> str | None:
     try:
-        Promise(**promise).check(release_from_dict(data))
+        Promise(**promise).check(decode_release(data))
     except InputError as error:
         return str(error)
     return None

@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from tests.flower.direct import answers_of, context_of, promise, study
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.io.schema import release_to_dict, wave_for_devices
+from voxpop.io.schema import encode, wave_for_devices
 from voxpop.privacy import Secure
 from voxpop_flower import messages, take_part
 
@@ -20,7 +20,7 @@ def question(model: str, change: Callable[[dict[str, Any]], object] = lambda tol
     asked = study(model)
     wave = asked.open_wave()
     assert wave is not None
-    told = wave_for_devices(asked.problem, wave.plan, release_to_dict(wave.release))
+    told = wave_for_devices(asked.problem, wave.plan, encode(wave.release))
     change(told)
     message = messages.ask(7, told, 60.0)
     message.metadata.__dict__["_message_id"] = "1"  # as the SuperLink does

@@ -43,7 +43,7 @@ def over_the_wire(data: Any) -> Any:
 
 @given(kernels)
 def test_kernels_come_back_equal(kernel: Kernel) -> None:
-    back = wire.kernel_from_dict(over_the_wire(wire.encode(kernel)))
+    back = wire.decode_kernel(over_the_wire(wire.encode(kernel)))
     assert back == kernel
     np.testing.assert_array_equal(back(POINTS, POINTS), kernel(POINTS, POINTS))
 
@@ -51,7 +51,7 @@ def test_kernels_come_back_equal(kernel: Kernel) -> None:
 def test_a_kernel_matrix_comes_back_to_the_last_bit() -> None:
     root = np.random.default_rng(1).normal(size=(4, 4))
     kernel = Precomputed(root @ root.T)
-    back = wire.kernel_from_dict(over_the_wire(wire.encode(kernel)))
+    back = wire.decode_kernel(over_the_wire(wire.encode(kernel)))
     assert isinstance(back, Precomputed)
     np.testing.assert_array_equal(back.matrix, kernel.matrix)
 
@@ -191,7 +191,7 @@ def test_a_seal_does_not_depend_on_the_order_of_keys() -> None:
 )
 def test_a_wrong_description_of_a_kernel_is_refused(data: Any, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        wire.kernel_from_dict(data)
+        wire.decode_kernel(data)
     refusal(caught)
 
 

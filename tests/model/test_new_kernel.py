@@ -11,7 +11,7 @@ from voxpop import InputError, Problem, Study
 from voxpop.errors import Array
 from voxpop.gp.posterior import DensePosterior
 from voxpop.gp.selection import LazyPosterior, fill
-from voxpop.io.schema import encode, kernel_from_dict
+from voxpop.io.schema import decode_kernel, encode
 from voxpop.model.kernels import KERNELS, Kernel, Linear, SquaredExponential, Stationary, plain_distances
 
 POINTS = np.random.default_rng(0).random((200, 2))
@@ -89,7 +89,7 @@ def test_large_problems_come_free(monkeypatch: pytest.MonkeyPatch, name: str) ->
 @pytest.mark.parametrize("name", NEW)
 def test_a_registered_kernel_is_saved_and_loaded(tmp_path: Path, name: str) -> None:
     kernel = 2 * NEW[name] + SquaredExponential(0.4)
-    assert kernel_from_dict(encode(kernel)) == kernel
+    assert decode_kernel(encode(kernel)) == kernel
     path, problem = tmp_path / "study.json", Problem(POINTS[:20], kernel, 0.1, 0.2, 1.0, 60)
     study = Study(problem, path=path)
     question = study.ask()

@@ -106,8 +106,8 @@ FAULTS = [
         "nothing says what was deleted",
         "Closing a wave does not ask for its reports to be scrubbed.",
         "service/study/collecting.py",
-        "    scrub_after(connection)\n    if context.released",
-        "    if context.released",
+        "    scrub_after(connection)\n    # Last,",
+        "    # Last,",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
@@ -120,10 +120,10 @@ FAULTS = [
     ),
     Fault(
         "log keeps the sum",
-        "A closed event holds the sum without its noise.",
-        "service/study/collecting.py",
-        "closed_body(feedback, entry))",
-        '{**closed_body(feedback, entry), "sum": list(tally.total)})',
+        "A stored event holds more than the release, such as a sum without its noise.",
+        "service/study/log.py",
+        "[encode_event(event) for event in new]",
+        '[(kind, {**body, "sum": 0.0}) for kind, body in map(encode_event, new)]',
         (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
     ),
     Fault(

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers import random_problem
+from tests.helpers import own, random_problem
 from voxpop.errors import InputError
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -70,10 +70,10 @@ def test_the_posterior_is_that_of_scikit_learn_round_by_round(name: str) -> None
     oracle = GaussianProcessRegressor(RBF(0.4), alpha=noise_variance(problem), optimizer=None).fit(xs, ys)
     mean, deviation = oracle.predict(points, return_std=True)
     np.testing.assert_allclose(state.centre - 0.7, mean, atol=1e-8)
-    np.testing.assert_allclose(np.sqrt(np.diag(state.memory.covariance)), deviation, atol=1e-7)
+    np.testing.assert_allclose(np.sqrt(np.diag(own(state).belief.covariance)), deviation, atol=1e-7)
     K = problem.kernel(np.array(xs), np.array(xs))
     gain = 0.5 * np.linalg.slogdet(np.eye(len(xs)) + K / noise_variance(problem))[1]
-    assert state.memory.gain == pytest.approx(gain, rel=1e-8)
+    assert own(state).belief.gain == pytest.approx(gain, rel=1e-8)
     bonus = 1.5 + math.sqrt(2 * (gain + 1 + math.log(10)))
     np.testing.assert_allclose(state.upper - state.centre, bonus * deviation, atol=1e-6)
 
@@ -83,13 +83,13 @@ def test_gp_ucb_leaves_the_old_state_alone_whatever_follows_from_it() -> None:
     state = policy.init(problem)
     plan = Plan(1, np.array([2]), np.array([1]), 1, 2, "one")
     for number in range(TOGETHER + 3):  # the updates are subtracted in between
-        covariance, mean = state.memory.covariance, state.memory.mean.copy()
+        covariance, mean = own(state).belief.covariance, own(state).belief.mean.copy()
         one, other = (policy.advance(problem, state, plan, Feedback(np.array([y]), 1))[0] for y in (0.1, 5.0))
-        np.testing.assert_array_equal(state.memory.covariance, covariance)
-        np.testing.assert_array_equal(state.memory.mean, mean)
-        np.testing.assert_array_equal(one.memory.covariance, other.memory.covariance)
-        assert other.memory.mean[plan.arms[0]] > one.memory.mean[plan.arms[0]]
-        np.testing.assert_allclose(one.memory.variance, one.memory.covariance.diagonal(), rtol=1e-9)
+        np.testing.assert_array_equal(own(state).belief.covariance, covariance)
+        np.testing.assert_array_equal(own(state).belief.mean, mean)
+        np.testing.assert_array_equal(own(one).belief.covariance, own(other).belief.covariance)
+        assert own(other).belief.mean[plan.arms[0]] > own(one).belief.mean[plan.arms[0]]
+        np.testing.assert_allclose(own(one).belief.variance, own(one).belief.covariance.diagonal(), rtol=1e-9)
         state, plan = one, replace(plan, wave=number + 2, arms=np.array([number % problem.size]))
 
 
@@ -148,7 +148,7 @@ def test_bbkb_with_everything_in_its_dictionary_is_the_exact_posterior() -> None
         state, _ = policy.advance(problem, state, plan, Feedback(y, 1))
     oracle = GaussianProcessRegressor(RBF(0.4), alpha=noise_variance(problem), optimizer=None).fit(xs, ys)
     mean, deviation = oracle.predict(points, return_std=True)
-    belief = state.memory
+    belief = own(state).belief
     np.testing.assert_allclose(belief.mean, mean, atol=1e-7)
     np.testing.assert_allclose(np.sqrt(belief.missing + np.diag(belief.covariance)), deviation, atol=1e-6)
 
@@ -160,7 +160,7 @@ def test_bbkb_ends_a_batch_when_the_variances_of_its_beginning_add_up_to_the_swi
     for _ in range(4):
         plan = policy.plan(problem, state)
         assert isinstance(plan, Plan)
-        variance = state.memory.missing + np.diag(state.memory.covariance)
+        variance = own(state).belief.missing + np.diag(own(state).belief.covariance)
         total = 1 + float(variance[plan.arms] @ plan.pulls) / noise_variance(problem)
         assert 3.0 < total <= 3.0 + variance.max() / noise_variance(problem)
         state, _ = policy.advance(problem, state, plan, Feedback(np.zeros(len(plan.arms)), 1))
@@ -171,8 +171,8 @@ def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
     people = GPPeople(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
     policy = make_policy("bbkb", oversampling=2.0)
     state = [state for _, state in simulate_waves(problem, policy, people, 0)][-1]
-    assert 1 <= len(state.memory.dictionary) < np.count_nonzero(state.memory.rounds)
-    assert state.memory.missing.max() < 0.05  # and they see nearly everything
+    assert 1 <= len(own(state).belief.dictionary) < np.count_nonzero(own(state).belief.rounds)
+    assert own(state).belief.missing.max() < 0.05  # and they see nearly everything
 
 
 def test_dpbe_fixed_asks_the_same_number_every_wave_at_the_cost_of_dpbe() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import drive, random_problem
+from tests.helpers import drive, own, random_problem
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, believe, pooled_best
 from voxpop.model.kernels import SquaredExponential
@@ -214,8 +214,8 @@ def test_thompson_s_posterior_is_the_pooled_one(steps: int) -> None:
         again, _ = policy.advance(problem, again, plan, feedback)
     fitted = believe(problem, history[: 2 ** (steps.bit_length() - 1)])
     wanted = Belief(problem, believe(problem, history[:steps]).rows, fitted.tau, fitted.power)
-    np.testing.assert_allclose(again.memory.mean, wanted.mean, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(again.memory.covariance, wanted.covariance(np.arange(15)), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(own(again).belief.mean, wanted.mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(own(again).belief.covariance, wanted.covariance(np.arange(15)), rtol=1e-6, atol=1e-8)
     assert again.best == int(np.argmax(wanted.mean))
 
 
@@ -229,7 +229,7 @@ def test_thompson_counts_the_noise_of_privacy() -> None:
         state, _ = policy.advance(problem, state, plan, Feedback(np.array([1.0]), 20, noise))
     fitted = believe(problem, state.history[:2])
     wanted = Belief(problem, believe(problem, state.history).rows, fitted.tau, fitted.power)
-    np.testing.assert_allclose(state.memory.mean, wanted.mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(own(state).belief.mean, wanted.mean, rtol=1e-6, atol=1e-8)
 
 
 def test_thompson_plays_an_action_as_often_as_it_is_the_best_of_a_draw() -> None:
@@ -281,5 +281,5 @@ def test_thompson_compares_a_spread_subset_of_many_actions(monkeypatch: pytest.M
     problem = random_problem(2, n=40, horizon=500)
     plans, _, state = conducted(make_policy("thompson", steps=20), problem)
     assert {int(plan.arms[0]) for plan in plans} <= set(spread(problem, 10).tolist())
-    assert len(state.memory.mean) == 10
+    assert len(own(state).belief.mean) == 10
     assert state.best == int(np.argmax(believe(problem, state.history).mean))

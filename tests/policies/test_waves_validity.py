@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.helpers import everything, function_of_norm, gram, worst_function
+from tests.helpers import everything, function_of_norm, gram, own, worst_function
 from voxpop.errors import Array
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -92,7 +92,7 @@ def outcomes(problem: Problem, policy: Waves, functions: Callable[[int], Array],
         found["false"] += bool(f[best] - f[state.best] > state.certificate + 1e-9)
         found["outside"] += bool(np.any((f < state.lower - 1e-9) | (f > state.upper + 1e-9)))
         found["warned"] += any(wave.info.warning for wave, _ in steps)
-        found["overspent"] += state.memory.spent > DELTA * (1 + 1e-9)
+        found["overspent"] += own(state).spent > DELTA * (1 + 1e-9)
     return found
 
 

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from voxpop.errors import Array
+from voxpop.io.schema import decode, encode
 from voxpop.privacy import Entry, Private
 from voxpop.privacy.binomial import GAP, ORDERS, Binomial, _moves
 from voxpop.privacy.gaussian import epsilon_of, noise_multiplier
@@ -134,4 +135,4 @@ def test_a_share_of_honest_devices_carries_the_noise_of_all() -> None:
 
 def test_entries_survive_json() -> None:
     entry = Entry("shuffle", 7, 5.0, DELTA, binomial=Binomial(100, 0.3, 9), honest=0.8, names=("ada",) * 7)
-    assert Entry.from_dict(entry.as_dict()) == entry
+    assert decode(Entry, encode(entry)) == entry

@@ -152,7 +152,7 @@ def test_before_anyone_has_answered_nothing_is_claimed(pages: dict[str, str]) ->
 
 
 def test_a_study_that_asks_nobody_can_be_shown() -> None:
-    run = Trial("pricing", size=25, horizon=1000, answer_cost=1e9).run()
+    run = Trial("pricing", size=25, horizon=1000, settings={"answer_cost": 1e9}).run()
     assert run.closed == ()
     page = render(run.course, run.scenario.f)
     assert "asking people does not pay" in page

@@ -12,7 +12,7 @@ from reproduction.compare import contenders
 from reproduction.exhibits import Exhibit, Shown
 from reproduction.output import COLOURS
 from tests.reproduction.helpers import SMALL, STUDIES, summary
-from voxpop.simulation.summaries import Cell, RunSummary, grid
+from voxpop.simulation.comparison import Cell, RunSummary, grid
 from voxpop.simulation.trials import Trial
 
 World = Callable[[str, Trial], dict[str, Any]]
@@ -36,7 +36,7 @@ def ablation_world(name: str, _: Trial) -> dict[str, Any]:
 
 
 def tradeoff_world(_: str, trial: Trial) -> dict[str, Any]:
-    alpha = float(trial.alpha or 0)
+    alpha = float(dict(trial.settings)["alpha"])
     return {"regret": 100 / alpha, "numbers": round(10_000 * alpha)}
 
 

@@ -10,14 +10,13 @@ from reproduction.exhibits import FULL, QUICK
 from reproduction.wave_theory import least_regret
 from tests.simulation.test_compare import cell, crowd
 from voxpop.model.problem import Problem
-from voxpop.simulation.comparison import COSTS
+from voxpop.simulation.comparison import COSTS, quantity
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import quantity
 from voxpop.simulation.trials import Trial
 
 
 def test_one_study_has_a_pilot_and_the_other_has_none() -> None:
-    pricing, synthetic = exhibits(FULL)
+    pricing, synthetic, *_ = exhibits(FULL)
     assert (pricing.name, synthetic.name) == ("compare/pricing", "compare/synthetic")
     assert list(pricing.series) == contenders("pricing")
     assert set(pricing.series) - set(synthetic.series) == {"pilot-only"}

@@ -13,7 +13,7 @@ from tests.helpers_cli import refusal
 from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.policies import POLICIES
-from voxpop.simulation.summaries import perform
+from voxpop.simulation.comparison import perform
 from voxpop.simulation.trials import Trial
 
 TRIALS = [Trial("sphere", policy, seed, horizon=100) for policy in ("dpbe", "gp-ucb") for seed in (0, 1)]
@@ -60,7 +60,7 @@ def test_only_the_trials_that_were_asked_for_are_read(journal: Journal) -> None:
         Trial("camel", "dpbe", horizon=100),
         Trial("sphere", "dpbe", seed=2, horizon=100),
         Trial("sphere", "dpbe", horizon=101),
-        Trial("sphere", "dpbe", horizon=100, alpha=0.7),
+        Trial("sphere", "dpbe", horizon=100, settings={"alpha": 0.7}),
         Trial("sphere", "dpbe", horizon=100, true_norm=True),
         Trial("sphere", "dpbe", horizon=100, privacy="central", epsilon=1.0),
         Trial("sphere", "dpbe", horizon=100, floor=0),

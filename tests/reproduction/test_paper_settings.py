@@ -154,8 +154,8 @@ def test_peers_have_the_settings_of_the_appendix(study: str) -> None:
             assert f"alpha = {made['alpha']}" in name
     for policy, name in (("dpbe-paper", "DPBE"), ("dpbe", "voxpop")):
         chosen = [trials[0] for trials in exhibit.series.values() if trials[0].policy == policy]
-        assert tuple(trial.alpha for trial in chosen) == (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-        assert [exhibit.series[f"{name}, alpha = {trial.alpha}"][0] for trial in chosen] == chosen
+        assert tuple(settings(trial)["alpha"] for trial in chosen) == (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+        assert [exhibit.series[f"{name}, alpha = {settings(trial)['alpha']}"][0] for trial in chosen] == chosen
     assert exhibit.series["GP-UCB"][0].policy == "gp-ucb"
     assert exhibit.series["BPE"][0].policy == "bpe"
 
@@ -164,7 +164,7 @@ def test_the_tradeoff_has_the_alphas_of_the_paper() -> None:
     exhibit = choose(["tradeoff"], FULL)[0]
     for policy in ("dpbe-paper", "dpbe"):
         trials = [trials[0] for trials in exhibit.series.values() if trials[0].policy == policy]
-        assert [trial.alpha for trial in trials] == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+        assert [settings(trial)["alpha"] for trial in trials] == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
         for trial in trials:
             assert_setting(trial, 0.01, 0.1, 40_000)
             assert settings(trial)["ratio"] == 1.6

@@ -13,17 +13,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from reproduction.theory import largest_loss
-from reproduction.wave_theory import (
-    WavesBound,
-    arms_of_wave,
-    best_accuracy,
-    least_regret,
-    least_total,
-    total_bound,
-    wave_bounds,
-)
+from reproduction.wave_theory import WavesBound, arms_of_wave, least_regret, wave_bounds
 from tests.helpers import everything, function_of_norm, gram, random_problem
-from tests.reproduction.helpers_theory import ROUNDING, kernels, problems
+from tests.reproduction.helpers_theory import ROUNDING, best_accuracy, kernels, least_total, problems, total_bound
 from voxpop.errors import Array, InputError
 from voxpop.gp.posterior import DensePosterior
 from voxpop.model.kernels import Kernel, SquaredExponential

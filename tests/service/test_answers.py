@@ -18,8 +18,8 @@ from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import receipts
 from voxpop.service.study import participants
 from voxpop.service.study.context import Context
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.steps import StepTaken
 
 
@@ -51,7 +51,7 @@ def test_an_address_has_no_second_spelling(site: Site) -> None:
     "code", ["short", "x" * 129, "grüne-äpfel", "two words", "tab\tbetween", "line\nbetween", "at-the-end\n"]
 )
 def test_a_code_that_no_device_can_send_is_refused(site: Site, code: str) -> None:
-    body = {"definition": definition().as_dict(), "enrolment_code": code}
+    body = {"definition": definition().encode(), "enrolment_code": code}
     answer = site.client.put(f"/v1/studies/{STUDY}", json=body, headers=as_(KEY))
     assert answer.status_code == 422
     assert "letters without accents, digits and signs, and no spaces; change it" in answer.json()["error"]
@@ -59,7 +59,7 @@ def test_a_code_that_no_device_can_send_is_refused(site: Site, code: str) -> Non
 
 
 def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
-    body = {"definition": definition().as_dict(), "enrolment_code": "open-sesame"}
+    body = {"definition": definition().encode(), "enrolment_code": "open-sesame"}
     place = f"/v1/studies/{STUDY}"
     assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 201
     assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 200

@@ -18,8 +18,9 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox
 from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
+from voxpop.service.study.log import text_of
+from voxpop.service.study.stages import Kind
 
 
 def begin(it: World) -> None:
@@ -112,7 +113,7 @@ def test_the_log_keeps_the_release_and_nothing_beside_it(tmp_path: Path, model: 
     assert set(closed.body["entry"]) == {field.name for field in fields(Entry)}
     for report in reports:
         for number in report:
-            assert repr(number) not in closed.text
+            assert repr(number) not in text_of(closed.body)
     # Noted inside the transaction: if that fails, another release is drawn, and two would be known.
     (said,) = [values for kind, values in notes if kind == "closed"]
     assert said == {"study": STUDY, "wave": 1, "people": len(reports)}

@@ -16,7 +16,7 @@ from voxpop.service import group_commit
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import new_key, sign
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot, fold
 from voxpop.service.web import connections as module
 from voxpop.service.web import limits
 from voxpop.service.web.limits import HeldBytes
@@ -75,7 +75,7 @@ def test_a_report_of_a_wave_that_another_coordinator_opened_fits(site: Site) -> 
 
 
 def _young(site: Site) -> Snapshot:
-    return Snapshot.begin(site.coordinator.log(STUDY)[0])
+    return fold(site.coordinator.log(STUDY)[:1])
 
 
 def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

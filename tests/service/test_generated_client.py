@@ -74,7 +74,7 @@ def test_a_generated_client_runs_a_study(tmp_path: Path, monkeypatch: pytest.Mon
     url = str(site.client.base_url)
     operator = made.client(url, KEY)
     devices = {key: made.client(url, key) for key in (new_key() for _ in range(12))}
-    study = made.NewStudy.from_dict({"definition": definition(horizon=7).as_dict()})
+    study = made.NewStudy.from_dict({"definition": definition(horizon=7).encode()})
     assert made.call(operator, "operator", "create_study", STUDY, body=study).study == STUDY
     for device in devices.values():
         assert made.call(device, "participant", "register", STUDY).status == "registered"

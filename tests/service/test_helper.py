@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, encoded, own_shuffler, private, world
 from voxpop.errors import Array
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import hash_key, new_key
@@ -20,8 +20,8 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, people, receipts, reports, tokens, totals
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
 from voxpop.service.study.life import Wanted, change
+from voxpop.service.study.stages import Kind
 
 NAME = "b" * 43
 BATCH = Batch(size=2, coordinates=1, levels=3, trials=1, chance=0.5, shared=True)  # a total of 8 at most: one byte
@@ -79,7 +79,7 @@ def require_counted(it: World) -> None:
     """See that the first wave was released from exactly the reports that were acknowledged, and nothing is left."""
     current = it.coordinator.snapshots.current(STUDY)
     opened = next(event for event in it.coordinator.log(STUDY) if event.kind == Kind.OPENED)
-    release = release_from_dict(opened.body["release"])
+    release = decode_release(opened.body["release"])
     assert len(it.reports[1]) == 12
     told = release.analyze(release.tally(np.array(it.reports[1])), Simulated(np.random.default_rng(0)))
     np.testing.assert_array_equal(current.closed[0].feedback.mean, told.mean)
@@ -101,7 +101,7 @@ def test_each_server_holds_a_half_and_both_are_gone_with_the_wave(tmp_path: Path
         it.settle()
         for key, invitation in list(it.invited()):
             assert it.answer(key, invitation) is True
-        batch = it.coordinator.snapshots.current(STUDY).current.release.batch  # type: ignore[union-attr]
+        batch = it.coordinator.snapshots.current(STUDY).wave.release.batch  # type: ignore[union-attr]
         assert batch is not None
         stored = []
         for database, table in ((it.coordinator.database, inbox), (helper.database, reports)):
@@ -124,7 +124,7 @@ def test_each_server_holds_a_half_and_both_are_gone_with_the_wave(tmp_path: Path
 def test_shares_that_no_device_sends_are_refused_by_both(pair: tuple[World, Shuffler]) -> None:
     it, helper = pair
     _, invitation = next(it.invited())
-    batch = it.coordinator.snapshots.current(STUDY).current.release.batch  # type: ignore[union-attr]
+    batch = it.coordinator.snapshots.current(STUDY).wave.release.batch  # type: ignore[union-attr]
     assert batch is not None
     good = np.full(batch.coordinates, 3.0)
 

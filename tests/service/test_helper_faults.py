@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.service.test_helper import require_counted, rows
 from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, own_shuffler, private, world
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal
@@ -125,7 +125,7 @@ def test_two_helpers_that_claim_one_batch_count_nobody_twice(tmp_path: Path) -> 
         first, second = it.shuffler, stack.enter_context(own_shuffler(str(tmp_path / "second.db")))
         assert first is not None
         everybody = list(it.invited())
-        release = release_from_dict(everybody[0][1]["wave"]["release"])
+        release = decode_release(everybody[0][1]["wave"]["release"])
         assert release.batch is not None
         name = everybody[0][1]["helper"].rsplit("/", 1)[1]
         second.announce(name, release.batch, [hash_key(one["token"]) for _, one in everybody], [])
@@ -279,7 +279,7 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
             for key, invitation in list(it.invited()):
                 fate, token = rng.random(), invitation["token"]
                 if token not in made:
-                    release = release_from_dict(invitation["wave"]["release"])
+                    release = decode_release(invitation["wave"]["release"])
                     made[token] = release.randomize(np.array([[rng.random()]]), Simulated(it.rng))
                 theirs, ours = it.shares(invitation, made[token])
                 if fate < 0.05:

@@ -18,7 +18,7 @@ from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import asking, participants
 from voxpop.service.study.context import BatchProgress
-from voxpop.service.study.events import Kind
+from voxpop.service.study.stages import Kind
 
 NONSENSE: list[Any] = [
     b"",

@@ -396,7 +396,7 @@ def test_no_key_or_token_is_in_the_database(tmp_path: Path) -> None:
 
 
 def test_a_study_with_an_enrolment_code_registers_only_those_who_have_it(site: Site) -> None:
-    body = {"definition": definition().as_dict(), "enrolment_code": "sesame-open"}
+    body = {"definition": definition().encode(), "enrolment_code": "sesame-open"}
     assert site.client.put("/v1/studies/club", json=body, headers=as_(KEY)).status_code == 201
     key = new_key()
     for code, status in (
@@ -422,7 +422,7 @@ def test_a_study_with_an_enrolment_code_registers_only_those_who_have_it(site: S
     ],
 )
 def test_unusable_studies_are_refused(site: Site, change: dict[str, Any]) -> None:
-    body = {"definition": {**definition().as_dict(), **change}}
+    body = {"definition": {**definition().encode(), **change}}
     answer = site.client.put("/v1/studies/bad", json=body, headers=as_(KEY))
     assert answer.status_code in (409, 422)
     sentence(answer)

@@ -17,8 +17,8 @@ from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import batches, inbox, people, receipts, reports, tokens
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
-from voxpop.service.study.snapshot import fold
+from voxpop.service.study.log import fold
+from voxpop.service.study.stages import Kind
 
 KEY = new_key()
 WAVES = 5

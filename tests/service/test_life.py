@@ -162,7 +162,7 @@ def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_w
             if model != "shuffle":
                 late = it.upload(invitation, it.rng.normal(size=(1, len(invitation["wave"]["arms"]))))
                 assert isinstance(late, Refusal)
-            assert not it.coordinator.snapshots.current(STUDY).course.pending
+            assert not it.coordinator.snapshots.current(STUDY).pending
 
 
 def test_what_cannot_be_is_refused_with_the_remedy(address: str) -> None:

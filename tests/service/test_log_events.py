@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from tests.helpers_cli import ROOT
 from voxpop.service.audit import Action
-from voxpop.service.study.events import Kind
+from voxpop.service.study.stages import Kind
 
 SOURCES = sorted((ROOT / "src/voxpop/service").rglob("*.py"))
 COMPUTED = {  # by the text of the first argument: the names it can have

@@ -20,8 +20,8 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people, receipts
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
-from voxpop.service.study.snapshot import fold
+from voxpop.service.study.log import fold
+from voxpop.service.study.stages import Kind
 
 ORDER = {
     Kind.CREATED: {Kind.OPENED},
@@ -106,7 +106,7 @@ class Waves(RuleBasedStateMachine):
     def what_is_counted_is_stored_until_it_is_released(self) -> None:
         events = self.it.coordinator.log(STUDY)
         for before, after in pairwise(events):
-            assert after.kind in ORDER[before.kind]
+            assert after.kind in ORDER[Kind(before.kind)]
         record = fold(events)
         released = {done.plan.wave: done.feedback.count for done in record.closed}
         with self.it.coordinator.database.read() as connection:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict
@@ -31,7 +31,7 @@ def it(address: str, tmp_path: Path):  # type: ignore[no-untyped-def]
 def misdirect(it: World, invitation: dict[str, Any]) -> Verdict:
     """Send a sound report to the coordinator, as a modified device may."""
     told = invitation["wave"]
-    release = release_from_dict(told["release"])
+    release = decode_release(told["release"])
     report = np.asarray(release.randomize(np.zeros((1, len(told["arms"]))), Simulated(it.rng)), dtype=float)
     return store(it.coordinator.context, [Upload((STUDY, told["wave"]), invitation["token"], report.tobytes())])[0]
 

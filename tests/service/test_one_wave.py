@@ -15,7 +15,7 @@ from voxpop.runtime.random_streams import stream
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import inbox, plays, totals
-from voxpop.service.study.snapshot import fold
+from voxpop.service.study.log import fold
 
 
 def left_behind(it: World) -> int:
@@ -208,7 +208,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
             it.settle()
             it.answer_all()
         it.settle()
-        plan = it.coordinator.snapshots.current(STUDY).current
+        plan = it.coordinator.snapshots.current(STUDY).wave
         assert plan is not None
         seen = []
         for number in range(plan.plan.asked):

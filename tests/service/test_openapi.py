@@ -118,8 +118,8 @@ def described(kernel: Kernel, policy: Policy) -> dict[str, Any]:
     decisions = Decisions([0.0, 1.0, 2.0], [{"colour": name} for name in ("red", "green", "blue")])
     pilot = [evidence([[0.0], [1.0], [2.0]], [20, 10, 5], 40, [0.1, 0.4, 0.2])]
     problem = Problem(decisions, kernel, 0.1, 0.1, norm_bound=1.0, horizon=31, prior_mean=[0.1, 0.2, 0.3], pilot=pilot)
-    made = Definition(problem, policy, NoPrivacy(), Rules(rounds_per_second=1.0))
-    plain: dict[str, Any] = json.loads(json.dumps(made.as_dict()))
+    made = Definition(problem, policy, NoPrivacy(), rules=Rules(rounds_per_second=1.0))
+    plain: dict[str, Any] = json.loads(json.dumps(made.encode()))
     document = {"$ref": "#/components/schemas/StudyDefinition", "components": {"schemas": SCHEMAS}}
     jsonschema_rs.validate(document, plain)
     return plain
@@ -155,4 +155,4 @@ def test_a_definition_without_a_policy_has_the_default_one() -> None:
     whole = described(KERNELS[0], make_policy("halving"))
     for given_policy in ({}, {"policy": None}, {"policy": make_policy().settings()}):
         without = {name: part for name, part in whole.items() if name != "policy"}
-        assert Definition.of({**without, **given_policy}).policy == make_policy()
+        assert Definition.decode({**without, **given_policy}).policy == make_policy()

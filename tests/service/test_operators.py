@@ -216,7 +216,7 @@ def test_over_http_viewers_see_their_study_and_change_nothing(site: Site) -> Non
 
 def test_over_http_a_study_lives_and_is_deleted(site: Site) -> None:
     place, me = f"/v1/studies/{STUDY}", as_(KEY)
-    body = {"definition": definition().as_dict(), "draft": True}
+    body = {"definition": definition().encode(), "draft": True}
     assert site.client.put(place, json=body, headers=me).status_code == 201
     for wanted, changed in (
         ("running", True),

@@ -16,8 +16,8 @@ from voxpop.service.stores.database import open_database
 from voxpop.service.stores.migrate import migrate, open_store
 from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
 from voxpop.service.study.inbox import Upload, store
+from voxpop.service.study.stages import Kind
 
 RACERS = 4
 
@@ -39,7 +39,7 @@ def test_a_wave_closes_once_and_its_noise_is_released_once(new_postgres: Callabl
     with world(address, definition(private("central")), people=80) as it:
         others = [Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock) for _ in range(RACERS)]
         for _ in range(5):
-            while it.coordinator.snapshots.current(STUDY).current is None:
+            while it.coordinator.snapshots.current(STUDY).wave is None:
                 together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
             it.play_all()
             together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]

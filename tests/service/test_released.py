@@ -23,9 +23,8 @@ from voxpop.service.settings import Settings, settings_of
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import studies
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind
 from voxpop.service.study.released import ReleaseRecord, lost_waves
-from voxpop.service.study.stages import Lost
+from voxpop.service.study.stages import Kind, Lost
 
 
 def settings(folder: Path, address: str) -> Settings:
@@ -110,7 +109,7 @@ def test_a_backup_from_before_a_release_is_refused(
         assert closed(it) == 2
     start(tmp_path, address)  # it is healthy
     restore()
-    with pytest.raises(InputError, match=f"lacks wave 2 of study '{STUDY}'; restore the newer one") as call:
+    with pytest.raises(InputError, match=f"lacks wave 2 of study '{STUDY}'; restore the newest one") as call:
         start(tmp_path, address)
     refusal(call)
 

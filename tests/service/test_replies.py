@@ -14,7 +14,7 @@ import schemathesis
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, definition, private
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import Keyring, new_key
 from voxpop.service.shuffler.batches import Shuffler
@@ -95,7 +95,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
     """Make what a device sends: addresses and bodies."""
     told = invitation["wave"]
-    release, arms = release_from_dict(told["release"]), len(told["arms"])
+    release, arms = decode_release(told["release"]), len(told["arms"])
     report = np.asarray(release.randomize(rng.normal(0.5, 0.1, (1, arms)), Simulated(rng)), float)[0]
     parts = release.parts(report, Simulated(rng))
     if "helper" in invitation:
@@ -158,7 +158,7 @@ UNUSED = {"shuffle": TO_COORDINATOR | SEALED, "aggregate": FORWARDED}
 @pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_every_reply_is_as_documented(services: Services, model: str) -> None:
     client, place, people = services.client, f"{services.url}/v1/studies/{STUDY}", [new_key() for _ in range(40)]
-    body = {"definition": definition(None if model == "none" else private(model), horizon=7).as_dict()}
+    body = {"definition": definition(None if model == "none" else private(model), horizon=7).encode()}
     for _ in range(2):
         client.put(place, json=body, headers=as_(KEY))
         for key in people:

@@ -14,7 +14,7 @@ def plan_with_rest(it: World) -> Plan:
     """Conduct the study up to a wave that has rounds of rest."""
     for _ in range(20):
         it.settle()
-        wave = it.coordinator.snapshots.current(STUDY).current
+        wave = it.coordinator.snapshots.current(STUDY).wave
         assert wave is not None
         if wave.plan.rest:
             return wave.plan
@@ -78,8 +78,8 @@ def test_the_log_says_what_rests_and_why_the_study_finished(tmp_path: Path, mode
     rests = [event.body["plan"]["rest"] for event in events if event.kind == "opened"]
     assert rests == [wave.plan.rest for wave in snapshot.closed]
     assert any(rests)
-    assert (events[-1].kind, events[-1].body["reason"]) == ("finished", snapshot.reason)
-    assert snapshot.reason in ("every round of the horizon is played", "nothing else can be best")
+    assert (events[-1].kind, events[-1].body["reason"]) == ("finished", snapshot.ended)
+    assert snapshot.ended in ("every round of the horizon is played", "nothing else can be best")
 
 
 def test_the_service_ends_for_the_reason_that_a_study_gives(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ def test_the_service_ends_for_the_reason_that_a_study_gives(tmp_path: Path) -> N
         assert question is not None
         study.tell(question.wave, wave.feedback)
     assert study.ask() is None
-    assert study.ended == snapshot.reason
+    assert study.ended == snapshot.ended

@@ -122,7 +122,7 @@ def test_reports_that_no_device_sends_are_refused(
 
 
 def batch_of(it: World) -> Batch:
-    current = it.coordinator.snapshots.current(STUDY).current
+    current = it.coordinator.snapshots.current(STUDY).wave
     assert current is not None
     assert isinstance(current.release, Shuffled)
     return current.release.batch

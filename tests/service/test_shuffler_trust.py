@@ -235,7 +235,7 @@ def test_a_coordinator_that_lost_the_total_gets_it_again(pair: tuple[World, Shuf
 def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     batch, total = whole(it, shuffler)
-    current = it.coordinator.snapshots.current(STUDY).current
+    current = it.coordinator.snapshots.current(STUDY).wave
     assert current is not None
     constants = current.release.batch
     assert constants is not None

@@ -12,14 +12,13 @@ from tests.service.world import definition
 from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
-from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.status import best_decision, outlook, sentences
 
 
 def begun(name: str = "waves", **settings: Any) -> Snapshot:
     made = definition(None, 500, make_policy(name, **settings))
-    return Snapshot.begin(Event(0, Kind.CREATED, 0.0, made.as_dict()))
+    return Snapshot.begin(made)
 
 
 def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
 
 def closed(snapshot: Snapshot, warning: str) -> Snapshot:
     """Close the first wave with this warning."""
-    wave = snapshot.next_wave()
+    wave = snapshot.following
     assert isinstance(wave, Wave)
     feedback = Feedback(np.zeros(len(wave.plan.arms)), wave.plan.people)
     policy, problem = snapshot.definition.policy, snapshot.definition.problem
@@ -50,15 +49,15 @@ def test_an_infinite_certificate_is_null() -> None:
 
 def test_without_answers_nothing_is_called_the_best() -> None:
     snapshot, trying = begun(), {"index": 2, "decision": [0.4], "rounds": 2}
-    unanswered = snapshot.course.unanswered
+    unanswered = snapshot.unanswered
     assert unanswered == "nobody has answered yet, and this rests on the study's assumptions alone"
     said = sentences(status(snapshot), unanswered=unanswered)[0]
     assert re.fullmatch(r"In force: \([\d.]+\); nobody has answered yet, and this .* alone\.", said)
     said = sentences(status(snapshot, in_force=trying), unanswered=unanswered)[0]
     assert re.fullmatch(r"In force: \(0.4\), for 2 more rounds of wave 1, otherwise \(.*\); nobody .*", said)
     answered = closed(snapshot, "")
-    assert answered.course.unanswered == ""
-    assert sentences(status(answered), unanswered=answered.course.unanswered)[0].endswith("it is the best so far.")
+    assert answered.unanswered == ""
+    assert sentences(status(answered), unanswered=answered.unanswered)[0].endswith("it is the best so far.")
 
 
 def test_the_certificate_and_the_expected_loss_are_named_apart() -> None:
@@ -101,10 +100,10 @@ def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
 
 def test_a_certificate_that_is_aimed_at_is_named() -> None:
     snapshot = begun()
-    wave = snapshot.next_wave()
+    wave = snapshot.following
     assert isinstance(wave, Wave)
     plan: Plan = changed(wave.plan, forecast=Forecast(12.0, 3.0, 0.5, 0.08))
-    aimed = replace(snapshot, current=changed(wave, plan=plan))
+    aimed = replace(snapshot, wave=changed(wave, plan=plan))
     (said,) = (text for text in sentences(status(aimed, people=1)) if text.startswith("Wave 1"))
     assert "asks 1 person about" in said
     assert "nothing is better by more than 0.08" in said

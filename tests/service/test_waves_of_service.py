@@ -63,7 +63,7 @@ def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None
     with world(str(tmp_path / "c.db"), of_model("none"), people=150) as it:
         it.settle()
         status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
-        plan = it.coordinator.snapshots.current(STUDY).current.plan  # type: ignore[union-attr]
+        plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         assert status.forecast is not None
         assert plan.forecast is not None
         assert (status.forecast.gain, status.forecast.answers) == (plan.forecast.gain, plan.forecast.answers)
@@ -76,7 +76,7 @@ def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None
 def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), of_model("none", answer_delay=10), people=150) as it:
         it.settle()
-        plan = it.coordinator.snapshots.current(STUDY).current.plan  # type: ignore[union-attr]
+        plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         other = next(int(arm) for arm in plan.arms if arm != plan.reference)
         for place, arm in enumerate(plan.arms):
             assert it.status["in_force"]["index"] == it.coordinator.decision(STUDY)["index"] == arm

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
+from voxpop.model.direction import Direction
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
@@ -43,7 +44,7 @@ def definition(
 ) -> Definition:
     """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
     policy = policy or make_policy("dpbe", alpha=0.7)
-    return Definition(problem(horizon), policy, privacy or NoPrivacy(), Rules(**rules))
+    return Definition(problem(horizon), policy, privacy or NoPrivacy(), rules=Rules(**rules))
 
 
 def private(model: str, floor: int = 12) -> Private:
@@ -87,7 +88,7 @@ def quiet(kind: str, **values: Any) -> None: ...
 
 def encoded(batch: str, invitation: dict[str, Any], report: Array, **others: Any) -> EncodedReport:
     """Encode a report for the shuffler, with the batch that the device was told of."""
-    release = release_from_dict(invitation["wave"]["release"])
+    release = decode_release(invitation["wave"]["release"])
     assert release.batch is not None
     return EncodedReport(batch, invitation["token"], report.tobytes(), replace(release.batch, **others))
 
@@ -149,8 +150,8 @@ class World:
         if averages is None:
             f = np.sin(3 * np.linspace(0, 1, 6))
             averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
-        release = release_from_dict(told["release"])
-        report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
+        release, direction = decode_release(told["release"]), Direction.of(told.get("direction", "maximize"))
+        report = np.asarray(release.randomize(direction.turn(averages), Simulated(self.rng)), dtype=float)
         verdict = self.upload(invitation, report)
         if verdict is True:
             self.reports[told["wave"]].append(report[0].tolist())
@@ -178,7 +179,7 @@ class World:
         """Split a report as a device does, once: into the helper's share and the coordinator's, of shape (1, arms)."""
         known = invitation["token"], report.tobytes()
         if known not in self.halves:
-            parts = release_from_dict(invitation["wave"]["release"]).parts(report.ravel(), Simulated(self.rng))
+            parts = decode_release(invitation["wave"]["release"]).parts(report.ravel(), Simulated(self.rng))
             assert parts.helper is not None
             assert parts.coordinator is not None
             theirs, ours = (np.array([half["report"]], dtype=float) for half in (parts.helper, parts.coordinator))

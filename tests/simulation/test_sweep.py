@@ -61,7 +61,7 @@ def test_an_item_that_fails_is_reported_and_the_others_arrive(jobs: int) -> None
 
 def test_a_trial_that_is_refused_says_why() -> None:
     good = Trial("sphere", "dpbe", size=10, horizon=50)
-    bad = replace(good, alpha=-1.0)
+    bad = replace(good, settings={"alpha": -1.0})
     errors = {done.item: done.error for done in sweep(Trial.run, [bad, good], TWO)}
     assert errors == {bad: "alpha must be a number above 0 and at most 2, got -1.0", good: ""}
 

@@ -55,8 +55,7 @@ free: dict[str, st.SearchStrategy[Any]] = {
     "policy": st.sampled_from(["dpbe", "dpbe-paper", "dpbe-fixed"]),
     "seed": st.integers(0, 2**40),
     "horizon": st.none() | st.integers(1, 10**9),
-    "alpha": st.none() | st.floats(0.1, 2),
-    "ratio": st.none() | st.floats(1.1, 9),
+    "settings": st.fixed_dictionaries({}, optional={"alpha": st.floats(0.1, 2), "ratio": st.floats(1.1, 9)}),
     "noise_std": st.none() | positive,
     "bias_std": st.none() | positive,
     "true_norm": st.booleans(),
@@ -118,10 +117,10 @@ def test_a_trial_reads_the_folder_that_it_names(tmp_path: Path) -> None:
 
 
 def test_settings_chosen_here_go_before_the_study_s() -> None:
-    policy = trial_of("sphere", policy="dpbe", alpha=0.4, ratio=2.5).run().policy
+    policy = trial_of("sphere", policy="dpbe", settings={"alpha": 0.4, "ratio": 2.5}).run().policy
     assert isinstance(policy, DPBE)
     assert (policy.alpha, policy.ratio) == (0.4, 2.5)
-    policy = trial_of("michalewicz", policy="dpbe", ratio=2.5).run().policy
+    policy = trial_of("michalewicz", policy="dpbe", settings={"ratio": 2.5}).run().policy
     assert isinstance(policy, DPBE)
     assert (policy.alpha, policy.ratio) == (0.6, 2.5)
 
@@ -142,7 +141,7 @@ LIMITS: dict[str, Any] = {
 
 
 def test_every_limit_of_waves_can_be_chosen() -> None:
-    trial = trial_of("sphere", **LIMITS, wave_delta=0.1)
+    trial = trial_of("sphere", settings={**LIMITS, "delta": 0.1})
     assert trial.make_policy(trial.scenario()) == Waves(**LIMITS, delta=0.1)
     assert {*LIMITS, "delta"} <= set(settings_of("waves"))
 
@@ -176,7 +175,8 @@ def test_watching_sees_every_wave() -> None:
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("alpha", [None, 0.9])
 def test_dpbe_fixed_asks_the_weighted_mean_of_the_people_that_dpbe_paper_asks(seed: int, alpha: float | None) -> None:
-    chosen: dict[str, Any] = {"seed": seed, "alpha": alpha, "size": 30, "horizon": 2000}
+    settings = {} if alpha is None else {"alpha": alpha}
+    chosen: dict[str, Any] = {"seed": seed, "settings": settings, "size": 30, "horizon": 2000}
     reference = trial_of("synthetic", policy="dpbe-paper", **chosen).run()
     sent = [(step.plan.people, len(step.plan.arms)) for step in reference.closed]
     expected = sum(people * arms for people, arms in sent) // sum(arms for _, arms in sent)
@@ -285,9 +285,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "broken seed": ({"seed": 0.5}, "seed must be a whole number"),
     "horizon": ({"horizon": 0}, "horizon must be a whole number, at least 1"),
     "size": ({"size": 0}, "size must be a whole number, at least 1"),
-    "alpha": ({"policy": "dpbe", "alpha": -0.3}, "alpha must be a number above 0"),
-    "large alpha": ({"policy": "dpbe", "alpha": 2.1}, "alpha must be a number above 0 and at most 2"),
-    "ratio": ({"policy": "dpbe", "ratio": 1.0}, "ratio must be a number above 1"),
+    "alpha": ({"policy": "dpbe", "settings": {"alpha": -0.3}}, "alpha must be a number above 0"),
+    "large alpha": ({"policy": "dpbe", "settings": {"alpha": 2.1}}, "alpha must be a number above 0 and at most 2"),
+    "ratio": ({"policy": "dpbe", "settings": {"ratio": 1.0}}, "ratio must be a number above 1"),
     "noise": ({"noise_std": 0.0}, "noise_std must be a number above 0, got 0"),
     "no noise": ({"noise_std": float("nan")}, "noise_std must be a number above 0, got nan"),
     "bias": ({"bias_std": -1.0}, "bias_std must be a number above 0, got -1"),
@@ -298,9 +298,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "floor": ({"privacy": "central", "epsilon": 1.0, "floor": -1}, "floor must be a whole number, at least 0"),
     "trust model": ({"privacy": "centrl", "epsilon": 1.0}, "did you mean 'central'"),
     "private and alone": ({"policy": "gp-ucb", "privacy": "central", "epsilon": 1.0}, "use waves"),
-    "a setting of others": ({"policy": "gp-ucb", "alpha": 0.5}, "does not take alpha"),
-    "a limit of waves": ({"policy": "dpbe", "most_people": 5}, "does not take most_people"),
-    "a setting of dpbe": ({"alpha": 0.5}, "policy 'waves' does not take alpha"),
+    "a setting of others": ({"policy": "gp-ucb", "settings": {"alpha": 0.5}}, "does not take alpha"),
+    "a limit of waves": ({"policy": "dpbe", "settings": {"most_people": 5}}, "does not take most_people"),
+    "a setting of dpbe": ({"settings": {"alpha": 0.5}}, "policy 'waves' does not take alpha"),
     "no such data": ({"study": "light", "size": None, "data": "/nowhere"}, "/nowhere"),
     "size of light": ({"study": "light"}, "leave out the size of 12"),
     # silently dropped, they would give a run other than the one asked for

@@ -10,8 +10,8 @@ from typing import Any
 from tests.soak.stored import Stored
 from tests.soak.studies import Kind
 from voxpop.service.demo.crowd import disagreements
-from voxpop.service.study.events import Event
-from voxpop.service.study.events import Kind as Entry
+from voxpop.service.study.log import Record
+from voxpop.service.study.stages import Kind as Entry
 
 HARMLESS = (None, "ANSWERED", "TOO_LATE")  # what may become of a report; None: nobody said
 
@@ -24,7 +24,7 @@ class Account:
     kind: Kind
     number: int
     told: dict[int, dict[str, Any]] = field(default_factory=dict)  # by person: the last word on their report
-    log: list[Event] = field(default_factory=list)
+    log: list[Record] = field(default_factory=list)
     registered: int = 0
     over: bool = False  # its devices have ended
     checked: bool = False
@@ -54,7 +54,7 @@ class Account:
             self.faults.append(f"a report ended with {word['verdict']}")
         self.told[word["person"]] = word
 
-    def read(self, log: list[Event]) -> None:
+    def read(self, log: list[Record]) -> None:
         """Compare the log with what it was before: it may only have grown, one event after the other."""
         if [event.seq for event in log] != list(range(len(log))):
             self.faults.append("the log has gaps or repetitions")
@@ -110,7 +110,7 @@ def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, lis
     return reports
 
 
-def _closed(log: list[Event]) -> dict[int, int]:
+def _closed(log: list[Record]) -> dict[int, int]:
     """Return the number of released reports of each wave."""
     waves = [event.body["plan"]["wave"] for event in log if event.kind == Entry.OPENED]
     counts = [event.body["feedback"]["count"] for event in log if event.kind == Entry.CLOSED]

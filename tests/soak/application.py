@@ -12,7 +12,7 @@ import httpx
 from tests.service.chaos import Lossy
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.events import Event, Kind
+from voxpop.service.study.log import Record
 
 
 @dataclass
@@ -47,16 +47,16 @@ class Application:
 
     def create(self, study: str, definition: Definition) -> None:
         """Create a study, however often it takes."""
-        while self.ask("PUT", f"/{study}", {"definition": definition.as_dict()}) is None:
+        while self.ask("PUT", f"/{study}", {"definition": definition.encode()}) is None:
             time.sleep(0.1)
 
     def play(self, study: str, now: dict[str, Any]) -> None:
         """Play all rounds of the decision in force, once."""
         self.ask("PUT", f"/{study}/rounds/{new_key()}", {"wave": now["wave"], "rounds": now["rounds"]})
 
-    def log(self, study: str) -> list[Event] | None:
+    def log(self, study: str) -> list[Record] | None:
         """Read the log of a study; None if nobody answers."""
         found = self.ask("GET", f"/{study}/log")
         if found is None:
             return None
-        return [Event(one["seq"], Kind(one["kind"]), one["at"], one["body"]) for one in found["events"]]
+        return [Record(**one) for one in found["events"]]

@@ -24,7 +24,7 @@ from tests.soak.stored import calls, held_by_shuffler, patiently, stored
 from tests.soak.studies import define, kind_of
 from voxpop.service.stores.database import Database
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.events import Kind as Entry
+from voxpop.service.study.stages import Kind as Entry
 
 CALL = 1.0  # seconds between two calls on people to look at their devices
 LOGS = 10.0  # seconds between two readings of all logs

@@ -53,7 +53,7 @@ def define(kind: Kind, scale: Scale) -> Definition:
     points = np.linspace(0, 1, ARMS)
     problem = Problem(points, SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=scale.horizon)
     rules = Rules(deadline=scale.deadline, rounds_per_second=ROUNDS_PER_SECOND if kind.by_clock else None)
-    return Definition(problem, policy, privacy, rules)
+    return Definition(problem, policy, privacy, rules=rules)
 
 
 def rewards(rng: np.random.Generator) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.helpers_privacy import first_wave, later_wave
-from voxpop.io.schema import for_devices, release_to_dict
+from voxpop.io.schema import encode, for_devices
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
@@ -36,20 +36,20 @@ def wide(arms: int, people: int) -> tuple[Problem, State, Plan]:
 def release(model: str, epsilon: float = 5.0, people: int = 40, **changes: Any) -> Data:
     """Make the release of a small wave, as a device is told it."""
     if model == "none":
-        return release_to_dict(PlainRelease(2.0**-40, 4))
-    return for_devices(release_to_dict(first_wave(people).release(Private(model, epsilon, **changes))))
+        return dict(encode(PlainRelease(2.0**-40, 4)))
+    return for_devices(encode(first_wave(people).release(Private(model, epsilon, **changes))))
 
 
 def others(model: str) -> list[tuple[str, Data]]:
     """Make releases of other shapes: one decision, many, and after an earlier wave."""
     if model == "none":
-        return [("one decision", release_to_dict(PlainRelease(0.5, 1)))]
+        return [("one decision", encode(PlainRelease(0.5, 1)))]
     made = {
         "one decision": Private(model, 2.0, 1e-5).calibrate(*wide(1, 300)),
         "twelve decisions": Private(model, 8.0).calibrate(*wide(12, 500)),
         "after an earlier wave": later_wave(3, Private("central", 5.0)).release(Private(model, 5.0)),
     }
-    return [(name, for_devices(release_to_dict(one))) for name, one in made.items()]
+    return [(name, for_devices(encode(one))) for name, one in made.items()]
 
 
 def arms_of(data: Data) -> int:

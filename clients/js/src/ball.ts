@@ -11,7 +11,7 @@ export class Ball {
 
   /** Read the ball of a release, or refuse it. */
   constructor(data: unknown) {
-    if (!isObject(data) || !("metric" in data) || data["radius"] === undefined) {
+    if (!isObject(data) || typeof data["metric"] !== "string" || data["radius"] === undefined) {
       throw new InputError("ball must have a metric, a centre, a root, a radius and a tail");
     }
     const radius = data["radius"];

@@ -209,17 +209,34 @@ export function readRelease(data: unknown): Release {
   }
 }
 
-const COST = "model people epsilon delta multiplier wave names binomial honest guaranteed".split(" ");
-const NOISE = "trials chance shift".split(" ");
+type Form = (value: unknown) => boolean;
+const isText: Form = (value) => typeof value === "string";
+const isNumber: Form = (value) => typeof value === "number";
+const isNumberOrNull: Form = (value) => value === null || isNumber(value);
+const NOISE: Record<string, Form> = { trials: Number.isInteger, chance: isNumber, shift: Number.isInteger };
+const COST: Record<string, Form> = {
+  model: isText,
+  people: Number.isInteger,
+  epsilon: isNumberOrNull,
+  delta: isNumber,
+  multiplier: isNumberOrNull,
+  wave: Number.isInteger,
+  names: (value) => Array.isArray(value) && value.every(isText),
+  binomial: (value) => value === null || hasForm(value, NOISE, Object.keys(NOISE)),
+  honest: isNumber,
+  guaranteed: (value) => typeof value === "boolean",
+};
+
+/** Return true for an object that has the needed entries, and others only if they are known; all in their form. */
+function hasForm(value: unknown, forms: Record<string, Form>, needed: string[]): boolean {
+  if (!isObject(value) || !needed.every((name) => name in value)) return false;
+  return Object.entries(value).every(([name, entry]) => Object.hasOwn(forms, name) && forms[name]!(entry));
+}
 
 /** Check the form of what a release says that it costs; the device computes that itself. */
 function checkCost(cost: unknown): void {
-  const known = isObject(cost) && ["model", "people", "epsilon", "names"].every((name) => name in cost);
-  const extra = known ? Object.keys(cost).filter((name) => !COST.includes(name)) : [];
-  const noise = known ? (cost["binomial"] ?? null) : null;
-  const odd = noise !== null && !(isObject(noise) && String(Object.keys(noise).sort()) === String([...NOISE].sort()));
-  if (!known || extra.length || odd || !["object", "string"].includes(typeof (cost["names"] ?? 0))) {
-    throw new InputError(`cost has the entries ${COST.join(", ")} and no others`);
+  if (!hasForm(cost, COST, ["model", "people", "epsilon"])) {
+    throw new InputError(`cost has the entries ${Object.keys(COST).join(", ")} and no others`);
   }
 }
 

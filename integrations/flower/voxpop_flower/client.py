@@ -21,7 +21,7 @@ from flwr.clientapp import ClientApp
 from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import Array, InputError
-from voxpop.io.schema import release_from_dict
+from voxpop.io.schema import decode_release
 from voxpop.privacy import Secure
 from voxpop_flower import messages
 from voxpop_flower.shares import check_helper, send_share
@@ -77,7 +77,7 @@ def take_part(
 
 def _report(question: messages.Question, answers: Answers, promise: Promise, memory: Memory) -> list[float]:
     """Make the report, and count it before it leaves: from then on somebody may have seen it."""
-    release = release_from_dict(question.release)
+    release = decode_release(question.release)
     promise.check(release)
     if release.arms != len(question.decisions):
         raise InputError(f"the release is about {release.arms} decisions of {len(question.decisions)}; nothing is sent")

@@ -19,7 +19,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from voxpop.errors import Array, InputError
-from voxpop.io.schema import release_to_dict, wave_for_devices
+from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy.release import HELPER
@@ -56,7 +56,7 @@ class Collector:
 
     def collect(self, study: DeviceStudy, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
         """Ask as many nodes as the wave asks people; return their tally and their names."""
-        told = wave_for_devices(study.problem, wave.plan, release_to_dict(wave.release))
+        told = wave_for_devices(study.problem, wave.plan, encode(wave.release))
         shared, reports = shared_of(wave, self.helper), dict[int, Array]()
         while True:
             self._gather(wave, told, shared, reports)

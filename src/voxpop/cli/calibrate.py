@@ -15,8 +15,8 @@ from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
-from voxpop.cli.columns import ChoiceOption, IgnoreOption, ParameterOption, roles_of
 from voxpop.cli.display import console
+from voxpop.cli.options import ChoiceOption, IgnoreOption, ParameterOption, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
 from voxpop.io.pilots import ReleasedPilot

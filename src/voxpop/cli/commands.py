@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from inspect import getdoc
+from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 MODULES = {  # of voxpop.cli, by command, in the order of the help
-    "run": "run",
+    "run": "simulate",
     "simulate": "simulate",
-    "compare": "compare",
+    "compare": "simulate",
     "calibrate": "calibrate",
     "ask": "ask_tell",
     "tell": "ask_tell",
@@ -21,7 +22,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "status": "results",
     "report": "results",
     "export": "results",
-    "audit": "privacy",
+    "audit": "audit",
     "demo": "demo",
     "fleet": "fleet",
     "serve": "service",
@@ -54,13 +55,21 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Import a command or a group of commands."""
+    """Import a command or a group of commands.
+
+    A function of one argument `chosen` takes its options as a frozen dataclass, whose fields they are.
+    """
     found = getattr(import_module(f"voxpop.cli.{MODULES[name]}"), name)
     if isinstance(found, typer.Typer):
         return unwrapped(typer.main.get_command(found))
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name)(found)
-    return unwrapped(typer.main.get_command(alone))
+    options = get_type_hints(found).get("chosen")
+    alone.command(name, help=getdoc(found))(options or found)
+    command: Any = typer.main.get_command(alone)
+    if options is not None:
+        make = command.callback
+        command.callback = lambda **values: found(make(**values))
+    return unwrapped(command)
 
 
 def unwrapped(command: Any) -> Any:

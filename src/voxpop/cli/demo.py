@@ -18,7 +18,7 @@ from rich.table import Table
 
 from voxpop.cli.display import console
 from voxpop.cli.operators import need_service
-from voxpop.cli.privacy import PrivacyOption
+from voxpop.cli.options import PrivacyOption
 from voxpop.errors import require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
@@ -52,7 +52,7 @@ def demo(
         scenario = make_scenario("pricing", Options(horizon=horizon, size=51))
     rules = Rules(deadline=QUIET)  # every device answers, however busy the machine is
     policy = make_policy("waves", most_people=devices)
-    definition = Definition(scenario.problem, policy, trust, rules, scenario.reward)
+    definition = Definition(scenario.problem, policy, trust, reward=scenario.reward, rules=rules)
     with (
         _ended_by_signals(),
         tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,

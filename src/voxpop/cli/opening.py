@@ -80,20 +80,18 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
             f"there is no file {name!r}, and a study of the service needs an operator key; {file}, or give --key-file"
         )
     need_service()
-    from voxpop.service.study.events import Event, Kind
-    from voxpop.service.study.snapshot import fold
+    from voxpop.service.study.log import Record, fold
 
     progress = request(url, key_file, "GET", f"/v1/studies/{name}")
     log = request(url, key_file, "GET", f"/v1/studies/{name}/log")
     try:
-        events = [Event(event["seq"], Kind(event["kind"]), event["at"], event["body"]) for event in log["events"]]
-        course = fold(events).course
+        course = fold([Record(**record) for record in log["events"]], name)
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
         raise InputError(
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None
     question = None if course.pending is None else Question.of(course.problem, course.pending)
-    return Seen(course.named(name), question=question, progress=progress)
+    return Seen(course, question=question, progress=progress)
 
 
 def _question(study: Study) -> Question | None:

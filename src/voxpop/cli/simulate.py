@@ -1,109 +1,166 @@
-"""`voxpop simulate`: any study, any policy, many seeds."""
+"""`voxpop run`, `voxpop simulate` and `voxpop compare`: studies with simulated people."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.backend_options import AddressOption, BackendOption, DataOption, JobsOption, run_all
-from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, watched
-from voxpop.cli.people import PeopleIn, ResampleOption, built_in, split_population, takes_people
-from voxpop.cli.privacy import CalibrationOption, DeltaOption, EpsilonOption, FloorOption, HonestOption, PrivacyOption
-from voxpop.cli.stopping import Limits, takes_limits
+from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, watched, watched_run
+from voxpop.cli.options import (
+    TRUST,
+    AddressOption,
+    BackendOption,
+    DataOption,
+    JobsOption,
+    People,
+    PrivacyOption,
+    Stopping,
+    StudyArgument,
+    from_table,
+    run_all,
+)
 from voxpop.errors import InputError, require_integer
+from voxpop.io.files import file_stem, write_atomically
 from voxpop.model.problem import GRAM_LIMIT
-from voxpop.policies import DEFAULT, POLICIES
+from voxpop.policies import DEFAULT, POLICIES, policy_options
+from voxpop.privacy import NoPrivacy, Private
+from voxpop.report.drawing import png, sheet
+from voxpop.runtime.extensions import find
 from voxpop.runtime.machine import statement
+from voxpop.simulation.comparison import (
+    CONTENDERS,
+    COSTS,
+    HEADINGS,
+    Cell,
+    Cells,
+    because,
+    frontier,
+    perform,
+    rows,
+    suitable,
+    verdict,
+)
+from voxpop.simulation.pictures import picture
 from voxpop.simulation.rehearsals import Rehearsal
-from voxpop.simulation.scenarios import SCENARIOS
+from voxpop.simulation.runs import Scenario
+from voxpop.simulation.simulator import FinitePopulation
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Trial, policy_settings
+from voxpop.simulation.trials import Trial
+
+TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
 
 
-@takes_limits
-@takes_people
-def simulate(
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Stopping):
+    """The options of `voxpop run`."""
+
     study: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(SCENARIOS)}, or a study file; none for your own people.")
-    ] = None,
+        Path | None, typer.Argument(help="A study file (TOML); without one, your own people or the pricing study.")
+    ] = None
+    seed: Annotated[int, typer.Option(help="The seed of the simulated people.")] = TYPICAL
+    out: Annotated[Path, typer.Option(help="The folder for the report and its pictures.")] = Path("voxpop-report")
+    report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True
+
+
+def run(chosen: RunOptions) -> None:
+    """Find the best decision: ask samples of people in a few waves, and report what to do.
+
+    Without a study file this is a study of your own people, or else a pricing study for a simulated population of
+    customers. The model's constants come from a pilot of 40 people, never from the truth; the truth is only used to
+    say what the answer is worth.
+    """
+    study = None if chosen.study is None else str(chosen.study)
+    alone = study is None and chosen.own_people() is None and chosen.resample is None
+    trial = chosen.trial("pricing" if alone else None, study, settings=chosen.settings())
+    trust = trial.make_privacy()
+    with console.status("preparing the study" if study else "asking people in a pilot, and calibrating"):
+        scenario = trial.scenario()
+    result = watched_run(scenario, trial.make_policy(scenario), chosen.seed, trust)
+    show_people(result)
+    show_waves(result.course)
+    show_summary(result.course, scenario.f)
+    if chosen.report:
+        from voxpop.report.page import write_report
+
+        page, picture = write_report(result.course, chosen.out, file_stem(scenario.name), scenario.f)
+        console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Many:
+    """What commands that compute many runs share."""
+
+    study: StudyArgument = None
+    horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None
+    runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 1
+    backend: BackendOption = "local"
+    address: AddressOption = None
+    jobs: JobsOption = None
+
+    @property
+    def where(self) -> Backend:
+        """Where to compute; refuses a number of runs that is not one."""
+        require_integer("runs", self.runs, least=1)
+        return Backend(self.backend, self.address, self.jobs)
+
+
+PAPER = [one for one in policy_options("dpbe") if one.name in ("alpha", "ratio")]
+PROMISED = [TRUST["floor"], TRUST["honest"]]
+_FromTable = from_table("_FromTable", [*PAPER, *PROMISED])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions(_FromTable, Many, Stopping):  # type: ignore[misc, valid-type]
+    """The options of `voxpop simulate`."""
+
     policy: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(POLICIES)}; the study file's or {DEFAULT} unless given.")
-    ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Wave l of dpbe asks ceil(2^(alpha l)) people.")] = None,
-    ratio: Annotated[float | None, typer.Option(help="C of dpbe, how rarely the action is switched; above 1.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="T, the number of rounds.")] = None,
-    size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None,
-    privacy: PrivacyOption = "none",
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = 1e-6,
-    calibration: CalibrationOption = "exact",
-    floor: FloorOption = None,
-    honest: HonestOption = None,
-    seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0,
-    runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 1,
-    noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None,
-    bias_std: Annotated[float | None, typer.Option(help="v, how far people are from the population.")] = None,
-    true_norm: Annotated[bool, typer.Option(help="Take the norm bound B from the truth, not from the paper.")] = False,
-    data: DataOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.")] = False,
-    backend: BackendOption = "local",
-    address: AddressOption = None,
-    jobs: JobsOption = None,
-    resample: ResampleOption = None,
-    *,
-    limits: Limits,
-    people_in: PeopleIn,
-) -> None:
+    ] = None
+    size: Annotated[int | None, typer.Option(help="n, the number of actions.")] = None
+    privacy: PrivacyOption = NoPrivacy.model
+    calibration: Annotated[str, typer.Option(help=TRUST["calibration"].help)] = Private.calibration
+    noise_std: Annotated[float | None, typer.Option(help="sigma, the noise of one person's round.")] = None
+    bias_std: Annotated[float | None, typer.Option(help="v, how far people are from the population.")] = None
+    true_norm: Annotated[bool, typer.Option(help="Take the norm bound B from the truth, not from the paper.")] = False
+    data: DataOption = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.")] = False
+
+    @property
+    def model(self) -> str | None:
+        """The trust model; None if nothing was said."""
+        return None if self.privacy == NoPrivacy.model and self.epsilon is None else self.privacy
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the policy that were given."""
+        paper = {one.name: getattr(self, one.name) for one in PAPER}
+        return {name: value for name, value in paper.items() if value is not None} | super().settings()
+
+    def own(self) -> dict[str, Any]:
+        """Return what was said that only a built-in study can be told."""
+        given = {name: getattr(self, name) for name in ("size", "noise_std", "bias_std")}
+        given |= {one.name: getattr(self, one.name) for one in PROMISED}
+        given["true_norm"] = self.true_norm or None
+        given["calibration"] = None if self.calibration == Private.calibration else self.calibration
+        given["data"] = None if self.data is None else str(self.data)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def simulate(chosen: SimulateOptions) -> None:
     """Simulate a study with the paper's settings, or with your own; with built-in people, a pilot's, or yours."""
-    require_integer("runs", runs, least=1)
-    where = Backend(backend, address, jobs)
-    file, limits = split_population(limits)
-    people = people_in(file)
-    named = built_in(study, people, resample)
-    own: dict[str, Any] = {  # of the built-in studies
-        "size": size,
-        "noise_std": noise_std,
-        "bias_std": bias_std,
-        "true_norm": true_norm or None,
-        "calibration": None if calibration == "exact" else calibration,
-        "floor": floor,
-        "honest": honest,
-        "data": None if data is None else str(data),
-    }
-    own = {name: value for name, value in own.items() if value is not None}
-    settings = {"alpha": alpha, "ratio": ratio, **limits}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    first: Trial | Rehearsal
-    if named is not None:
-        first = Trial(
-            named, policy or DEFAULT, seed, horizon, privacy=privacy, epsilon=epsilon, delta=delta, **own, **settings
-        )
-    elif own:
-        option = next(iter(own)).replace("_", "-")
-        raise InputError(f"--{option} is for the built-in studies; leave it out")
-    else:
-        first = Rehearsal(
-            study,
-            policy or "",
-            seed,
-            horizon,
-            None if privacy == "none" and epsilon is None else privacy,
-            epsilon,
-            delta,
-            people,
-            None if resample is None else str(resample),
-            tuple(policy_settings(settings).items()),
-        )
+    where = chosen.where
+    named = chosen.built_in(chosen.study)
+    first = chosen.trial(named, chosen.study, chosen.policy or "", chosen.horizon, chosen.settings(), chosen.own())
     first.make_privacy()  # refuses bad settings now, before anything is run
-    if size is not None and size > GRAM_LIMIT:
-        errors.print(statement(size), style="dim", highlight=False)
-    if runs == 1:
-        if as_json:
+    if chosen.size is not None and chosen.size > GRAM_LIMIT:
+        errors.print(statement(chosen.size), style="dim", highlight=False)
+    if chosen.runs == 1:
+        if chosen.as_json:
             typer.echo(json.dumps(first.run().as_dict()))
         else:
             result = watched(first)
@@ -111,10 +168,10 @@ def simulate(
             show_waves(result.course)
             show_summary(result.course, result.scenario.f)
         return
-    trials = [replace(first, seed=number) for number in range(seed, seed + runs)]
+    trials = [replace(first, seed=number) for number in range(chosen.seed, chosen.seed + chosen.runs)]
     found = run_all(_perform, trials, where)
     results = [found[trial] for trial in trials]
-    if as_json:
+    if chosen.as_json:
         for each in results:
             typer.echo(json.dumps(each))
     else:
@@ -140,3 +197,97 @@ def _show_table(results: list[dict[str, Any]]) -> None:
     console.print(table)
     kept = sum(result["optimum_kept"] for result in results)
     console.print(f"optimum kept in {kept} of {len(results)} runs", highlight=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Many, People):
+    """The options of `voxpop compare`."""
+
+    policies: Annotated[str, typer.Option(help=f"Some of {', '.join(POLICIES)}; with commas.")] = ",".join(CONTENDERS)
+    runs: Annotated[int, typer.Option(help="The number of seeds, counting up from the first.")] = 10
+    out: Annotated[Path, typer.Option(help="The folder for the picture.")] = Path("voxpop-compare")
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")] = False
+
+
+def compare(chosen: CompareOptions) -> None:
+    """Compare policies on the same simulated people: what each loses, and what it asks of people.
+
+    Prints a table, draws regret against numbers sent, people and waves, and says which policies no other beats in both
+    regret and numbers.
+    """
+    where = chosen.where
+    first = chosen.trial(chosen.built_in(chosen.study), chosen.study, horizon=chosen.horizon)
+    names, scenario, trust = _names(chosen.policies), first.scenario(), first.make_privacy()
+    made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
+    fitting, left_out = suitable(made, scenario, trust)
+    sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    seeds = range(chosen.seed, chosen.seed + chosen.runs)
+    trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in fitting}
+    slowest_first = [trial for name in reversed(fitting) for trial in trials[name]]
+    found = run_all(perform, slowest_first, where)
+    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in fitting}
+    path = chosen.out / f"{file_stem(scenario.name)}.png"
+    write_atomically(path, png(picture(scenario.name, cells)))
+    if chosen.as_json:
+        about = {"study": scenario.name, "horizon": scenario.problem.horizon, **trust.describe()}
+        typer.echo(json.dumps({**about, **_plain(cells), "left_out": left_out, "picture": str(path)}))
+    else:
+        _show(scenario, cells, left_out, path)
+
+
+def _names(policies: str) -> list[str]:
+    """Read a list of policies; a name that is given twice counts once."""
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"no policy to compare in {policies!r}; name some, such as --policies {','.join(CONTENDERS)}")
+    for name in names:
+        find("policy", name, POLICIES)
+    return list(dict.fromkeys(names))
+
+
+def _asking_again(scenario: Scenario, cells: Cells) -> str:
+    """Say which policies asked more people than there are."""
+    people = scenario.population
+    if not isinstance(people, FinitePopulation):
+        return ""
+    names = [name for name, cell in cells.items() if cell["people"].max() > len(people)]
+    return f"there are {len(people):,} people to ask; asked some twice: {', '.join(names)}" if names else ""
+
+
+def _plain(cells: Cells) -> dict[str, Any]:
+    """Return what was found as plain data."""
+    fields = ("regret", *COSTS, "seconds")
+    return {
+        "seeds": list(next(iter(cells.values())).runs),
+        "policies": [
+            {
+                "policy": name,
+                **{field: {"mean": cell.mean(field), "std": cell.std(field)} for field in fields},
+                "optimum_kept": int(cell["kept"].sum()),
+                "certificate_true": sum(run.certificate is True for run in cell.runs.values()),
+                "certificates": sum(run.certificate is not None for run in cell.runs.values()),
+            }
+            for name, cell in cells.items()
+        ],
+        "frontier": frontier(cells),
+    }
+
+
+def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
+    title = scenario.name
+    seeds = list(next(iter(cells.values())).runs)
+    above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
+    shown = Table(title=above, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for heading in HEADINGS:
+        first = heading == "policy"
+        shown.add_column(heading, justify="left" if first else "right", no_wrap=first)
+    for line in rows(cells):
+        shown.add_row(*line)
+    console.print(shown)
+    if left_out:
+        console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
+    if again := _asking_again(scenario, cells):
+        console.print(again, highlight=False, soft_wrap=True)
+    console.print(verdict(cells), highlight=False, markup=False, soft_wrap=True)
+    console.print(f"picture: {path}", highlight=False, markup=False, soft_wrap=True)

@@ -42,7 +42,7 @@ def create(
     from voxpop.service.study.definition import read_definition
 
     name, definition = read_definition(file)
-    body = {"definition": definition.as_dict(), "enrolment_code": enrolment_code, "draft": draft}
+    body = {"definition": definition.encode(), "enrolment_code": enrolment_code, "draft": draft}
     request(url, key_file, "PUT", f"/v1/studies/{name}", body)
     given = {"--url": None if url == LOCAL else url, "--key-file": None if key_file is None else str(key_file)}
     options = [part for flag, value in given.items() if value is not None for part in (flag, value)]

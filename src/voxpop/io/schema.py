@@ -23,9 +23,11 @@ from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Feedback, Plan
 from voxpop.privacy import Entry, Release
+from voxpop.privacy.ball import Ball
 from voxpop.privacy.models import release_type_of
 
 VERSION = 2  # of sealed documents
+NULLS = {"ball": "radius", "cost": "epsilon"}  # the parts of a release in which null stands for infinity
 
 Decoded = TypeVar("Decoded")
 
@@ -60,6 +62,9 @@ def encode(value: Any) -> Any:
     >>> from voxpop.model.kernels import SquaredExponential
     >>> encode(2 * SquaredExponential(0.2))
     {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
+    >>> from voxpop.privacy.none import PlainRelease
+    >>> encode(PlainRelease(0.5, 3))
+    {'model': 'none', 'step': 0.5, 'arms': 3}
     """
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -69,18 +74,25 @@ def encode(value: Any) -> Any:
         return [encode(part) for part in value]
     if not is_dataclass(value):
         return value
-    rare = RARE.get(type(value), ())
+    return _parts(value)
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Write a dataclass as plain data."""
     parts = {part.name: encode(getattr(value, part.name)) for part in fields(value)}
-    if not any(parts[name] for name in rare):
-        parts = {name: part for name, part in parts.items() if name not in rare}
     if isinstance(value, Problem):
         decisions = parts.pop("decisions")
         return {"points": encode(decisions.points), "labels": encode(decisions.labels), **parts}
-    if isinstance(value, Entry) and not value.private:
-        parts["epsilon"] = None
     if isinstance(value, Kernel):
         return {"type": _name_of(value), **parts}
-    return parts
+    if hasattr(value, "noise_on_device"):  # a release
+        return {"model": value.model, **parts}
+    if isinstance(value, Entry) and not value.private:
+        parts["epsilon"] = None
+    if isinstance(value, Ball) and math.isinf(value.radius):
+        parts["radius"] = None
+    rare = RARE.get(type(value), ())
+    return parts if any(parts[name] for name in rare) else {name: parts[name] for name in parts if name not in rare}
 
 
 def decode(kind: type[Decoded], data: Any) -> Decoded:
@@ -90,7 +102,7 @@ def decode(kind: type[Decoded], data: Any) -> Decoded:
         if kind is Problem:
             made = msgspec.convert(data, ProblemData, dec_hook=_part).made()
         elif kind is Entry:
-            made = msgspec.convert({**data, "epsilon": math.inf if data["epsilon"] is None else data["epsilon"]}, Entry)
+            made = msgspec.convert(_unbounded(data, NULLS["cost"]), Entry)
         else:
             made = msgspec.convert(data, kind, dec_hook=_part)
     except (LookupError, TypeError, msgspec.ValidationError) as error:
@@ -101,7 +113,7 @@ def decode(kind: type[Decoded], data: Any) -> Decoded:
 def _part(kind: Any, data: Any) -> Any:
     """Read what msgspec leaves to us: kernels, and arrays of numbers."""
     if kind is Kernel:
-        return kernel_from_dict(data)
+        return decode_kernel(data)
     if np.dtype[np.float64] in get_args(kind):
         return require_array("it", data)
     array = np.array(data if len(data) else [], dtype=None if len(data) else np.intp)
@@ -117,13 +129,13 @@ def _name_of(kernel: Kernel) -> str:
     return names[0]
 
 
-def kernel_from_dict(data: Any) -> Kernel:
+def decode_kernel(data: Any) -> Kernel:
     """Make the kernel that a table describes, such as that of a study file."""
     if not isinstance(data, Mapping) or "type" not in data:
         raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
     made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
     arguments = {
-        name: kernel_from_dict(value)
+        name: decode_kernel(value)
         if name in ("left", "right", "kernel") or (isinstance(value, Mapping) and "type" in value)
         else value
         for name, value in data.items()
@@ -180,25 +192,35 @@ def _checksum(content: dict[str, Any] | None) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def release_to_dict(release: Release) -> dict[str, Any]:
-    """Write a release as plain data.
-
-    >>> from voxpop.privacy.none import PlainRelease
-    >>> release_to_dict(PlainRelease(0.5, 3))
-    {'model': 'none', 'step': 0.5, 'arms': 3}
-    """
-    return {"model": release.model, **release.to_dict()}
-
-
-def release_from_dict(data: Mapping[str, Any]) -> Release:
-    """Read what `release_to_dict` wrote; raise an `InputError` for anything else."""
+def decode_release(data: Any) -> Release:
+    """Read what `encode` wrote of a release; raise an `InputError` for anything else."""
     try:
-        return release_type_of(data["model"]).from_dict(data)
+        kind = release_type_of(data["model"])
+        json.dumps(data, allow_nan=False)  # refuses infinities and NaN
+        parts = {**data, **{name: _unbounded(data[name], part) for name, part in NULLS.items() if name in data}}
+        made = msgspec.convert(parts, kind, dec_hook=_part)
+        for part in ("cost", "encoding"):
+            _refuse_unknown(part, data.get(part), encode(made).get(part))
+        return made
     except InputError as error:
-        raise InputError(f"this is not a release: {error}; it must be what release_to_dict writes") from None
+        raise InputError(f"this is not a release: {error}; it must be what encode writes") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}".strip()
-        raise InputError(f"this is not a release ({problem:.200}); it must be what release_to_dict writes") from None
+        raise InputError(f"this is not a release ({problem:.200}); it must be what encode writes") from None
+
+
+def _refuse_unknown(name: str, data: Any, known: Any) -> None:
+    """Refuse entries that say more of a release's privacy than this voxpop knows."""
+    if isinstance(data, Mapping) and isinstance(known, Mapping):
+        if unknown := sorted(set(data) - set(known)):
+            raise InputError(f"{name} has the unknown entries {unknown}; leave them out")
+        for part in data:
+            _refuse_unknown(part, data[part], known[part])
+
+
+def _unbounded(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return plain data in which null, where it stands for infinity, is infinite."""
+    return {**data, name: math.inf if data[name] is None else data[name]}
 
 
 def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:

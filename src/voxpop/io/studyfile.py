@@ -23,14 +23,8 @@ prior_mean = 0.62
 
 [policy]                      # optional, and so is each of its entries
 name = "waves"
-answer_cost = 0.01            # what one number costs, in units of reward; about a hundredth of v unless given
-tolerance = 0.02              # good enough: go on until nothing can be better by more than this
-most_people = 1000            # budgets of people, of numbers and of waves
-most_numbers = 10000
-most_waves = 3
-population = 50000            # the people there are; nobody is asked twice
-answer_delay = 200            # rounds that pass while people answer; the best so far is in force
-delta = 0.05                  # what is certified may fail with this probability
+answer_cost = 0.01            # what the policy can be told; `voxpop calibrate` lists all of it
+most_people = 1000
 
 [strata]                      # optional: the parts of the population and their shares, if people come unevenly
 young = 0.3
@@ -75,7 +69,7 @@ from voxpop.model.decisions import Choice, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
-from voxpop.policies import Policy, make_policy
+from voxpop.policies import DEFAULT, Policy, make_policy, policy_options
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
@@ -217,7 +211,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
             raise InputError(f"[model] lacks {key}; add it, or let voxpop calibrate write the file")
     if "horizon" not in data:
         raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
-    kernel = wire.kernel_from_dict(data.get("kernel"))
+    kernel = wire.decode_kernel(data.get("kernel"))
     return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
 
 
@@ -270,17 +264,6 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(table, Mapping) or not table:
         raise InputError(f"the table [{name}] is missing; see the study file of voxpop calibrate for an example")
     return table
-
-
-# Examples of what may be added to [policy], which `voxpop calibrate` writes as comments.
-STOPPING = (
-    "answer_cost = 0.01     # what one number costs, in units of reward; about a hundredth of v unless given",
-    "tolerance = 0.02       # good enough: go on until nothing can be better by more than this",
-    "most_people = 1000     # budgets; also most_numbers and most_waves",
-    "population = 50000     # the people there are; nobody is asked twice",
-    "answer_delay = 200     # rounds that pass while people answer; the best so far is in force",
-    "delta = 0.05           # what is certified may fail with this probability",
-)
 
 
 def write_study(
@@ -340,10 +323,12 @@ def _policy_table(policy: Mapping[str, Any]) -> Any:
 
     table = toml.table()
     table.update(policy)
-    if policy["name"] == "waves":
+    if policy["name"] == DEFAULT:
         table.add(toml.comment("When to stop asking. Nothing needs to be given; take away the # of what you want:"))
-        for line in STOPPING:
-            table.add(toml.comment(line))
+        for one in policy_options(DEFAULT):
+            if one.panel:
+                said = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
+                table.add(toml.comment(f"{f'{one.name} = {one.example}':22} # {said}"))
     return table
 
 

@@ -124,6 +124,7 @@ class PilotTable:
     said: tuple[str, ...]  # one sentence for each column, and for what was noticed
     people: tuple[str, ...]  # the names, by the pilot's numbers
     lines: tuple[int, ...]  # of the pilot's records
+    whole: tuple[str, ...]  # parameters that may be meant as whole numbers only
 
 
 def read_pilot(
@@ -183,9 +184,11 @@ def read_pilot_table(
             )
     space = _space(columns, names, ranges or Ranges())
     pilot = _pilot(table, columns, space, people, protected)
-    said = [_said(name, space.parameters[name], columns[name], table[name]) for name in names]
+    whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
+    said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
     said += _said_of_others(table, columns, names, protected)
-    return PilotTable(pilot, space, (*said, *table.notes), tuple(dict.fromkeys(people)), table["person"].lines)
+    known = tuple(dict.fromkeys(people))
+    return PilotTable(pilot, space, (*said, *table.notes), known, table["person"].lines, whole)
 
 
 def read_answers(
@@ -296,7 +299,16 @@ def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[
         lines[person, key] = line
 
 
-def _said(name: str, parameter: Parameter, column: Numbers | Words, cells: Column) -> str:
+def _looks_whole(parameter: Parameter, column: Numbers | Words, cells: Column) -> bool:
+    """Return True if a parameter that was read as a number may be meant as a whole number."""
+    if not isinstance(parameter, Float) or not isinstance(column, Numbers):
+        return False
+    values = sorted(set(column.values))
+    consecutive = values == [values[0] + step for step in range(len(values))]
+    return consecutive and all(whole_number(cell) is not None for cell in cells.cells)
+
+
+def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole: bool) -> str:
     """Say what was made of a parameter's column."""
     if isinstance(parameter, Choice):
         options = [str(option) for option in parameter.options]
@@ -311,9 +323,7 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, cells: Colum
     if isinstance(parameter, Float) and parameter.log:
         said += ", on a logarithmic scale"
     said += column.reading
-    values = sorted(set(column.values))
-    consecutive = values == [values[0] + step for step in range(len(values))]
-    if isinstance(parameter, Float) and consecutive and all(whole_number(cell) is not None for cell in cells.cells):
+    if looks_whole:
         said += f"; if only whole numbers make sense, add --integer {name}"
     return said
 

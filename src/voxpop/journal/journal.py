@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
-from voxpop.io.schema import decode, encode, release_from_dict, release_to_dict
+from voxpop.io.schema import decode, decode_release, encode
 from voxpop.journal.question import Answer
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
@@ -126,16 +126,13 @@ KINDS: dict[str, type[Event]] = {
 
 def encode_event(event: Event) -> tuple[str, dict[str, Any]]:
     """Return the kind of an event, and its body as plain data."""
-    kind = next(name for name, made in KINDS.items() if type(event) is made)
-    if isinstance(event, Opened):
-        return kind, {"plan": encode(event.plan), "release": release_to_dict(event.release)}
-    return kind, encode(event)
+    return next(name for name, made in KINDS.items() if type(event) is made), encode(event)
 
 
 def decode_event(kind: str, body: Mapping[str, Any]) -> Event:
     """Read what `encode_event` wrote."""
     if kind == "opened":
-        return Opened(decode(Plan, body["plan"]), release_from_dict(body["release"]))
+        return Opened(decode(Plan, body["plan"]), decode_release(body["release"]))
     if kind == "closed":
         return Released(decode(Feedback, body["feedback"]), decode(Entry, body["entry"]))
     if kind not in KINDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ class State:
     The lead of an action is its estimated advantage over something fixed (the incumbent of the wave, or nothing at
     all); actions are ranked by it. Bounds on f(x) - f(x') follow from two leads and their widths.
 
-    A policy may settle on a decision with a certificate of its own; otherwise the leader is the decision.
+    A policy may settle on a decision with a certificate of its own; otherwise the leader is the decision. A policy
+    that remembers more derives a state of its own.
     """
 
     wave: int  # waves completed
@@ -36,19 +37,17 @@ class State:
     lead_width: Array  # (n,)
     norm_bound: float
     history: History = ()  # needed again when the norm bound is refuted
-    memory: Any = None  # what else a policy remembers
     decision: int | None = None  # the action to use now; None: the leader
     certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
-    expected_loss: float | None = None  # what the model expects the decision to lose per round, if the policy knows
 
     @classmethod
-    def prior(cls, problem: Problem, norm_bound: float) -> State:
+    def prior(cls, problem: Problem, norm_bound: float) -> Self:
         """Return the state before any wave: all actions are active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
         reach, mean = norm_bound * np.sqrt(problem.prior_variance), problem.means
         everything = np.arange(problem.size)
         return cls(0, 0, everything, mean - reach, mean + reach, mean.copy(), mean.copy(), reach, norm_bound)
 
-    def intersect(self, centre: Array, width: Array) -> State:
+    def intersect(self, centre: Array, width: Array) -> Self:
         """Intersect the bounds of the active actions with new intervals."""
         lower, upper = self.lower[self.active], self.upper[self.active]
         sharper = width < (upper - lower) / 2
@@ -59,7 +58,7 @@ class State:
             centre=self._put(self.centre, np.where(sharper, centre, self.centre[self.active])),
         )
 
-    def replace(self, centre: Array, width: Array) -> State:
+    def replace(self, centre: Array, width: Array) -> Self:
         """Replace the bounds of the active actions by new intervals."""
         return changed(
             self,
@@ -68,25 +67,25 @@ class State:
             centre=self._put(self.centre, centre),
         )
 
-    def bounded(self, centre: Array, width: Array) -> State:
+    def bounded(self, centre: Array, width: Array) -> Self:
         """Take the bounds, estimate and lead of every action from one interval."""
         lower, upper = centre - width, centre + width
         return changed(self, lower=lower, upper=upper, centre=centre, lead=centre, lead_width=width)
 
-    def rank(self, lead: Array, width: Array) -> State:
+    def rank(self, lead: Array, width: Array) -> Self:
         """Replace the leads of the active actions."""
         return changed(self, lead=self._put(self.lead, lead), lead_width=self._put(self.lead_width, width))
 
-    def eliminate(self, beaten: NDArray[np.bool_]) -> State:
+    def eliminate(self, beaten: NDArray[np.bool_]) -> Self:
         """Drop the active actions that are beaten or whose upper bound is below some lower bound."""
         lower, upper = self.lower[self.active], self.upper[self.active]
         return changed(self, active=self.active[~beaten & (upper >= lower.max())])
 
-    def played(self, plan: Plan, memory: Any = None) -> State:
+    def played(self, plan: Plan) -> Self:
         """Count the wave as played."""
-        return changed(self, wave=plan.wave, rounds=self.rounds + plan.length, memory=memory)
+        return changed(self, wave=plan.wave, rounds=self.rounds + plan.length)
 
-    def record(self, plan: Plan, feedback: Feedback) -> State:
+    def record(self, plan: Plan, feedback: Feedback) -> Self:
         """Count the wave as played, and keep it in the history."""
         return changed(self.played(plan), history=(*self.history, Answered(plan, feedback)))
 
@@ -114,6 +113,11 @@ class State:
         """The most by which any action can be better than `best`."""
         return self.most_lost(self.best) if self.certified is None else self.certified
 
+    @property
+    def expected_loss(self) -> float | None:
+        """What the model expects the decision to lose per round; None if the policy does not know."""
+        return None
+
     def most_lost(self, action: int) -> float:
         """Return the most by which any action can be better than this one, by the bounds and the leads."""
         others = self.active[self.active != action]
@@ -123,7 +127,7 @@ class State:
         by_lead = float((self.lead + self.lead_width)[others].max() - (self.lead - self.lead_width)[action])
         return max(0.0, min(by_bounds, by_lead))
 
-    def settle(self) -> State:
+    def settle(self) -> Self:
         """Settle on the leader, or stay with the decision of an earlier wave that certified it better."""
         leader = self.leader
         certified = self.most_lost(leader)

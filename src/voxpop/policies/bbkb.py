@@ -16,7 +16,7 @@ of IGP-UCB at the start of the batch, times sqrt(C) because the variance has fal
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from voxpop.errors import Array
 from voxpop.model.options import check, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.model.waves import End, Feedback, Info, Plan
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
 from voxpop.policies.protocol import OVER, require_few_rounds
 from voxpop.runtime.machine import require_room
@@ -42,6 +42,13 @@ class Sparse:
     covariance: Array  # (n, n) lambda Z V^-1 Z'
     missing: Array  # (n,) k(x, x) - z'z: the variance that the dictionary cannot represent
     gain: float
+
+
+@dataclass(frozen=True, eq=False)
+class SparseState(State):
+    """The state, with the posterior."""
+
+    belief: Sparse = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -67,15 +74,17 @@ class BBKB:
         require_few_rounds(self.name, problem)
         require_room(4 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
         nothing = np.zeros(problem.size)
-        belief = _posterior(problem, nothing, nothing, np.empty(0, dtype=np.intp), 0.0)
-        return self._bounded(problem, replace(State.prior(problem, problem.norm_bound), memory=belief))
+        sparse = _posterior(problem, nothing, nothing, np.empty(0, dtype=np.intp), 0.0)
+        prior = State.prior(problem, problem.norm_bound)
+        return self._bounded(problem, SparseState(**vars(prior), belief=sparse))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan one batch: rounds until the variance has fallen enough."""
         left = problem.horizon - state.rounds
         if left == 0:
             return OVER
-        belief, noise = state.memory, noise_variance(problem)
+        assert isinstance(state, SparseState)
+        belief, noise = state.belief, noise_variance(problem)
         start = _variance(belief.missing, belief.covariance)
         covariance, variance = belief.covariance.copy(), start.copy()
         bonus, spent = self._bonus(problem, belief.gain), 1.0
@@ -94,7 +103,8 @@ class BBKB:
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Add the rewards of the batch, and redraw the dictionary."""
         feedback.check(plan)
-        belief, noise = state.memory, noise_variance(problem)
+        assert isinstance(state, SparseState)
+        belief, noise = state.belief, noise_variance(problem)
         rounds, totals = belief.rounds.copy(), belief.totals.copy()
         rounds[plan.arms] += plan.pulls
         totals[plan.arms] += plan.pulls * (feedback.mean - problem.means[plan.arms])
@@ -105,8 +115,8 @@ class BBKB:
         drawn = rng.random(problem.size) < 1 - (1 - chance) ** rounds
         drawn[plan.arms[0]] = True  # never empty
         known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)
-        after = self._bounded(problem, state.played(plan, known))
-        return after, news(problem, after)
+        after = self._bounded(problem, changed(state.played(plan), belief=known))
+        return after, news(problem, after, known.gain)
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action of largest mean."""
@@ -115,8 +125,8 @@ class BBKB:
     def _bonus(self, problem: Problem, gain: float) -> float:
         return math.sqrt(self.switch) * confidence_bonus(problem, gain, self.delta)
 
-    def _bounded(self, problem: Problem, state: State) -> State:
-        belief = state.memory
+    def _bounded(self, problem: Problem, state: SparseState) -> SparseState:
+        belief = state.belief
         width = self._bonus(problem, belief.gain) * np.sqrt(_variance(belief.missing, belief.covariance))
         return state.bounded(problem.means + belief.mean, width)
 

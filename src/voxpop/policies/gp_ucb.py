@@ -17,7 +17,7 @@ Updates are collected and subtracted from the covariance together, which reads i
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from voxpop.errors import Array
 from voxpop.model.options import check, option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.model.waves import End, Feedback, Info, Plan
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import OVER, require_few_rounds
 from voxpop.runtime.machine import require_room
 
@@ -73,6 +73,18 @@ class Belief:
         return Belief(mean, self.variance - update * update, earlier, updates, gain)
 
 
+@dataclass(frozen=True, eq=False)
+class Believing(State):
+    """The state of a policy that carries a posterior over all actions, or over some."""
+
+    belief: Belief = field(kw_only=True)
+
+    @classmethod
+    def of(cls, state: State, belief: Belief) -> Believing:
+        """Return the state with this posterior."""
+        return cls(**{**vars(state), "belief": belief})
+
+
 @dataclass(frozen=True)
 class GPUCB:
     """Upper confidence bounds; an action is chosen every round."""
@@ -95,8 +107,7 @@ class GPUCB:
 
     def _prior(self, problem: Problem) -> State:
         require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
-        state = State.prior(problem, problem.norm_bound)
-        return self._bounded(problem, replace(state, memory=Belief.prior(problem)))
+        return self._bounded(problem, Believing.of(State.prior(problem, problem.norm_bound), Belief.prior(problem)))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan to play the action of largest upper bound."""
@@ -104,7 +115,8 @@ class GPUCB:
         if left == 0:
             return OVER
         arm = int(state.upper.argmax())
-        rounds = self._rounds(problem, state.memory.variance.item(arm), left)
+        assert isinstance(state, Believing)
+        rounds = self._rounds(problem, state.belief.variance.item(arm), left)
         return Plan(state.wave + 1, np.array([arm]), np.array([rounds]), rounds, arm, "one")
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
@@ -112,9 +124,10 @@ class GPUCB:
         feedback.check(plan)
         arm = plan.arms.item(0)
         noise = noise_variance(problem) / plan.pulls.item(0)
-        belief = state.memory.condition(arm, feedback.mean.item(0), noise)
-        after = self._bounded(problem, state.played(plan, belief))
-        return after, news(problem, after)
+        assert isinstance(state, Believing)
+        belief = state.belief.condition(arm, feedback.mean.item(0), noise)
+        after = self._bounded(problem, changed(state.played(plan), belief=belief))
+        return after, news(problem, after, belief.gain)
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action of largest mean."""
@@ -124,8 +137,8 @@ class GPUCB:
         """Return how often to play an action whose value has this variance."""
         return 1
 
-    def _bounded(self, problem: Problem, state: State) -> State:
-        belief = state.memory
+    def _bounded(self, problem: Problem, state: Believing) -> Believing:
+        belief = state.belief
         bonus = confidence_bonus(problem, belief.gain, self.delta)
         return state.bounded(belief.mean, bonus * np.sqrt(np.maximum(belief.variance, 0.0)))
 
@@ -146,10 +159,10 @@ class MiniGPOpt(GPUCB):
         return max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / usable, left)))
 
 
-def news(problem: Problem, state: State) -> Info:
+def news(problem: Problem, state: State, gain: float) -> Info:
     """Describe a wave of a policy that never eliminates anything."""
     widest = state.lead_width.item(state.lead_width.argmax())
-    return Info(problem.size, problem.size, widest, state.memory.gain, problem.norm_bound, refuted=False)
+    return Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
 
 
 def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:

@@ -21,7 +21,7 @@ from voxpop.model.options import check, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.gp_ucb import Belief
+from voxpop.policies.gp_ucb import Belief, Believing
 from voxpop.policies.protocol import OVER, prior_state
 
 MOST_ARMS = 101  # of more actions, an evenly spread subset is played
@@ -194,6 +194,7 @@ class Thompson:
             return OVER
         if state.wave >= self.steps:
             return End("every step is played")
+        assert isinstance(state, Believing)
         arm = spread(problem, MOST_ACTIONS)[self._draw(problem, state)]
         rounds = min(few_rounds(problem), left)
         plan = Plan(state.wave + 1, np.array([arm]), np.array([rounds]), self.people, state.best)
@@ -204,37 +205,35 @@ class Thompson:
         feedback.check(plan)
         after = state.record(plan, feedback)
         over = after.wave >= self.steps or after.rounds >= problem.horizon
-        if over or after.wave.bit_count() == 1:
-            after = fitted(problem, after)
-        else:
-            after = one_more(problem, after, state.memory)
+        assert isinstance(after, Believing)
+        after = (fitted if over or after.wave.bit_count() == 1 else one_more)(problem, after)
         return after, unproven(problem, after, plan)
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action of largest pooled mean."""
         return state.best
 
-    def _draw(self, problem: Problem, state: State) -> int:
+    def _draw(self, problem: Problem, state: Believing) -> int:
         """Return which of the actions that are compared is the best of a drawn function."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(state.wave,)))
-        at, belief = spread(problem, MOST_ACTIONS), state.memory
+        at, belief = spread(problem, MOST_ACTIONS), state.belief
         covariance = self.widen**2 * belief.covariance
         covariance.flat[:: len(at) + 1] += JITTER * problem.norm_bound**2 * problem.prior_variance[at]
         return int(np.argmax(rng.multivariate_normal(belief.mean, covariance, check_valid="ignore", method="cholesky")))
 
 
-def fitted(problem: Problem, state: State) -> State:
+def fitted(problem: Problem, state: State) -> Believing:
     """Return the state with a posterior whose scale and length-scales are fitted to all answers."""
     belief, at = believe(problem, state.history), spread(problem, MOST_ACTIONS)
     known = Belief.of(belief.mean[at], belief.covariance(at))
-    return changed(state, memory=known, decision=int(np.argmax(belief.mean)))
+    return changed(Believing.of(state, known), decision=int(np.argmax(belief.mean)))
 
 
-def one_more(problem: Problem, state: State, before: Belief) -> State:
+def one_more(problem: Problem, state: Believing) -> Believing:
     """Return the state with the posterior conditioned on the last wave, which played one arm."""
     plan, feedback = state.history[-1]
     at = spread(problem, MOST_ACTIONS)
     place = int(np.searchsorted(at, plan.arms[0]))
     noise = total_noise(problem, plan, feedback)
-    known = before.condition(place, float(feedback.mean[0]), float(noise[0, 0]))
-    return changed(state, memory=known, decision=int(at[np.argmax(known.mean)]))
+    known = state.belief.condition(place, float(feedback.mean[0]), float(noise[0, 0]))
+    return changed(state, belief=known, decision=int(at[np.argmax(known.mean)]))

@@ -20,16 +20,14 @@ r > 0. For the kernel ball, this is the functional mechanism of Hall, Rinaldo an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
-from voxpop.errors import Array, InputError, require_array, require_number
+from voxpop.errors import Array, InputError
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
@@ -49,6 +47,24 @@ class Ball:
     root: Array  # (arms, arms) L
     radius: float
     tail: tuple[Array, Array]  # how far people who follow the model are outside (rounded up), and how likely that is
+
+    def __post_init__(self) -> None:
+        arms = len(self.centre) if self.centre.ndim == 1 else 0
+        if not arms:
+            raise InputError(f"centre must be a list of numbers, got the shape {self.centre.shape}")
+        if self.root.shape != (arms, arms):
+            raise InputError(
+                f"root must have the shape {(arms, arms)} to match centre, got the shape {self.root.shape}"
+            )
+        if np.triu(self.root, 1).any() or not (self.root.diagonal() > 0).all():
+            raise InputError("root must be lower triangular with a positive diagonal")
+        if not 1 / HUGE <= self.radius <= HUGE and not math.isinf(self.radius):
+            raise InputError(f"radius must be a number from {1 / HUGE:g} to {HUGE:g}, got {self.radius:g}")
+        excess, chance = self.tail
+        if excess.ndim != 1 or excess.shape != chance.shape:
+            raise InputError(
+                f"tail must be two lists of the same length, got the shapes {excess.shape} and {chance.shape}"
+            )
 
     @cached_property
     def shape(self) -> Array:
@@ -97,37 +113,6 @@ class Ball:
         logs = np.log1p(np.expm1(rates[:, None] * excess) @ chance)
         slack = float(np.min((people * logs + math.log(1 / beta)) / (rates * people)))
         return slack**2 * self.shape
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the ball as plain data."""
-        return {
-            "metric": self.metric,
-            "centre": self.centre.tolist(),
-            "root": self.root.tolist(),
-            "radius": None if math.isinf(self.radius) else self.radius,  # JSON has no infinity
-            "tail": [part.tolist() for part in self.tail],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Ball:
-        """Read what `to_dict` wrote, or refuse it."""
-        metric, radius = str(data["metric"]), data["radius"]
-        radius = math.inf if radius is None else require_number("radius", radius, least=1 / HUGE, most=HUGE)
-        centre, root = require_array("centre", data["centre"]), require_array("root", data["root"])
-        if centre.ndim != 1 or not len(centre):
-            raise InputError(f"centre must be a list of numbers, got the shape {centre.shape}")
-        if root.shape != (len(centre), len(centre)):
-            raise InputError(
-                f"root must have the shape {(len(centre), len(centre))} to match centre, got the shape {root.shape}"
-            )
-        if np.triu(root, 1).any() or not (root.diagonal() > 0).all():
-            raise InputError("root must be lower triangular with a positive diagonal")
-        excess, chance = (require_array("tail", part) for part in data["tail"])
-        if excess.ndim != 1 or excess.shape != chance.shape:
-            raise InputError(
-                f"tail must be two lists of the same length, got the shapes {excess.shape} and {chance.shape}"
-            )
-        return cls(metric, centre, root, radius, (excess, chance))
 
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:

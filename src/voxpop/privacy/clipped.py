@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from msgspec import Meta
 
-from voxpop.errors import Array, InputError, require_number
+from voxpop.errors import Array, InputError
 from voxpop.model.strata import Sample
 from voxpop.model.waves import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Batch, Parts, View, check_length
+from voxpop.privacy.release import Batch, Chance, Parts, Positive, View, check_length
 from voxpop.privacy.sources import Source
 
 MOST_CONDITION = 1e9  # of a ball's root; the roots that calibration computes stay below 1e8
@@ -27,7 +27,7 @@ class Clipped(ABC):
     """A release that clips answers to a ball; the models that inherit from it add their noise."""
 
     ball: Ball
-    beta: float  # the failure probability of the widths, which also bounds the effect of clipping
+    beta: Chance  # the failure probability of the widths, which also bounds the effect of clipping
     cost: Entry  # what it spends of the privacy of one person
     model: ClassVar[str]
     noise_on_device: ClassVar[bool] = False
@@ -124,15 +124,6 @@ class Clipped(ABC):
             "delta": self.cost.delta,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"ball": self.ball.to_dict(), "beta": self.beta, "cost": self.cost.as_dict()}
-
-
-def clipped_from_dict(data: Mapping[str, Any]) -> tuple[Ball, float, Entry]:
-    """Read what `Clipped.to_dict` wrote."""
-    beta = require_number("beta", data["beta"], above=0, most=1)
-    return Ball.from_dict(data["ball"]), beta, Entry.from_dict(data["cost"])
-
 
 def weakness_of_noise(ball: Ball, enough: bool, epsilon: float) -> str | None:
     """Say what is wrong with noise that a device adds itself: no clipping, or too little noise."""
@@ -151,8 +142,8 @@ MOST_STD = 2.0**44  # of the noise, in steps; if more noise is needed, the grid 
 class Additive(Clipped):
     """A release with Gaussian noise on a grid, added to each answer or to their sum."""
 
-    step: float
-    std: float  # of the noise, in steps
+    step: Positive
+    std: Annotated[float, Meta(ge=0)]  # of the noise, in steps
 
     @classmethod
     def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
@@ -174,12 +165,3 @@ class Additive(Clipped):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "noise_std": self.std * self.step}
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "step": self.step, "std": self.std}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        step = require_number("step", data["step"], above=0)
-        std = require_number("std", data["std"], **({"above": 0} if cls.noise_on_device else {"least": 0}))
-        return cls(*clipped_from_dict(data), step, std)

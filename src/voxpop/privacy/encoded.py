@@ -23,19 +23,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from msgspec import Meta
 
-from voxpop.errors import Array, InputError, require_number
+from voxpop.errors import Array, InputError
 from voxpop.model.waves import Feedback, Tally
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.binomial import Binomial
-from voxpop.privacy.clipped import Clipped, clipped_from_dict, weakness_of_noise
+from voxpop.privacy.clipped import Clipped, weakness_of_noise
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import HELPER, Batch, require_count
+from voxpop.privacy.release import HELPER, Batch, Count
 from voxpop.privacy.sources import Source
 
 MOST_DELTA = 0.01
@@ -49,10 +49,10 @@ SURE = 1 - 1e-3  # of the delta that is calibrated for: the sums are exact to ab
 class Encoding:
     """g, b and p of eq:gbp_set, and the number of people for which they were chosen."""
 
-    levels: int  # g
-    trials: int  # b
-    chance: float  # p
-    people: int  # |U|
+    levels: Count  # g
+    trials: Count  # b
+    chance: Annotated[float, Meta(gt=0, lt=1)]  # p
+    people: Count  # |U|
 
     @property
     def bits(self) -> int:
@@ -186,18 +186,3 @@ class Encoded(Clipped):
             "bits_per_person": code.bits * self.arms,
             "noise_std": math.sqrt(self.variance(code.people)),
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "encoding": asdict(self.encoding)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(*clipped_from_dict(data), _encoding_from_dict(data["encoding"]))
-
-
-def _encoding_from_dict(data: Mapping[str, Any]) -> Encoding:
-    extra = set(data) - {field.name for field in fields(Encoding)}
-    if extra:
-        raise InputError(f"encoding has the unknown entries {sorted(extra)}; leave them out")
-    levels, trials, people = (require_count(name, data[name]) for name in ("levels", "trials", "people"))
-    return Encoding(levels, trials, require_number("chance", data["chance"], above=0, below=1), people)

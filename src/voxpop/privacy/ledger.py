@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -48,14 +48,6 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as plain data; its eps is None if it promises nothing."""
         return {**asdict(self), "epsilon": self.epsilon if self.private else None}
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Entry:
-        """Read what `as_dict` wrote."""
-        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
-        noise = row.get("binomial")
-        binomial = None if noise is None else Binomial(**noise)
-        return cls(**{**row, "epsilon": epsilon, "names": tuple(row["names"]), "binomial": binomial})
 
 
 def compose(entries: Iterable[Entry], delta: float) -> float:

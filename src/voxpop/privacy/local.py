@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from voxpop.errors import Array, InputError
 from voxpop.model.waves import Feedback, Tally
 from voxpop.privacy.clipped import MOST_STD, Additive, weakness_of_noise
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.release import check_finite, check_length
+from voxpop.privacy.release import Positive, check_finite, check_length
 from voxpop.privacy.sources import Source
 
 # Steps per radius: enough for a discrete Gaussian to be as good as a continuous one, and, like MOST_STD, few enough for
@@ -20,9 +21,11 @@ LEAST_STEPS, MOST_STEPS = 2.0**10, 2.0**32
 FARTHEST = 2.0**52  # where a printed release, which does not clip, cuts off answers
 
 
+@dataclass(frozen=True, eq=False)
 class Local(Additive):
     """Each device whitens, clips and adds noise itself (eq:randomizer_ldp)."""
 
+    std: Positive  # of the noise, in steps
     model: ClassVar[str] = "local"
     seen: ClassVar[str] = (
         "Nobody sees what a person answers: each device adds noise of its own before it sends anything. It takes many "

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.errors import Array, require_number
+from voxpop.errors import Array
 from voxpop.model.problem import Problem
 from voxpop.model.state import Open, State
 from voxpop.model.strata import Sample
 from voxpop.model.waves import Feedback, Plan, Tally
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Parts, Release, check_length, require_count
+from voxpop.privacy.release import Count, Parts, Positive, Release, check_length
 from voxpop.privacy.sources import Source
 
 
@@ -24,12 +23,12 @@ from voxpop.privacy.sources import Source
 class PlainRelease:
     """A release without privacy: averages are sent as they are.
 
-    >>> PlainRelease(0.5, 3).to_dict()
-    {'step': 0.5, 'arms': 3}
+    >>> PlainRelease(0.5, 3)
+    PlainRelease(step=0.5, arms=3)
     """
 
-    step: float
-    arms: int
+    step: Positive
+    arms: Count
     model: ClassVar[str] = "none"
     noise_on_device: ClassVar[bool] = False
     second: ClassVar[str | None] = None
@@ -79,13 +78,6 @@ class PlainRelease:
 
     def describe(self) -> dict[str, Any]:
         return {"model": self.model}
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(require_number("step", data["step"], above=0), require_count("arms", data["arms"]))
 
 
 # They are the same in every wave, and a policy may have a wave every round.

@@ -1,19 +1,20 @@
 """The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each wave.
 
 A release defines everything that depends on the model: what a device checks and sends, who adds the reports up, what
-the agent makes of them, what that costs, and how the release is written down. Code outside `privacy/` need not ask
-which model it is.
+the agent makes of them, and what that costs. Its fields are its public constants, as `io.schema` writes and reads them.
+Code outside `privacy/` need not ask which model it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
+from msgspec import Meta
 
-from voxpop.errors import Array, InputError, require_integer
+from voxpop.errors import Array, InputError
 from voxpop.model.problem import Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.strata import Sample
@@ -22,7 +23,10 @@ from voxpop.privacy.ball import Ball
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
 
-MOST_COUNT = 10**15  # people, bits or arms; counts up to this are exact as floats
+# What the public constants of a release may be when they are read; io.schema checks it.
+Count = Annotated[int, Meta(ge=1, le=10**15)]  # people, bits or arms; counts up to this are exact as floats
+Positive = Annotated[float, Meta(gt=0)]
+Chance = Annotated[float, Meta(gt=0, le=1)]
 
 
 def check_length(reports: Array, arms: int) -> None:
@@ -40,13 +44,6 @@ def check_finite(reports: Array) -> None:
     if not np.isfinite(reports).all():
         bad = reports[~np.isfinite(reports)][0]
         raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")
-
-
-def require_count(name: str, value: object) -> int:
-    """Return the value if it is a whole number of people, bits or arms; 3.0 is not."""
-    if isinstance(value, float):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
-    return require_integer(name, value, least=1, most=MOST_COUNT)
 
 
 SHUFFLER, HELPER = "shuffler", "helper"  # the second servers there are: one adds reports up, one its shares of them
@@ -183,13 +180,6 @@ class Release(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the main public constants, for people to read."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the public constants as plain data, without the model's name."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make the release that `to_dict` described; raise an error if a value has a wrong sign or type, or is NaN."""
 
 
 class PrivateRelease(Release, Protocol):

@@ -51,7 +51,7 @@ def render(course: Course, truth: Array | None = None) -> str:
     """Render the page about a study; `truth` is known of simulations only.
 
     >>> from voxpop.simulation.trials import Trial
-    >>> run = Trial("pricing", size=25, horizon=2000, answer_cost=1e9).run()
+    >>> run = Trial("pricing", size=25, horizon=2000, settings={"answer_cost": 1e9}).run()
     >>> "Nobody was asked" in render(run.course)
     True
     """

@@ -49,7 +49,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     secret = settings.own_secret()
     _require_same_secret(database, secret)
     record = settings.own_record()
-    _require_newest(database, record)
+    require_newest(database, record)
     coordinator = Coordinator(database, secret, shuffler, released=record)
     app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers, origins)
     log = logs.event_logger("coordinator")
@@ -85,7 +85,7 @@ def _require_same_secret(database: Database, secrets: Keyring) -> None:
         )
 
 
-def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
+def require_newest(database: Database, record: ReleaseRecord | None) -> None:
     """Refuse a database that is older than what was released from it."""
     if record is None:
         logs.warn("no_record", remedy="set VOXPOP_RELEASED to a folder, so that a restored database is recognised")
@@ -100,7 +100,7 @@ def _require_newest(database: Database, record: ReleaseRecord | None) -> None:
         database.close()
         raise InputError(
             f"the database {database.name} is older than what was released from it, and lacks "
-            f"{' and '.join(map(str, lost.values()))}; restore the newer one, or go on with: voxpop restored --accept"
+            f"{' and '.join(map(str, lost.values()))}; restore the newest one, or go on with: voxpop restored --accept"
         )
     with database.read() as connection:
         for study in connection.execute(sa.select(studies.c.id)).scalars().all():

@@ -50,6 +50,8 @@ class Customers:
         """The truth: the population's mean profit at each price."""
         return np.asarray((self.prices - self.unit_cost) * self.demand)
 
+    mean = profit  # as other populations call it
+
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
         """Draw each customer's mean profit at each price, over the occasions on which it was in force."""
         kinds = rng.choice(len(self.segments), size=people, p=[segment.share for segment in self.segments])

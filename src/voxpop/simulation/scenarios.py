@@ -19,14 +19,11 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
-from voxpop.simulation.people import GPPeople, Population
+from voxpop.simulation.people import GPPeople
 from voxpop.simulation.pricing import Customers
 from voxpop.simulation.runs import Scenario
-from voxpop.simulation.simulator import FinitePopulation
-from voxpop.simulation.survey import Survey
-from voxpop.simulation.tariff import TARIFF
-from voxpop.simulation.train import TRAIN
-from voxpop.simulation.voters import VOTERS
+from voxpop.simulation.simulator import FinitePopulation, Population
+from voxpop.simulation.surveys import SURVEYS, Survey, column
 
 PEOPLE, TRIED, ROUNDS = 40, 12, 20
 
@@ -132,17 +129,10 @@ class Options:
     bias_std: float | None = None
     true_norm: bool = False  # B from the truth instead of the paper's
 
-    def rounds(self, default: int) -> int:
-        """Return the chosen horizon, or the study's own."""
-        return default if self.horizon is None else self.horizon
-
-    def noise(self, default: float) -> float:
-        """Return the chosen sigma, or the study's own."""
-        return default if self.noise_std is None else self.noise_std
-
-    def bias(self, default: float) -> float:
-        """Return the chosen v, or the study's own."""
-        return default if self.bias_std is None else self.bias_std
+    def given(self, **defaults: Any) -> tuple[Any, ...]:
+        """Return these choices, each with the study's own where none was made."""
+        chosen = ((getattr(self, name), default) for name, default in defaults.items())
+        return tuple(default if choice is None else choice for choice, default in chosen)
 
 
 def synthetic(options: Options) -> Scenario:
@@ -150,7 +140,8 @@ def synthetic(options: Options) -> Scenario:
     kernel, dimension = SquaredExponential(LENGTH_SCALE), 3
     points = _points(options, dimension)
     function, norm = random_rkhs_function(kernel, dimension, stream(options.seed, "truth"))
-    problem = Problem(points, kernel, options.noise(0.01), options.bias(0.1), norm, options.rounds(PAPER_HORIZON))
+    noise, bias, horizon = options.given(noise_std=0.01, bias_std=0.1, horizon=PAPER_HORIZON)
+    problem = Problem(points, kernel, noise, bias, norm, horizon)
     return _gp_scenario("synthetic", problem, function(points), alpha=0.7, ratio=1.6)
 
 
@@ -160,10 +151,9 @@ def benchmark(name: str, noise_std: float, alpha: float) -> Callable[[Options], 
     def make(options: Options) -> Scenario:
         function = FUNCTIONS[name]
         points = _points(options, len(function.low))
-        kernel, horizon = SquaredExponential(LENGTH_SCALE), options.rounds(PAPER_HORIZON)
-        noise, bias = options.noise(noise_std), options.bias(math.sqrt(0.001))
+        noise, bias, horizon = options.given(noise_std=noise_std, bias_std=math.sqrt(0.001), horizon=PAPER_HORIZON)
         f = rescale(function(points))
-        problem = _with_norm(Problem(points, kernel, noise, bias, 1.0, horizon), f, options)
+        problem = _with_norm(Problem(points, SquaredExponential(LENGTH_SCALE), noise, bias, 1.0, horizon), f, options)
         return _gp_scenario(name, problem, f, alpha=alpha, ratio=1.6)
 
     return make
@@ -174,40 +164,17 @@ def light(options: Options) -> Scenario:
     if options.size is not None:
         raise InputError(f"the light study has its sensors as actions; leave out the size of {options.size}")
     f, matrix = load_light(options.data)
-    noise, bias, horizon = options.noise(0.01), options.bias(0.1), options.rounds(PAPER_HORIZON)
+    noise, bias, horizon = options.given(noise_std=0.01, bias_std=0.1, horizon=PAPER_HORIZON)
     problem = _with_norm(Problem.of_matrix(matrix, noise, bias, float(f.max()), horizon), f, options)
     return _gp_scenario("light", problem, f, alpha=0.8, ratio=1.42)
 
 
-def pricing(options: Options) -> Scenario:
-    """Make the study of a product's price, for customers with their own willingness to pay.
-
-    Nothing is known in advance: 40 customers try a dozen prices, and the model's constants come from this pilot.
-    """
-    _require_pilot("pricing", options)
-    size = 101 if options.size is None else options.size
-    space = Space(price=Float(2.0, 12.0))
-    decisions = space.grid(size)
-    customers = Customers(np.array([label["price"] for label in decisions]))
-    return piloted(
-        "pricing",
-        space,
-        decisions,
-        customers,
-        customers.profit,
-        options.rounds(20_000),
-        options.seed,
-        reward="profit per customer",
-        settings={"alpha": 0.7, "ratio": 1.6},
-    )
-
-
 def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
-    """Make studies of real people, 40 of whom answer a pilot about a dozen decisions."""
+    """Make studies of which nothing is known in advance: 40 people answer a pilot about a dozen decisions."""
 
     def make(options: Options) -> Scenario:
         _require_pilot(survey.name, options)
-        decisions = survey.decisions(options.size)
+        decisions, (horizon,) = survey.decisions(options.size), options.given(horizon=survey.horizon)
         people = survey.people(decisions)
         return piloted(
             survey.name,
@@ -215,7 +182,7 @@ def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
             decisions,
             people,
             people.mean,
-            options.rounds(survey.horizon),
+            horizon,
             options.seed,
             rounds=survey.pilot_rounds,
             reward=survey.reward,
@@ -225,15 +192,22 @@ def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
     return make
 
 
-SURVEYS = {survey.name: survey for survey in (TRAIN, TARIFF, VOTERS)}
+PRICING = Survey(
+    name="pricing",
+    question="Which price of a product earns most, from customers with their own willingness to pay?",
+    space=Space(price=Float(2.0, 12.0)),
+    points={"price": 101},
+    people=lambda decisions: Customers(column(decisions, "price")),
+    reward="profit per customer",
+    pilot_rounds=ROUNDS,
+)
 SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
     "synthetic": synthetic,
     "sphere": benchmark("sphere", 0.01, 0.7),
     "camel": benchmark("camel", 0.01, 0.7),
     "michalewicz": benchmark("michalewicz", 0.1, 0.6),
     "light": light,
-    "pricing": pricing,
-    **{name: surveyed(survey) for name, survey in SURVEYS.items()},
+    **{survey.name: surveyed(survey) for survey in (PRICING, *SURVEYS.values())},
 }
 
 

@@ -13,24 +13,7 @@ from voxpop.privacy import Privacy, make_privacy
 from voxpop.simulation.runs import Run, Scenario, Watch, simulate
 from voxpop.simulation.scenarios import Options, make_scenario
 
-# Fields of a trial that are settings of the policy, by the name that the policy gives them.
-SETTINGS = {
-    "alpha": "alpha",
-    "ratio": "ratio",
-    "answer_cost": "answer_cost",
-    "tolerance": "tolerance",
-    "most_people": "most_people",
-    "most_numbers": "most_numbers",
-    "most_waves": "most_waves",
-    "population": "population",
-    "answer_delay": "answer_delay",
-    "wave_delta": "delta",
-}
-
-
-def policy_settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was chosen for the policy, by the names that the policy gives it."""
-    return {name: chosen[field] for field, name in SETTINGS.items() if field in chosen}
+Settings = tuple[tuple[str, Any], ...]  # names and values, in the order of the names
 
 
 @dataclass(frozen=True)
@@ -46,8 +29,6 @@ class Trial:
     seed: int = 0
     horizon: int | None = None
     size: int | None = None
-    alpha: float | None = None
-    ratio: float | None = None
     noise_std: float | None = None
     bias_std: float | None = None
     true_norm: bool = False
@@ -58,18 +39,15 @@ class Trial:
     floor: int | None = None
     honest: float | None = None
     data: str | None = None
-    answer_cost: float | None = None
-    tolerance: float | None = None
-    most_people: int | None = None
-    most_numbers: int | None = None
-    most_waves: int | None = None
-    population: int | None = None
-    answer_delay: int | None = None
-    wave_delta: float | None = None  # the probability with which a certificate may fail; delta is privacy's
+    settings: Settings | Mapping[str, Any] = ()  # of the policy, before those of the study
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", tuple(sorted(dict(self.settings).items())))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was chosen, as plain data."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        chosen = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**chosen, "settings": dict(self.settings)}
 
     def scenario(self) -> Scenario:
         """Make the study."""
@@ -95,7 +73,7 @@ class Trial:
 
         `dpbe-fixed` asks as many people per wave as make it cost what `dpbe-paper` costs, which is run to find out.
         """
-        chosen = policy_settings(self.as_dict())
+        chosen = dict(self.settings)
         if self.policy == "dpbe-fixed":
             reference = simulate(scenario, scenario.make_policy("dpbe-paper", **chosen), self.seed)
             chosen["people"] = matching_people(reference.plans)

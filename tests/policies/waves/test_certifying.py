@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import random_problem
+from tests.helpers import own, random_problem
 from tests.helpers_waves import everyone, played, truth
 from voxpop.model.waves import End, Feedback, Forecast, Plan
 from voxpop.policies.waves.policy import CERTIFYING, Waves
@@ -71,7 +71,7 @@ def test_nothing_is_stated_once_all_of_delta_is_spent() -> None:
     for number in range(CERTIFYING):
         aimed = Plan(number + 1, np.array([0]), np.array([1]), 2, state.best, forecast=Forecast(0, 0, 0, 0.01))
         state, _ = policy.advance(problem, state, aimed, Feedback(np.zeros(1), 2))
-    assert state.memory.spent == pytest.approx(policy.delta)
+    assert own(state).spent == pytest.approx(policy.delta)
     assert len(state.active) == 8
     assert policy.plan(problem, state) == End("4 waves did not certify the tolerance of 0.01")
 

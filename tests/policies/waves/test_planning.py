@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import random_problem
+from tests.helpers import own, random_problem
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.policies.waves.planning import GOOD_ENOUGH, Limits, Offer, Planner, numbers_of_people, useful_rounds
@@ -66,7 +66,7 @@ def planner(
 ) -> Planner:
     known: dict[str, Any] = {"delay": 0, "fewest": 20, "waves_left": None, **more}
     limits = limits or Limits(problem.horizon, 10**6, 10**7)
-    return Planner(problem, state, channel, state.memory.outlook, answer_cost, limits=limits, **known)
+    return Planner(problem, state, channel, own(state).outlook, answer_cost, limits=limits, **known)
 
 
 def looked(seed: int, horizon: int = 2000) -> tuple[Problem, State]:

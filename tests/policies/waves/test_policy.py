@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import evidence, random_problem
+from tests.helpers import evidence, own, random_problem
 from tests.helpers_waves import everyone, played, truth
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import believe
@@ -284,9 +284,9 @@ def test_planning_changes_nothing() -> None:
     problem = random_problem(6, horizon=2000)
     policy = Waves()
     state = policy.init(problem)
-    before = (state.memory.outlook.mean.copy(), state.memory.outlook.covariance.copy(), state.centre.copy())
+    before = (own(state).outlook.mean.copy(), own(state).outlook.covariance.copy(), state.centre.copy())
     policy.plan(problem, state)
-    after = (state.memory.outlook.mean, state.memory.outlook.covariance, state.centre)
+    after = (own(state).outlook.mean, own(state).outlook.covariance, state.centre)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
@@ -389,7 +389,7 @@ def test_a_good_pilot_saves_answers_and_stays_in_use() -> None:
     study = played(Waves(answer_cost=0.001), problem, everyone(problem, f, 0))
     assert study.numbers < without.numbers
     assert "pilot" not in study.warnings
-    assert study.state.memory.pilot
+    assert own(study.state).pilot
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -404,7 +404,7 @@ def test_a_pilot_that_contradicts_the_first_wave_is_set_aside_with_a_warning(see
     plan = Plan(1, arms, np.ones(len(arms), int), 400, state.best)
     state, info = policy.advance(problem, state, plan, answer(plan))
     assert "the pilot contradicts the waves" in info.warning
-    assert not state.memory.pilot
+    assert not own(state).pilot
     alone = believe(bare, state.history).mean
     assert state.centre == pytest.approx(alone, rel=1e-6, abs=1e-9)
     assert state.active.tolist() != arms.tolist() or len(arms) == problem.size
@@ -438,7 +438,7 @@ def test_a_wave_about_a_small_population_proves_less() -> None:
     for size in (None, 400):
         policy = Waves(population=size)
         after, _ = policy.advance(problem, policy.init(problem), plan, Feedback(np.linspace(-0.1, 0.1, 5), 200))
-        bounds.append((after.memory.statements[-1], after.upper - after.lower))
+        bounds.append((own(after).statements[-1], after.upper - after.lower))
     (everybody, band), (few, wider) = bounds
     others = np.arange(problem.size) != plan.reference
     assert (few.upper[others] > everybody.upper[others]).all()

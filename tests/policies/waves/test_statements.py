@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tests.helpers import everything, evidence, function_of_norm, random_problem, worst_function
+from tests.helpers import everything, evidence, function_of_norm, own, random_problem, worst_function
 from tests.helpers_waves import truth
 from voxpop.errors import Array
 from voxpop.model.problem import Indices, Problem
@@ -186,8 +186,8 @@ def test_a_study_states_what_its_wave_proves_at_half_of_delta(delta: float) -> N
     mean = problem.means[ARMS] + 0.1 * truth(problem, 4)[ARMS]
     after, info = policy.advance(problem, state, plan, Feedback(mean, 30))
     assert not info.refuted
-    assert after.memory.spent == pytest.approx(delta / 2)
-    (stated,) = after.memory.statements
+    assert own(after).spent == pytest.approx(delta / 2)
+    (stated,) = own(after).statements
     level = UPPER_SHARE * share_of_raise(1.0, 1.0) * delta / 2
     bound = wave_of(problem).gaps(everything(problem), state.best, mean - problem.means[ARMS], one_sided(level))
     ahead = problem.means - problem.means[state.best] + bound.estimate

@@ -11,7 +11,6 @@ from tests.service.world import STUDY, definition
 from voxpop.service import operators
 from voxpop.service.console.pages import PAGE_HEADERS, assets
 from voxpop.service.console.routes import console_routes
-from voxpop.service.console.screen import Console
 from voxpop.service.keys import new_key
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -249,9 +248,3 @@ def test_the_licences_of_other_people_s_scripts_are_shipped() -> None:
     static = files("voxpop.service.console") / "static"
     assert "Zero-Clause BSD" in (static / "htmx.LICENSE.txt").read_text(encoding="utf-8")
     assert "MIT License" in (static / "uplot.LICENSE.txt").read_text(encoding="utf-8")
-
-
-def test_a_console_without_a_service_is_healthy() -> None:
-    import asyncio
-
-    assert asyncio.run(Console(APP.coordinator).problem()) is None

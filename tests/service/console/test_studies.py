@@ -73,9 +73,9 @@ def alerts(changes: Mapping[str, object], now: float = NOW, last: LastRelease | 
 
 
 def test_what_a_wave_waits_for_is_said() -> None:
-    assert alerts({"short": 1}) == "1 more person must register before the wave can go on."
+    assert alerts({"short": 1}).startswith("Waiting: 1 more person must register;")
     waiting = alerts({"stage": "open", "begun": False})
-    assert waiting == "The wave begins when 20 people who can be asked are registered."
+    assert waiting == "Waiting: wave 3 begins when 20 people who can be asked are registered."
 
 
 def test_a_wave_that_should_have_gone_on_is_overdue() -> None:

@@ -12,12 +12,18 @@ from voxpop import Choice, Float, Problem, Space, SquaredExponential
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
-from voxpop.service.console.estimates import LEVELS, MOST_LISTED, MOST_POINTS, estimates_of
+from voxpop.service.console.findings import (
+    LEVELS,
+    MOST_LISTED,
+    MOST_POINTS,
+    estimates_of,
+    promise_of,
+    waves_of,
+)
 from voxpop.service.console.study import study_view
-from voxpop.service.console.waves import promise_of, waves_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import State
 from voxpop.simulation.people import GPPeople
 
@@ -52,7 +58,7 @@ def snapshot_of(it: World) -> Snapshot:
 def test_one_number_is_a_line_with_its_bands(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), spaced(price=Float(1.0, 3.0)), people=2000) as it:
         wave(it)
-        course = snapshot_of(it).course
+        course = snapshot_of(it)
         found = estimates_of(course)
     (chart,) = found.charts
     assert found.map is None
@@ -72,7 +78,7 @@ def test_two_numbers_are_a_map_and_two_lines_through_the_choice(tmp_path: Path) 
     made = spaced(price=Float(1.0, 3.0), milk=Float(0.0, 1.0))
     with world(str(tmp_path / "c.db"), made, people=3000) as it:
         wave(it)
-        course = snapshot_of(it).course
+        course = snapshot_of(it)
         found = estimates_of(course)
     assert found.map is not None
     assert {len(row) for row in found.map.rows} == {5}
@@ -90,7 +96,7 @@ def test_names_are_listed_and_not_drawn_as_lines(tmp_path: Path) -> None:
     made = spaced(kind=Choice(("green", MARKUP)), price=Float(1.0, 3.0))
     with world(str(tmp_path / "c.db"), made, people=3000) as it:
         wave(it)
-        found = estimates_of(snapshot_of(it).course)
+        found = estimates_of(snapshot_of(it))
     assert [chart.x_label for chart in found.charts] == ["price"]
     assert found.map is None
     assert found.bars[0].chosen
@@ -107,7 +113,7 @@ def test_a_long_line_and_a_long_list_are_thinned_out_but_keep_the_choice(tmp_pat
     )
     with world(str(tmp_path / "c.db"), replace(made, problem=problem), people=2000) as it:
         wave(it)
-        found = estimates_of(snapshot_of(it).course)
+        found = estimates_of(snapshot_of(it))
     (chart,) = found.charts
     assert len(chart.x) <= MOST_POINTS + 1
     (chosen,) = (series for series in chart.series if series.role == "chosen")
@@ -118,7 +124,7 @@ def test_a_long_line_and_a_long_list_are_thinned_out_but_keep_the_choice(tmp_pat
 
 def test_before_anybody_has_answered_nothing_is_drawn(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), spaced(price=Float(1.0, 3.0))) as it:
-        found = estimates_of(snapshot_of(it).course)
+        found = estimates_of(snapshot_of(it))
         view = study_view(it.coordinator, STUDY)
     assert (found.charts, found.map) == ((), None)
     assert all((bar.low, bar.people) == ("", 0) for bar in found.bars)
@@ -133,13 +139,13 @@ def test_the_history_tells_what_was_known_after_each_wave(tmp_path: Path) -> Non
         wave(it)
         snapshot = snapshot_of(it)
         found = waves_of(snapshot)
-    assert snapshot.standings[:2] == first.standings
-    assert [each.name for each in found.known] == ["before", "wave 1", "wave 2"][: len(snapshot.standings)]
+    assert snapshot.known[:2] == first.known
+    assert [name for name, *_ in found.known] == ["before", "wave 1", "wave 2"][: len(snapshot.known)]
     assert len(found.known) > 1
     assert found.chart is not None
     drawn = found.chart.series[0].values
     assert drawn[-1] == pytest.approx(snapshot.state.certificate, rel=1e-5)
-    assert found.known[-1].expected_loss
+    assert found.known[-1][-1] != "–"
 
 
 def test_the_ledger_names_every_release_and_the_most_exposed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ fixed before them (`statements.py`). The recommendation is the pooled posterior'
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from voxpop.errors import Array
 from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import check, option
-from voxpop.model.problem import Problem
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER
@@ -47,13 +47,39 @@ PRICE = 0.008  # of a number, in units of v sqrt(max k), unless the cost of an a
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
-    """What the policy remembers: what it expects, what it stated, and how much of delta that took."""
+class View:
+    """What the policy believes, and what it expects of the next wave, which is computed when it is asked for."""
+
+    belief: Belief
+    active: Indices
+    best: int
+    seed: int
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """What the planner sees."""
+        return Outlook.of(self.belief, self.active, self.best, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class WavesState(State):
+    """The state, with what was stated, how much of delta that took, and what is believed."""
 
     spent: float = 0.0
     statements: tuple[Statement, ...] = ()
-    outlook: Outlook | None = None
     pilot: bool = True  # False once it contradicts the waves
+    view: View | None = None  # of the belief after the last wave
+
+    @property
+    def outlook(self) -> Outlook:
+        """What the planner sees of the belief after the last wave."""
+        assert self.view is not None
+        return self.view.outlook
+
+    @property
+    def expected_loss(self) -> float | None:
+        """What the model expects the decision to lose per round."""
+        return self.outlook.expected_loss if len(self.active) > 1 else 0.0
 
 
 @dataclass(frozen=True)
@@ -119,20 +145,21 @@ class Waves:
         """Return the state in which only the prior and the pilot are known."""
         return self._decide(problem, self._start(problem, problem.norm_bound, True), believe(problem))
 
-    def _start(self, problem: Problem, norm_bound: float, pilot: bool) -> State:
+    def _start(self, problem: Problem, norm_bound: float, pilot: bool) -> WavesState:
         """Return the state before the first wave; the pilot counts as wave 0 unless it contradicts the others."""
-        state = State.prior(problem, norm_bound)
+        state = WavesState.prior(problem, norm_bound)
         if not problem.pilot:
-            return changed(state, memory=Memory())
+            return state
         level = PILOT_SHARE * self.delta
         if not pilot:
-            return changed(state, memory=Memory(level, pilot=False))
+            return changed(state, spent=level, pilot=False)
         share = share_of_raise(problem.norm_bound, norm_bound)
         stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level, self.population)
-        return changed(state, active=np.flatnonzero(stated.upper >= 0), memory=Memory(level, (stated,)))
+        return changed(state, active=np.flatnonzero(stated.upper >= 0), spent=level, statements=(stated,))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
+        assert isinstance(state, WavesState)
         if len(state.active) == 1:
             return ALONE
         limits = self._limits(problem, state, channel.least)
@@ -143,10 +170,9 @@ class Waves:
                 return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
             if _certifying(state) == CERTIFYING:  # the last of them took what was left of delta
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
-        outlook = state.memory.outlook
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        planner = Planner(problem, state, channel, outlook, price, self.answer_delay, limits, fewest, left)
+        planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
@@ -155,14 +181,17 @@ class Waves:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return self._certify(problem, state, channel, limits, fewest)
 
-    def _certify(self, problem: Problem, state: State, channel: Channel, limits: Limits, fewest: int) -> Plan | End:
+    def _certify(
+        self, problem: Problem, state: WavesState, channel: Channel, limits: Limits, fewest: int
+    ) -> Plan | End:
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
         tried = _certifying(state)
-        memory: Memory = state.memory
         known = np.full(problem.size, np.inf)
-        known[state.active] = certified_gaps(memory.statements, state.active, state.best)
-        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(memory, state.wave + 1, True, tried)
+        known[state.active] = certified_gaps(state.statements, state.active, state.best)
+        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(
+            state.spent, state.wave + 1, True, tried
+        )
         certifier = Certifier(
             problem,
             state,
@@ -202,17 +231,18 @@ class Waves:
         """Give the incumbent the rounds that pass while people answer."""
         return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
 
-    def _level(self, memory: Memory, wave: int, certifying: bool, tried: int) -> float:
+    def _level(self, spent: float, wave: int, certifying: bool, tried: int) -> float:
         """Return the level of a wave: half of what is left of delta, and all of it in a wave declared the last."""
         last = wave == self.most_waves or (certifying and tried == CERTIFYING - 1)
-        return next_level(self.delta, memory.spent, last)
+        return next_level(self.delta, spent, last)
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
         feedback.check(plan)
+        assert isinstance(state, WavesState)
         after = self._learn(problem, state, plan, feedback)
-        fit = model_check(problem, _without_pilot(problem), after.history, after.norm_bound, state.memory.pilot)
-        if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.memory.pilot):
+        fit = model_check(problem, _without_pilot(problem), after.history, after.norm_bound, state.pilot)
+        if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.pilot):
             # Every wave is judged again, as if this had been assumed from the start.
             after = self._start(problem, fit.norm_bound, fit.pilot)
             for earlier in (*state.history, Answered(plan, feedback)):
@@ -231,18 +261,21 @@ class Waves:
         )
         return after, info
 
-    def _learn(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> State:
+    def _learn(self, problem: Problem, state: WavesState, plan: Plan, feedback: Feedback) -> WavesState:
         """State what a wave proves, and drop what cannot be best."""
-        memory: Memory = state.memory
         tried = _certifying(state)
-        level = self._level(memory, plan.wave, plan.aims_at_certificate, tried)
+        level = self._level(state.spent, plan.wave, plan.aims_at_certificate, tried)
         share = share_of_raise(problem.norm_bound, state.norm_bound)
         statement, centre, width = self._state(problem, state, plan, feedback, share * level)
         kept = state.active[statement.upper[state.active] >= 0]
         if not len(kept):  # only if an earlier wave, judged again, has dropped this one's reference
             kept = state.active
-        known = changed(memory, spent=memory.spent + level, statements=(*memory.statements, statement))
-        return changed(state.intersect(centre, width).record(plan, feedback), active=kept, memory=known)
+        return changed(
+            state.intersect(centre, width).record(plan, feedback),
+            active=kept,
+            spent=state.spent + level,
+            statements=(*state.statements, statement),
+        )
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the active action of largest pooled mean."""
@@ -295,21 +328,18 @@ class Waves:
         bands = wave.all_values(at, y, level, seeds[1])
         return Statement(plan.reference, upper, lower), problem.means[at] + bands.estimate, bands.width
 
-    def _decide(self, problem: Problem, state: State, belief: Belief) -> State:
-        """Recommend the pooled best of the active actions, with its certificate and its expected loss."""
+    def _decide(self, problem: Problem, state: WavesState, belief: Belief) -> WavesState:
+        """Recommend the pooled best of the active actions, with its certificate."""
         best = int(state.active[np.argmax(belief.mean[state.active])])
-        outlook = Outlook.of(belief, state.active, best, self.seed)
-        memory: Memory = state.memory
-        prior = np.inf if memory.statements else state.most_lost(best)
+        prior = np.inf if state.statements else state.most_lost(best)
         return changed(
             state,
             centre=belief.mean,
             lead=belief.mean,
             lead_width=belief.deviation,
-            memory=changed(memory, outlook=outlook),
+            view=View(belief, state.active, best, self.seed),
             decision=best,
-            certified=max(0.0, min(prior, float(certified_gaps(memory.statements, state.active, best).max()))),
-            expected_loss=outlook.expected_loss if len(state.active) > 1 else 0.0,
+            certified=max(0.0, min(prior, float(certified_gaps(state.statements, state.active, best).max()))),
         )
 
 

@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -30,6 +30,7 @@ from voxpop.io.studyfile import write_study
 from voxpop.io.tables import Ranges, limits_of, read_pilot_table
 from voxpop.journal.wave import next_wave
 from voxpop.model.decisions import Choice, Space
+from voxpop.model.direction import Direction
 from voxpop.model.waves import End
 from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
@@ -38,14 +39,13 @@ from voxpop.service.children import end_with_parent
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
-from voxpop.simulation.rehearsals import Outcome, rehearse
+from voxpop.simulation.rehearsals import HORIZON, Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
 MOST_WAITING = 4  # computations that may wait for their turn
 PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation does not need
 MOST_POINTS = 51  # values of a numeric parameter
 WANTED = 1_500  # decisions in all, unless the operator says how many values
-HORIZON = 20_000  # rounds, unless the operator says something else
 READING = {  # how to read a pilot: the form's fields, by the options of the command line
     "ignore": "Leave out",
     "choice": "Names, not numbers",
@@ -53,6 +53,7 @@ READING = {  # how to read a pilot: the form's fields, by the options of the com
     "log": "By their logarithm",
     "horizon": "Rounds",
     "points": "Values of a number",
+    "minimize": "Less is better: people answer with costs",
 }
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
@@ -143,7 +144,7 @@ def for_form(text: str) -> str:
     >>> for_form("if only whole numbers make sense, add --integer seats")
     'if only whole numbers make sense, write seats under “Whole numbers”'
     """
-    text = text.replace("add --minimize if less of it is better", "call its negative reward if less of it is better")
+    text = text.replace("add --minimize if", "tick “Less is better” if")
     text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
     named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
     return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
@@ -155,13 +156,15 @@ def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
     roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
     ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
-    table = read_pilot_table(path, roles=roles, ranges=ranges, content=content)
+    towards = Direction.MINIMIZE if typed.get("minimize") else Direction.MAXIMIZE
+    table = read_pilot_table(path, roles=roles, ranges=ranges, measure=towards.measure, content=content)
     horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
     require_integer(READING["horizon"], horizon, least=1)
     points = whole(READING["points"], typed["points"]) if typed.get("points") else points_of(table.space)
     require_integer(READING["points"], points, least=2)
-    found = calibrate(table.pilot, table.space)
-    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    pilot = replace(table.pilot, direction=towards)
+    found = calibrate(pilot, table.space)
+    open_questions = doubts(found, pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
     return Pilot(
         path.name,
@@ -172,7 +175,7 @@ def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
         tuple(constant_rows(found)),
         found.kernel_name,
         _few(found.people, len(found.pilot)),
-        tuple(said.split(":")[0] for said in table.said if "--integer" in said),
+        table.whole,
     )
 
 
@@ -221,64 +224,44 @@ class Price:
     error: str = ""  # why there are none
 
 
-@dataclass
-class _Promised:
-    """A study with one promise, and its rehearsals so far."""
-
-    label: str
-    study: Definition | None
-    error: str = ""
-    found: list[Outcome] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, tables: Mapping[str, Any], promise: Promise) -> _Promised:
-        label, privacy = promise
-        made = {name: table for name, table in {**tables, "privacy": privacy}.items() if table is not None}
-        try:
-            return cls(label, definition_of(Path("the study"), made)[1])
-        except InputError as refused:
-            return cls(label, None, str(refused))
-
-    def rehearse(self, seed: int) -> None:
-        """Rehearse it once more, or note why that is impossible."""
-        assert self.study is not None
-        try:
-            self.found.append(rehearse(self.study.problem, self.study.policy, self.study.privacy, seed))
-        except InputError as refused:
-            self.study, self.error = None, str(refused)
-
-    def price(self, runs: int, fewest: int) -> Price:
-        """Say what the first `runs` rehearsals took."""
-        found = self.found[:runs]
-        if self.study is None or len(found) < fewest:
-            return Price(self.label, 0, error=self.error or NO_TIME)
-        return Price(
-            self.label,
-            runs,
-            fmean(outcome.people for outcome in found),
-            fmean(outcome.waves for outcome in found),
-            fmean(outcome.lost for outcome in found),
-            max(outcome.lost for outcome in found),
-            fmean(outcome.not_asking for outcome in found),
-        )
-
-
 def prices(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> tuple[Price, ...]:
     """Rehearse a study file with each promise up to `most` times, as long as there is time for it.
 
     Promises take turns, and only truths that all of them have met count, so that every mean is about the same truths.
     """
     end, took, runs = monotonic() + seconds, 0.0, 0
-    promised = [_Promised.of(tables, promise) for promise in promises]
+    studies = [_study({**tables, "privacy": privacy}) for _, privacy in promises]
+    found: list[list[Outcome]] = [[] for _ in promises]
     while runs < most and monotonic() + took < end:  # another turn would be done in time
         began = monotonic()
-        for each in promised:
-            if each.study is not None and monotonic() < end:
-                each.rehearse(runs)
-        if any(each.study is not None and len(each.found) == runs for each in promised):
+        for place, study in enumerate(studies):
+            if isinstance(study, Definition) and monotonic() < end:
+                try:
+                    found[place].append(rehearse(study.problem, study.policy, study.privacy, runs))
+                except InputError as refused:
+                    studies[place] = str(refused)
+        if any(isinstance(study, Definition) and len(done) == runs for study, done in zip(studies, found, strict=True)):
             break  # the time was over before the turn was
         took, runs = monotonic() - began, runs + 1
-    return tuple(each.price(runs, min(FEWEST, most)) for each in promised)
+    least = min(FEWEST, most)
+    made = zip(promises, studies, found, strict=True)
+    return tuple(_price(label, study, done[:runs], least) for (label, _), study, done in made)
+
+
+def _study(tables: Mapping[str, Any]) -> Definition | str:
+    """Make the study of a study file's tables, or say why that is impossible."""
+    try:
+        return definition_of(Path("the study"), {name: it for name, it in tables.items() if it is not None})[1]
+    except InputError as refused:
+        return str(refused)
+
+
+def _price(label: str, study: Definition | str, found: Sequence[Outcome], least: int) -> Price:
+    """Say what rehearsals took."""
+    if isinstance(study, str) or len(found) < least:
+        return Price(label, 0, error=study if isinstance(study, str) else NO_TIME)
+    people, waves, lost, not_asking = zip(*map(astuple, found), strict=True)
+    return Price(label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking))
 
 
 # -- the process
@@ -294,7 +277,7 @@ def _rehearse(tables: Mapping[str, Any], promises: Sequence[Promise], most: int,
 
 def _begin(definition: Mapping[str, Any]) -> str:
     """Find why a study would end before anyone is asked; empty if it would not."""
-    study = Definition.of(definition)
+    study = Definition.decode(definition)
     first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
     return first.reason if isinstance(first, End) else ""
 

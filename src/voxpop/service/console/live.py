@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from voxpop.service import logs, operators
@@ -26,7 +26,7 @@ from voxpop.service.web.guard import ENDLESS, STOPPING
 
 View = TypeVar("View")
 
-LOOK_SECONDS = 1.0  # between two looks at the database
+LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
 MOST_OF_BROWSER = 5  # streams of one session: browsers open six connections over HTTP/1.1, and the page needs one
@@ -39,7 +39,7 @@ class Feed(Generic[View]):
 
     key: str  # the same for all who watch the same
     view: Callable[[], View]  # what pages show of it
-    signs: Callable[[], Hashable] | None = None  # a cheaper look, which differs when the view may; None: always
+    pause: float | None = None  # seconds between two looks at it; None: LOOK_SECONDS
 
 
 class _Watch:
@@ -53,20 +53,16 @@ class _Watch:
         self.task = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        known: object = object()
         while True:
             try:
-                found = None if self.feed.signs is None else await run_in_threadpool(self.feed.signs)
-                if found is None or found != known:
-                    self._tell(await run_in_threadpool(self.feed.view))
-                    known = found
+                self._tell(await run_in_threadpool(self.feed.view))
             except Exception as error:  # the database may be away; browsers keep what they have
                 if isinstance(error, Refusal) and error.status == 404:
                     self.gone = True
                     self._wake()
                     return
                 logs.fault("live", error)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self.feed.pause or LOOK_SECONDS)
 
     def _tell(self, view: Any) -> None:
         if self.version and view == self.view:
@@ -131,54 +127,44 @@ def last_events(here: str, gone: bool = False) -> bytes:
     return event(render_part("notice", None, here, notice=said, ended=not gone)) + event("", "ended")
 
 
-class LiveResponse(Response):
+class LiveResponse(StreamingResponse):
     """A stream of messages about a feed, each made from its newest view."""
 
     def __init__(
         self, hub: Hub, feed: Feed[Any], message: Callable[[Any], str], coordinator: Coordinator, session: Session
     ) -> None:
         hub.require_room(session)
-        super().__init__(headers=STREAM_HEADERS)
-        del self.headers["content-length"]
+        super().__init__((), headers=STREAM_HEADERS)
         self._hub, self._feed, self._message = hub, feed, message
         self._coordinator, self._session = coordinator, session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ENDLESS] = True
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if not scope.get(STOPPING):
-            await self._stream(scope, receive, send)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.create_task(self._send(scope["path"], send))
-        leaving = asyncio.create_task(_left(receive))
+            self.body_iterator = self._events(scope["path"])
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            sent, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
-        if isinstance(sent, Exception):  # the browser comes back, and nobody else would know why it had to
-            logs.fault("live", sent)
+            await super().__call__(scope, receive, send)
+        finally:  # the browser may have left while an event was sent, and not while one was awaited
+            if isinstance(self.body_iterator, AsyncGenerator):
+                await self.body_iterator.aclose()
 
-    async def _send(self, path: str, send: Send) -> None:
-        async def say(text: bytes) -> None:
-            await send({"type": "http.response.body", "body": text, "more_body": True})
-
+    async def _events(self, path: str) -> AsyncGenerator[bytes, None]:
         clock, seen = asyncio.get_running_loop().time, 0
-        async with self._hub.watch(self._feed, self._session) as watch:
-            while True:
-                changed = watch.changed
-                # before every event: whoever was signed out sees no more
-                if watch.gone or not await self._still_signed_in():
-                    await say(last_events(path, watch.gone))
-                    return
-                news, seen = watch.version != seen, watch.version
-                await say(event(self._message(watch.view)) if news else b": still here\n\n")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(clock() + BEAT_SECONDS):
-                        await changed.wait()
+        try:
+            async with self._hub.watch(self._feed, self._session) as watch:
+                while True:
+                    changed = watch.changed
+                    # before every event: whoever was signed out sees no more
+                    if watch.gone or not await self._still_signed_in():
+                        yield last_events(path, watch.gone)
+                        return
+                    news, seen = watch.version != seen, watch.version
+                    yield event(self._message(watch.view)) if news else b": still here\n\n"
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(clock() + BEAT_SECONDS):
+                            await changed.wait()
+        except Exception as error:  # the browser comes back, and nobody else would know why it had to
+            logs.fault("live", error)
 
     async def _still_signed_in(self) -> bool:
         if not self._session.cookie:  # of an open service, where nobody signs in
@@ -190,9 +176,3 @@ class LiveResponse(Response):
         except Exception as error:  # the database may be away
             logs.fault("live", error)
             return True
-
-
-async def _left(receive: Receive) -> None:
-    """Wait until the browser has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -8,7 +8,8 @@ from the table of options (`model/options.py`).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,17 @@ from starlette.responses import Response
 
 from voxpop.errors import InputError, require_choice
 from voxpop.io.studyfile import parse_study
+from voxpop.model.direction import Direction
 from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
-from voxpop.privacy.release import Release
 from voxpop.service.console.computations import READING, Computations, Pilot, Price
 from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
 from voxpop.service.console.pages import html, render
 from voxpop.service.console.screen import Console, form, page, session_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.definition import NAME, Definition, Rules, definition_of, require_code, require_name
-from voxpop.service.web.routes import Route
+from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
@@ -103,7 +103,15 @@ HORIZON = Option(
 REWARD = Option(
     "reward", "reward", str, label="What the reward is called", help="As it is to stand on pages: profit, minutes."
 )
-ASKING = (Field(HORIZON), Field(REWARD), *(Field(one, "service") for one in options_of(Rules)))
+DIRECTION = Option(
+    "direction",
+    Direction.MAXIMIZE.value,
+    str,
+    choices=tuple(each.value for each in Direction),
+    label="What is best",
+    help="Maximize rewards, or minimize costs: devices then record costs, and the least is best.",
+)
+ASKING = (Field(HORIZON), Field(REWARD), Field(DIRECTION), *(Field(one, "service") for one in options_of(Rules)))
 STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
 TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
@@ -119,7 +127,6 @@ class PlanView:
     typed: Typed
     decisions: int
     people: int  # of the pilot
-    trust: Sequence[type[Release]]
     second: bool  # a shuffler or helper is there
     stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
 
@@ -132,7 +139,8 @@ def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
 
 def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
     """Return what the form shows for a study file."""
-    typed = {"name": _name_for(str(tables.get("name", Path(file).stem))), "enrolment": ""}
+    name = re.sub(r"[^a-z0-9]+", "-", str(tables.get("name", Path(file).stem)).lower()).strip("-")[:63]
+    typed = {"name": name or "study", "enrolment": ""}
     for field in (*ASKING, *stopping_of(tables), *PROMISED):
         table = tables.get(field.table, {}) if field.table else tables
         found = table.get(field.option.name) if isinstance(table, Mapping) else None
@@ -140,13 +148,6 @@ def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
     trust = tables.get("privacy", {})
     typed["privacy_model"] = str(trust.get("model")) if isinstance(trust, Mapping) and trust else NoPrivacy.model
     return typed
-
-
-def _name_for(name: str) -> str:
-    """Suggest a name that can be part of an address."""
-    made = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
-    made = "-".join(part for part in made.split("-") if part)[:63]
-    return made if NAME.fullmatch(made) else "study"
 
 
 def entered(tables: Mapping[str, Any], typed: Typed) -> dict[str, Any]:
@@ -171,21 +172,8 @@ def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
     return name, definition_of(Path(file), {**tables, "name": name})[1]
 
 
-def routes(console: Console) -> list[Route]:
-    """Declare the screen. What is uploaded is limited before it is read."""
-    screen = NewStudyScreen(console)
-    return [
-        page("/new", "manager", screen.ask, "Begin a new study."),
-        form("/new", "manager", screen.upload, "Read a pilot or a study file.", MOST_BODY),
-        form("/new/rehearsal", "manager", screen.rehearse, "Rehearse a new study.", MOST_BODY),
-        form("/new/study", "manager", screen.create, "Save a new study, or start it.", MOST_BODY),
-        page("/new/rehearsal", "manager", screen.again, "Begin a new study."),
-        page("/new/study", "manager", screen.again, "Begin a new study."),
-    ]
-
-
 class NewStudyScreen:
-    """The handlers of the screen; nothing is kept between them."""
+    """The handlers of the screen; nothing is kept between them, and what is uploaded is limited before it is read."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
@@ -195,6 +183,7 @@ class NewStudyScreen:
         """Whether a shuffler or helper is there."""
         return self.coordinator.context.shuffler is not None
 
+    @page("/new", "manager")
     async def ask(self, request: Request, _: str) -> Response:
         """Ask for a file; an address can say how to read it."""
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
@@ -203,10 +192,13 @@ class NewStudyScreen:
         shown = {"reading": READING, "typed": typed, "error": error, "most": MOST_PILOT, "most_file": MOST_STUDY_FILE}
         return self.console.show(request, "new", status, **shown)
 
+    @page("/new/rehearsal", "manager")
+    @page("/new/study", "manager")
     async def again(self, request: Request, _: str) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
         return self.console.moved(request, "/new")
 
+    @form("/new", "manager", MOST_BODY)
     async def upload(self, request: Request, _: str) -> Response:
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
         given = await read_form(request)
@@ -248,17 +240,17 @@ class NewStudyScreen:
             {**usual, **(typed or {})},
             problem.size,
             sum(group.people for group in problem.pilot),
-            TRUST,
             self._second,
             stopping_of(tables),
         )
 
     def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
         """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
-        fields = {"view": view, "asking": ASKING, "promised": PROMISED}
+        fields = {"view": view, "asking": ASKING, "promised": PROMISED, "trust_models": TRUST}
         shown = {**fields, "prices": (), "compare": False, "reward": "", **rehearsed}
         return self.console.show(request, "new_plan", **shown)
 
+    @form("/new/rehearsal", "manager", MOST_BODY)
     async def rehearse(self, request: Request, _: str) -> Response:
         """Rehearse what is in the form, or compare the trust models."""
         given = await read_form(request)
@@ -267,8 +259,9 @@ class NewStudyScreen:
         tables, promises = await run_in_threadpool(self._promises, file, text, typed, compare)
         most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
         found = await self.computations.run("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
+        measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
         prices = [Price(**price) for price in found]
-        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", "reward")}
+        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
         return self._show(request, await run_in_threadpool(self._plan, file, text, None, typed), **shown)
@@ -283,6 +276,7 @@ class NewStudyScreen:
             made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
         return chosen, [(_label(promise), promise) for promise in made]
 
+    @form("/new/study", "manager", MOST_BODY)
     async def create(self, request: Request, actor: str) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
         given = await read_form(request)
@@ -299,7 +293,7 @@ class NewStudyScreen:
     async def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.computations.run("begin", definition=definition.as_dict())
+            reason = await self.computations.run("begin", definition=definition.encode())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:

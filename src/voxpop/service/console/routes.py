@@ -8,11 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from voxpop.service.console import new_study, studies, study, system
 from voxpop.service.console.live import STREAM_HEADERS, last_events
+from voxpop.service.console.new_study import NewStudyScreen
 from voxpop.service.console.pages import html, redirect, render, render_part, serve_asset
-from voxpop.service.console.screen import Console, known_session, page
+from voxpop.service.console.screen import Console, known_session, routes_of
 from voxpop.service.console.sign_in import SignedOut, SignIn, sign_in_address
+from voxpop.service.console.studies import StudiesScreen
+from voxpop.service.console.study import StudyScreen
+from voxpop.service.console.system import SystemScreens
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.routes import Route
 
@@ -32,9 +35,10 @@ FOR_PROGRAMS = "; see /openapi.json"
 
 def console_routes(console: Console, sign_in: SignIn) -> list[Route]:
     """Declare every page, form and stream."""
-    screens = [route for screen in (studies, study, new_study, system) for route in screen.routes(console)]
-    static = page("/static/{file}", "anyone", serve_asset, "Get a script or a style sheet.")
-    return [static, *sign_in.routes(), *screens]
+    screens = [screen(console) for screen in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
+    about = "Get a script or a style sheet."
+    static = Route("GET", "/static/{file}", "anyone", serve_asset, about, {200: None}, documented=False)
+    return [static, *(route for screen in (sign_in, *screens) for route in routes_of(screen))]
 
 
 def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,14 +16,9 @@ from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web.routes import Handler, Role, Route, path_text
+from voxpop.service.web.routes import Role, Route, path_text
 
-
-def _nothing(study: str) -> None: ...
-
-
-async def _healthy() -> str | None:
-    return None
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Response]])
 
 
 @dataclass(frozen=True)
@@ -31,9 +26,9 @@ class Console:
     """The coordinator as its pages know it."""
 
     coordinator: Coordinator
-    open_to_all: bool = False  # anyone may look, without signing in
-    nudge: Callable[[str], None] = _nothing  # makes the scheduler look at a study at once
-    problem: Callable[[], Coroutine[Any, Any, str | None]] = _healthy  # why the service cannot work, in one sentence
+    open_to_all: bool  # anyone may look, without signing in
+    nudge: Callable[[str], None]  # makes the scheduler look at a study at once
+    problem: Callable[[], Coroutine[Any, Any, str | None]]  # says why the service cannot work, in one sentence
     workers: int = 1  # processes that serve together
     hub: Hub = field(default_factory=Hub)
 
@@ -112,11 +107,27 @@ def require_operator(request: Request) -> None:
         raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
 
 
-def page(path: str, role: Role, handler: Handler, summary: str) -> Route:
-    """Declare a page."""
-    return Route("GET", path, role, handler, summary, {200: None}, media_type="text/html", documented=False)
+def page(path: str, role: Role, method: str = "GET", most_bytes: int | None = None) -> Callable[[Method], Method]:
+    """Declare a method of a screen as the handler of a page; its docstring says what the page is for."""
+
+    def declare(handler: Method) -> Method:
+        summary = (handler.__doc__ or "").partition("\n")[0]
+        given: dict[str, Any] = {"media_type": "text/html", "most_bytes": most_bytes, "documented": False}
+        handler.__dict__.setdefault("routes", []).append((method, path, role, summary, given))
+        return handler
+
+    return declare
 
 
-def form(path: str, role: Role, handler: Handler, summary: str, most_bytes: int) -> Route:
-    """Declare what a form is sent to, and how large it may be."""
-    return replace(page(path, role, handler, summary), method="POST", most_bytes=most_bytes)
+def form(path: str, role: Role, most_bytes: int) -> Callable[[Method], Method]:
+    """Declare the same of what a form is sent to, and how large it may be."""
+    return page(path, role, "POST", most_bytes)
+
+
+def routes_of(screen: object) -> list[Route]:
+    """List the routes of a screen in the order of its methods."""
+    return [
+        Route(method, path, role, getattr(screen, name), summary, {200: None}, **given)
+        for name, handler in vars(type(screen)).items()
+        for method, path, role, summary, given in getattr(handler, "routes", ())
+    ]

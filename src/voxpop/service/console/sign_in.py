@@ -23,7 +23,7 @@ from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.limits import RateLimit, caller_of
-from voxpop.service.web.routes import Role, RoleCheck, Route
+from voxpop.service.web.routes import Role, RoleCheck
 
 ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
 LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
@@ -89,14 +89,7 @@ class SignIn:
 
     # -- the pages
 
-    def routes(self) -> list[Route]:
-        """Declare the pages."""
-        return [
-            page("/sign-in", "anyone", self.ask, "Ask for a key."),
-            form("/sign-in", "anyone", self.sign_in, "Sign in with a key.", MOST_SMALL_FORM),
-            form("/sign-out", "session", self.sign_out, "Sign out.", MOST_SMALL_FORM),
-        ]
-
+    @page("/sign-in", "anyone")
     async def ask(self, request: Request, _: str) -> Response:
         """Show the form that asks for a key."""
         wanted = local_path(request.query_params.get("next", ""))
@@ -104,6 +97,7 @@ class SignIn:
             return redirect(wanted)
         return self._form(request, wanted, ended="ended" in request.query_params)
 
+    @form("/sign-in", "anyone", MOST_SMALL_FORM)
     async def sign_in(self, request: Request, _: str) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
@@ -122,6 +116,7 @@ class SignIn:
         _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
         return reply
 
+    @form("/sign-out", "session", MOST_SMALL_FORM)
     async def sign_out(self, request: Request, _: str) -> Response:
         """End the session."""
         session = session_of(request)

@@ -19,9 +19,9 @@ from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
-from voxpop.service.study.stages import UNRELEASED, Life, Stage, State
+from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
+from voxpop.service.study.status import said_of
 from voxpop.service.study.steps import LEAST_JUMP
-from voxpop.service.web.routes import Route
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
 OVERDUE_SECONDS = 60.0  # after the last deadline, until which a coordinator should have acted
@@ -75,26 +75,27 @@ def _alerts(glance: Glance, now: float, last: LastRelease | None) -> Iterator[st
     """Say what an operator should know."""
     state, summary = glance.state, glance.summary
     if state == State.WAITING and glance.short:
-        yield f"{counted(glance.short, 'more person', 'more people')} must register before the wave can go on."
+        yield said_of(Hold(Cause.NOBODY_LEFT, glance.wave, glance.short))
     elif state == State.WAITING:
         needed = counted(glance.wanted, "person", "people")
-        yield f"The wave begins when {needed} who can be asked are registered."
+        yield f"Waiting: wave {glance.wave} begins when {needed} who can be asked are registered."
     if state == State.COLLECTING and glance.closes_at is not None and now > glance.closes_at + OVERDUE_SECONDS:
         yield "Overdue: the last deadline is over, and nobody was asked instead; look at the service's log."
     if state == State.PLAYING and summary is not None and summary.rate and glance.opened_at - now > LEAST_JUMP:
-        yield "Stopped: the coordinator's clock was set back; set it right."
-    if _is_lost(glance, last):
-        yield "Stopped: more was released than the database knows; restore the newer database."
+        yield said_of(Hold(Cause.CLOCK_BACK, glance.wave, seconds=glance.opened_at - now))
+    if lost := _lost(glance, last):
+        yield said_of(Hold(Cause.OLD_DATABASE, glance.wave, lost=lost))
     if summary is not None and summary.warning:
         yield f"Model check: {summary.warning}"
 
 
-def _is_lost(glance: Glance, last: LastRelease | None) -> bool:
-    """Return True if the record knows a release of this study that the database does not."""
+def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
+    """Return the waves of this study that the record knows as released and the database does not."""
     if last is None or glance.summary is None or glance.summary.created != last.created:
-        return False
+        return None
     closed = glance.wave - (1 if glance.stage in UNRELEASED else 0)
-    return closed < last.wave and (glance.wave, glance.attempt) != (last.wave, last.attempt)
+    known = closed >= last.wave or (glance.wave, glance.attempt) == (last.wave, last.attempt)
+    return None if known else Lost(glance.study, closed + 1, last.wave)
 
 
 @dataclass(frozen=True)
@@ -157,31 +158,36 @@ def people_view(console: Console, study: str) -> StudyLine:
     return line_of(found[0], console.now)
 
 
-def routes(console: Console) -> list[Route]:
-    """Declare the two screens."""
+class StudiesScreen:
+    """The handlers of the two screens."""
 
-    async def show(request: Request, _: str) -> Response:
-        view = await run_in_threadpool(list_view, console, session_of(request).principal)
-        return console.show(request, "studies", studies=view.narrowed(Search.of(request)))
+    def __init__(self, console: Console) -> None:
+        self.console = console
 
-    async def live(request: Request, _: str) -> Response:
+    @page("/", "session")
+    async def show(self, request: Request, _: str) -> Response:
+        """Show all studies."""
+        view = await run_in_threadpool(list_view, self.console, session_of(request).principal)
+        return self.console.show(request, "studies", studies=view.narrowed(Search.of(request)))
+
+    @page("/live", "live")
+    async def live(self, request: Request, _: str) -> Response:
+        """Keep the list of studies up to date."""
         search, principal = Search.of(request), session_of(request).principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        feed = Feed(same, lambda: list_view(console, principal))
-        return console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
+        feed = Feed(same, lambda: list_view(self.console, principal))
+        return self.console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
 
-    async def people(request: Request, _: str) -> Response:
-        study = await console.study(request)
-        return console.show(request, "people", study=study, people=await run_in_threadpool(people_view, console, study))
+    @page("/studies/{study}/people", "session")
+    async def people(self, request: Request, _: str) -> Response:
+        """Show how many people take part."""
+        study = await self.console.study(request)
+        view = await run_in_threadpool(people_view, self.console, study)
+        return self.console.show(request, "people", study=study, people=view)
 
-    async def people_live(request: Request, _: str) -> Response:
-        study = await console.study(request)
-        await run_in_threadpool(people_view, console, study)  # refuses a study that does not exist
-        return console.live(request, Feed(f"people {study}", lambda: people_view(console, study)), "people")
-
-    return [
-        page("/", "session", show, "Show all studies."),
-        page("/live", "live", live, "Keep the list of studies up to date."),
-        page("/studies/{study}/people", "session", people, "Show how many people take part."),
-        page("/studies/{study}/people/live", "live", people_live, "Keep the numbers of people up to date."),
-    ]
+    @page("/studies/{study}/people/live", "live")
+    async def people_live(self, request: Request, _: str) -> Response:
+        """Keep the numbers of people up to date."""
+        study = await self.console.study(request)
+        await run_in_threadpool(people_view, self.console, study)  # refuses a study that does not exist
+        return self.console.live(request, Feed(f"people {study}", lambda: people_view(self.console, study)), "people")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -16,41 +17,34 @@ from starlette.responses import JSONResponse, Response
 
 from voxpop.errors import require_choice
 from voxpop.journal.journal import Course
-from voxpop.journal.tables import TABLES
 from voxpop.model.words import counted
 from voxpop.report.export import exported
-from voxpop.report.summary import Line, expectation, summarise
+from voxpop.report.summary import expectation
 from voxpop.service import audit
-from voxpop.service.console.estimates import Estimates, estimates_of
+from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
 from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.console.screen import Console, form, page, study_of
-from voxpop.service.console.waves import LogEntry, Promise, Waves, log_of, promise_of, waves_of
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage, State
-from voxpop.service.web.routes import Route
 
 PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_ENTRIES = 50  # of the audit trail
-REPORT, EVERYTHING = "report.html", "study.json"
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
-ABOUT = {
-    "decisions": "every decision with its estimate and bounds",
-    "waves": "every wave: what it asked, brought and cost",
-    "answers": "the average answers; nothing about single people",
+FILES = {  # that can be taken, and what they hold
+    "decisions.csv": "every decision with its estimate and bounds",
+    "waves.csv": "every wave: what it asked, brought and cost",
+    "answers.csv": "the average answers; nothing about single people",
+    "study.json": "all tables and the summary",
+    "report.html": "a page with pictures that needs nothing else, to read and to send",
 }
-ABOUT_REPORT = "a page with pictures that needs nothing else, to read and to send"
-NO_REPORT = (
-    "not from this service, which cannot draw pictures: it needs voxpop[report]. With an operator's key, voxpop report "
-    "makes the same page elsewhere"
-)
 
 
 @dataclass(frozen=True)
@@ -90,19 +84,6 @@ class OpenWave:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What follows from the log alone."""
-
-    first: tuple[Line, ...]  # for whoever has ten seconds
-    others: tuple[Line, ...]
-    warning: str  # of the model check
-    estimates: Estimates
-    waves: Waves
-    promise: Promise | None
-    log: tuple[LogEntry, ...]
-
-
-@dataclass(frozen=True)
 class StudyView:
     """One study, as its page shows it."""
 
@@ -129,7 +110,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         sentence_of(status),
         tuple(hold["sentence"] for hold in status["holds"]),
         BUTTONS.get(status["state"], (PAUSE, END)),
-        findings_of(coordinator, study, snapshot),
+        _findings(coordinator, study, snapshot),
         _open_wave(status, snapshot, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
@@ -144,20 +125,9 @@ def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | 
 
 
 @lru_cache(KNOWN)
-def findings_of(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
+def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
-    events = [event for event in coordinator.log(study) if event.seq <= snapshot.seq]
-    course = snapshot.course.named(study)
-    lines = summarise(course)
-    return Findings(
-        tuple(line for line in lines if line.first),
-        tuple(line for line in lines if not line.first and line.name != "Model check"),
-        course.warning,
-        estimates_of(course),
-        waves_of(snapshot),
-        promise_of(snapshot),
-        log_of(snapshot, events),
-    )
+    return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
 
 
 def sentence_of(status: Mapping[str, Any]) -> str:
@@ -181,9 +151,9 @@ def sentence_of(status: Mapping[str, Any]) -> str:
 
 def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
     """Say who is missing in the open wave; None if no wave is open."""
-    if snapshot.current is None:
+    if snapshot.wave is None:
         return None
-    plan = snapshot.current.plan
+    plan = snapshot.wave.plan
     missing = max(0, plan.people - status["answered"])
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
     if status["state"] == State.WAITING:
@@ -200,42 +170,13 @@ def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | Non
     return OpenWave(waits_for, missing, until, forecast)
 
 
-@dataclass(frozen=True)
-class Link:
-    """A file that can be taken."""
-
-    address: str  # empty if it cannot be made here
-    label: str
-    about: str
-
-
-def links(study: str) -> tuple[Link, ...]:
-    """Return what can be taken of a study, and why the report cannot if no pictures can be drawn here."""
-    folder = f"/studies/{study}/export/"
-    made = [Link(f"{folder}{name}.csv", f"{name.capitalize()} (CSV)", ABOUT[name]) for name in TABLES]
-    made.append(Link(f"{folder}{EVERYTHING}", "Everything (JSON)", "all tables and the summary"))
-    drawn = find_spec("matplotlib") is not None
-    made.append(Link(f"{folder}{REPORT}" if drawn else "", "Report (HTML)", ABOUT_REPORT if drawn else NO_REPORT))
-    return tuple(made)
-
-
-def _report(course: Course) -> bytes:
-    from voxpop.report.page import render
+def _content(course: Course, stem: str, ending: str) -> bytes:
+    """Make a file with the same content as the command line's."""
+    if ending != "html":
+        return exported(course, f".{ending}", stem)
+    from voxpop.report.page import render  # which needs what draws pictures
 
     return render(course).encode()
-
-
-def routes(console: Console) -> list[Route]:
-    """Declare the page of a study, its forms and its files."""
-    screen, one = StudyScreen(console), "/studies/{study}"
-    return [
-        page(one, "session", screen.show, "Show a study."),
-        page(f"{one}/live", "live", screen.live, "Keep the page of a study up to date."),
-        page(f"{one}/events/{{seq}}", "session", screen.event, "Get an event of the log as it is stored."),
-        page(f"{one}/export/{{file}}", "session", screen.export, "Get what a study has found as a file."),
-        form(f"{one}/life", "manager", screen.change, "Start, pause, resume, end or archive a study.", MOST_SMALL_FORM),
-        form(f"{one}/delete", "manager", screen.delete, "Delete a study.", MOST_SMALL_FORM),
-    ]
 
 
 class StudyScreen:
@@ -245,20 +186,24 @@ class StudyScreen:
         self.console, self.coordinator = console, console.coordinator
         self._drawing = asyncio.Lock()  # each report takes a second or two of a core
 
+    @page("/studies/{study}", "session")
     async def show(self, request: Request, _: str) -> Response:
         """Show everything about a study."""
         return await self._page(request, await self.console.study(request))
 
     async def _page(self, request: Request, study: str, status: int = 200, problem: str = "") -> Response:
         view = await run_in_threadpool(study_view, self.coordinator, study)
-        return self.console.show(request, "study", status, view=view, links=links(study), problem=problem)
+        shown = {"view": view, "files": FILES, "draws": find_spec("matplotlib") is not None, "problem": problem}
+        return self.console.show(request, "study", status, **shown)
 
+    @page("/studies/{study}/live", "live")
     async def live(self, request: Request, _: str) -> Response:
         """Keep the page up to date; what the log says is made anew only when the log has grown."""
         study = await self.console.study(request)
         feed = Feed(f"study {study}", lambda: study_view(self.coordinator, study))
         return self.console.live(request, feed, "view", [f"study-{part}" for part in PARTS])
 
+    @page("/studies/{study}/events/{seq}", "session")
     async def event(self, request: Request, _: str) -> Response:
         """Reply with one event of the log."""
         study, seq = await self.console.study(request), str(request.path_params["seq"])
@@ -268,23 +213,21 @@ class StudyScreen:
             raise Refusal(404, f"the log has no event {seq[:20]!r}; reload the page")
         return JSONResponse({"seq": found.seq, "kind": found.kind, "at": found.at, "body": found.body})
 
+    @page("/studies/{study}/export/{file}", "session")
     async def export(self, request: Request, _: str) -> Response:
-        """Reply with a file that has the same content as the command line's; reports are drawn one at a time."""
+        """Reply with what a study has found as a file; reports are drawn one at a time."""
         study, file = await self.console.study(request), str(request.path_params["file"])
-        snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
-        course = snapshot.course.named(study)
-        stem, _, ending = file.rpartition(".")
-        if file == REPORT:
-            async with self._drawing:
-                content = await run_in_threadpool(_report, course)
-        elif file == EVERYTHING or (ending == "csv" and stem in TABLES):
-            content = await run_in_threadpool(exported, course, f".{ending}", stem)
-        else:
+        if file not in FILES:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
-        name = f"{study}.json" if file == EVERYTHING else f"{study}-{file}"
+        snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
+        stem, _, ending = file.partition(".")
+        async with self._drawing if ending == "html" else nullcontext():
+            content = await run_in_threadpool(_content, snapshot, stem, ending)
+        name = f"{study}.json" if ending == "json" else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
 
+    @form("/studies/{study}/life", "manager", MOST_SMALL_FORM)
     async def change(self, request: Request, actor: str) -> Response:
         """Do what a button says."""
         study, given = study_of(request), await read_form(request)
@@ -293,6 +236,7 @@ class StudyScreen:
         self.console.nudge(study)
         return self.console.moved(request, f"/studies/{study}")
 
+    @form("/studies/{study}/delete", "manager", MOST_SMALL_FORM)
     async def delete(self, request: Request, actor: str) -> Response:
         """Delete the study whose name was typed."""
         study, typed = study_of(request), text_of(await read_form(request), "name")

@@ -21,13 +21,12 @@ from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import duration
 from voxpop.service.console.screen import Console, form, page, require_operator, session_of
 from voxpop.service.keys import hash_key, new_key
-from voxpop.service.operators import KeyInfo, KeyRole, SessionInfo
+from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import DatabaseFacts, facts_of
 from voxpop.service.web.readiness import DATABASE_SECONDS
-from voxpop.service.web.routes import Route
 
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler
@@ -64,27 +63,6 @@ def system_view(console: Console, problem: str | None) -> System:
     return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
 
 
-@dataclass(frozen=True)
-class Access:
-    """What the screen about keys and sessions shows."""
-
-    keys: tuple[KeyInfo, ...]
-    sessions: tuple[SessionInfo, ...]
-    studies: tuple[str, ...]  # for which a viewer's key can be made
-    own: str  # the number of the session that asks
-
-
-def access_view(console: Console, cookie: str) -> Access:
-    """List keys, sessions and studies."""
-    database = console.coordinator.database
-    return Access(
-        tuple(operators.list_keys(database)),
-        tuple(operators.list_sessions(database, console.now)),
-        tuple(console.coordinator.studies(archived=False)),
-        hash_key(cookie).hex(),
-    )
-
-
 def make_key(console: Console, name: str, role: str, study: str | None, actor: str) -> str:
     """Make a key, and return it; refuse a name that is in use, so that sending the form again replaces nothing."""
     require_choice("role", role, get_args(KeyRole))
@@ -111,32 +89,19 @@ def audit_view(console: Console, before: int | None = None) -> AuditPage:
     return AuditPage(shown, shown[-1].number if len(found) > MOST_SHOWN else None, before is None)
 
 
-def routes(console: Console) -> list[Route]:
-    """Declare the screens."""
-    screens = SystemScreens(console)
-    return [
-        page("/system", "manager", screens.health, "Show whether the service works."),
-        page("/system/live", "live", screens.health_live, "Keep that up to date."),
-        page("/system/access", "manager", screens.access, "Show keys and sessions."),
-        form("/system/access", "manager", screens.add_key, "Make a key.", MOST_SMALL_FORM),
-        form("/system/access/revoke", "manager", screens.end_key, "Revoke a key.", MOST_SMALL_FORM),
-        form("/system/access/end", "manager", screens.end_session, "End a session.", MOST_SMALL_FORM),
-        page("/system/audit", "manager", screens.audit, "Show who did what."),
-        page("/system/audit/live", "live", screens.audit_live, "Keep that up to date."),
-    ]
-
-
 class SystemScreens:
     """The handlers of the screens."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.database = console, console.coordinator.database
 
+    @page("/system", "manager")
     async def health(self, request: Request, _: str) -> Response:
         """Show whether the service works."""
         view = await run_in_threadpool(system_view, self.console, await self.console.problem())
         return self.console.show(request, "system", system=view)
 
+    @page("/system/live", "live")
     async def health_live(self, request: Request, _: str) -> Response:
         """Keep that up to date."""
         require_operator(request)
@@ -146,17 +111,22 @@ class SystemScreens:
             problem = asyncio.run_coroutine_threadsafe(self.console.problem(), loop).result(2 * DATABASE_SECONDS)
             return system_view(self.console, problem)
 
-        return self.console.live(request, Feed("system", look, lambda: time.monotonic() // LOOK_SECONDS), "system")
+        return self.console.live(request, Feed("system", look, LOOK_SECONDS), "system")
 
+    @page("/system/access", "manager")
     async def access(self, request: Request, _: str) -> Response:
         """Show keys and sessions."""
         return await self._access(request)
 
     async def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
-        view = await run_in_threadpool(access_view, self.console, session_of(request).cookie)
         given = {"made": None, "name": "", "role": "viewer", "study": "", "error": "", **values}
-        return self.console.show(request, "access", status, access=view, **given)
+        given["own"] = hash_key(session_of(request).cookie).hex()  # the number of the session that asks
+        given["keys"] = await run_in_threadpool(operators.list_keys, self.database)
+        given["sessions"] = await run_in_threadpool(operators.list_sessions, self.database, self.console.now)
+        given["studies"] = await run_in_threadpool(self.console.coordinator.studies, archived=False)
+        return self.console.show(request, "access", status, **given)
 
+    @form("/system/access", "manager", MOST_SMALL_FORM)
     async def add_key(self, request: Request, actor: str) -> Response:
         """Make a key, and show it once."""
         sent = await read_form(request)
@@ -169,24 +139,28 @@ class SystemScreens:
             return await self._access(request, getattr(error, "status", 422), error=str(error), **given)
         return await self._access(request, made=key, **given)
 
+    @form("/system/access/revoke", "manager", MOST_SMALL_FORM)
     async def end_key(self, request: Request, actor: str) -> Response:
         """Revoke a key."""
         name = str((await read_form(request)).get("name", ""))
         await run_in_threadpool(operators.revoke_key, self.database, name, self.console.now, actor)
         return self.console.moved(request, "/system/access")
 
+    @form("/system/access/end", "manager", MOST_SMALL_FORM)
     async def end_session(self, request: Request, actor: str) -> Response:
         """End the session of another browser."""
         number = text_of(await read_form(request), "number")
         await run_in_threadpool(operators.end_session, self.database, number, self.console.now, actor)
         return self.console.moved(request, "/system/access")
 
+    @page("/system/audit", "manager")
     async def audit(self, request: Request, _: str) -> Response:
         """Show a page of the audit trail."""
         given = request.query_params.get("before", "")
         before = int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
         return self.console.show(request, "audit", audit=await run_in_threadpool(audit_view, self.console, before))
 
+    @page("/system/audit/live", "live")
     async def audit_live(self, request: Request, _: str) -> Response:
         """Keep the newest page up to date."""
         require_operator(request)

@@ -25,7 +25,7 @@ from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.events import Event
+from voxpop.service.study.log import Record
 from voxpop.simulation.runs import Scenario
 
 STUDY = "pricing"
@@ -100,7 +100,7 @@ class Demo:
 
     def check(self) -> list[str]:
         """Return the differences between the service and the simulator on the same reports."""
-        events = [Event(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
+        events = [Record(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
         return disagreements(events, self.reports, own_noise=True)
 
     def listen(self, stream: IO[str]) -> None:
@@ -126,7 +126,7 @@ class Demo:
 
     def create(self) -> None:
         """Create the study."""
-        self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.as_dict()})
+        self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.encode()})
 
 
 @contextmanager

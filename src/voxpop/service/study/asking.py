@@ -18,7 +18,7 @@ from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.stores.schema import counts, people
 from voxpop.service.study import invitations, log
 from voxpop.service.study.context import Context
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage
 
 CHUNK = 500  # invitations in one transaction, for which uploads to the study wait
@@ -31,8 +31,8 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
     known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
     if most <= 1:
         return int(known.never_asked) if most else 0
-    assert snapshot.current is not None
-    may_be_void = snapshot.current.release.second == HELPER  # and a void batch spends people who are in no release
+    assert snapshot.wave is not None
+    may_be_void = snapshot.wave.release.second == HELPER  # and a void batch spends people who are in no release
     if len(snapshot.closed) < most and not may_be_void:  # nobody can have taken part so often
         return int(known.registered)
     spent = sa.select(sa.func.count()).select_from(people)  # who are fewer than those who may
@@ -42,8 +42,8 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
 
 def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
     """Return True if the rounds of the current wave can begin: as many people as it needs are registered."""
-    assert snapshot.current is not None
-    return askable(connection, study, snapshot) >= snapshot.current.plan.people
+    assert snapshot.wave is not None
+    return askable(connection, study, snapshot) >= snapshot.wave.plan.people
 
 
 def recount(connection: sa.Connection, study: str, wave: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.errors import InputError
+from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.waves import Tally
 from voxpop.privacy.release import SHUFFLER
@@ -28,9 +29,7 @@ from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import inbox, plays, totals
 from voxpop.service.study import asking, invitations, log, participants
 from voxpop.service.study.context import BatchProgress, Context, Sealed, Turn
-from voxpop.service.study.events import Event, Kind, closed_body
-from voxpop.service.study.released import LastRelease, created_at
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 CHUNK = 2_000  # reports added up at a time, to bound memory
@@ -145,9 +144,9 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
         forget = [] if here else participants.pending(connection, study, row.wave)
     if row.stage == Stage.FINISHED:
         return _call_off(context, row)
-    if not forget or snapshot.current is None:
+    if not forget or snapshot.wave is None:
         return False
-    told = _forget(context, row, snapshot.current, forget)
+    told = _forget(context, row, snapshot.wave, forget)
     return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
 
 
@@ -217,17 +216,14 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     people = invitations.settle(connection, study, number)
     named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
-    event = Event(turn.row.seq + 1, Kind.CLOSED, turn.now, closed_body(feedback, entry))
-    log.append(connection, study, event, stage=Stage.CLOSED, short=0, batch=None)
     _delete_reports(turn)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invitations.forget(connection, study, number)
     participants.erase_rest(connection, study, number)
     scrub_after(connection)
-    if context.released is not None:  # last, because what follows is the commit
-        created = created_at(connection, study)
-        assert created is not None
-        context.released.note(LastRelease(study, created, number, turn.row.attempt))
+    # Last, because it writes the release into the record, and what follows is the commit.
+    journal = SqlJournal(connection, study, turn.now, context.released)
+    journal.append([Released(feedback, entry)], turn.row.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
     context.note("closed", study=study, wave=number, people=tally.count)
 

@@ -17,9 +17,8 @@ from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.stores.database import Database
-from voxpop.service.study.log import Snapshots
+from voxpop.service.study.log import Snapshot, Snapshots
 from voxpop.service.study.released import ReleaseRecord
-from voxpop.service.study.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ from voxpop.service.stores.schema import counts, plays, studies, totals
 from voxpop.service.study import invitations, life, log, participants, status, steps
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
-from voxpop.service.study.events import Event, Kind
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.log import Snapshots
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
 
 MOST_ROUNDS = 10**15
@@ -67,23 +65,23 @@ class Coordinator:
         second = definition.privacy.release_type.second
         if second is not None and self.context.shuffler is None:
             raise Refusal(409, f"this coordinator has no {second}; start it with --shuffler-url, or use another model")
-        event = Event(0, Kind.CREATED, self.context.clock(), definition.as_dict())
-        Snapshot.begin(event)  # refuses a definition that cannot be used
+        at, encoded = self.context.clock(), definition.encode()
+        Snapshot.begin(definition)  # refuses a definition that cannot be used
         require_affordable(definition)
-        row = {"id": study, "seq": 0, "wave": 0, "stage": Stage.NEW, "played": 0, "opened_at": event.at, "short": 0}
-        begun = {"life": Life.DRAFT if draft else Life.RUNNING, "life_since": event.at}
+        row = {"id": study, "seq": 0, "wave": 0, "stage": Stage.NEW, "played": 0, "opened_at": at, "short": 0}
+        begun = {"life": Life.DRAFT if draft else Life.RUNNING, "life_since": at}
         try:
             with self.database.write() as connection:
                 replaced = life.make_room(connection, study)
                 connection.execute(sa.insert(studies).values(**row, **begun, enrolment_hash=code))
                 connection.execute(sa.insert(counts).values(study=study, registered=0, never_asked=0))
-                log.append(connection, study, event)
+                SqlJournal(connection, study, at).begin(definition)
                 action = Action.CHANGED if replaced else Action.CREATED
-                audit.note(connection, event.at, actor, action, study, "as a draft" if draft else "")
+                audit.note(connection, at, actor, action, study, "as a draft" if draft else "")
         except IntegrityError:
             with self.database.read() as connection:
-                first, known = log.read(connection, study)[0], log.row_of(connection, study).enrolment_hash
-            if json.loads(first.text) == json.loads(event.text):
+                first, known = SqlJournal(connection, study).records()[0], log.row_of(connection, study).enrolment_hash
+            if first.body == json.loads(text_of(encoded)):
                 if (known is None) != (code is None) or (known and code and not same(known, code)):
                     sentence = f"the study {study!r} exists with another enrolment code; nothing was changed"
                     raise Refusal(409, sentence) from None
@@ -131,11 +129,11 @@ class Coordinator:
             rows = connection.execute(wanted.where(runs | studies.c.batch.is_not(None)).order_by(studies.c.id))
             return {name: tuple(signs) for name, *signs in rows}
 
-    def log(self, study: str, start: int = 0) -> list[Event]:
-        """Return the events of a study's log numbered `start` and above."""
+    def log(self, study: str, start: int = 0) -> list[Record]:
+        """Return the records of a study's log numbered `start` and above."""
         with self.database.read() as connection:
             log.row_of(connection, study)
-            return log.read(connection, study, start)
+            return SqlJournal(connection, study).records(start)
 
     def status(self, study: str) -> dict[str, Any]:
         """Return how far a study is."""
@@ -172,13 +170,13 @@ class Coordinator:
             if row.wave != wave or row.stage not in IN_PLAY:
                 raise Refusal(409, f"wave {wave} is not being played, wave {row.wave} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
-            assert snapshot.current is not None
+            assert snapshot.wave is not None
             if row.newest is None:
-                needed = snapshot.current.plan.people
+                needed = snapshot.wave.plan.people
                 sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
             begun = row.newest if row.played else invitations.newest(connection)  # nobody has missed a round so far
-            counted = min(rounds, snapshot.current.plan.asked - row.played)
+            counted = min(rounds, snapshot.wave.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
@@ -208,7 +206,7 @@ class Coordinator:
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
             row = log.row_of(connection, found, lock=True)
             snapshot = self.snapshots.current(found, connection)
-            wave = snapshot.current
+            wave = snapshot.wave
             if row.batch != batch or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
             count, total, tokens = _checked_total(body, snapshot)
@@ -235,8 +233,8 @@ class Coordinator:
 
 def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[bytes]]:
     """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open wave."""
-    assert snapshot.current is not None
-    batch = snapshot.current.release.batch
+    assert snapshot.wave is not None
+    batch = snapshot.wave.release.batch
     assert batch is not None, "only a wave with a batch waits for a total"
     try:
         count, total = body["count"], list(body["total"])

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
-from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
+from voxpop.journal import journal
 from voxpop.model.direction import Direction
 from voxpop.model.options import check, option
-from voxpop.model.problem import Problem
-from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Entry, Ledger, Privacy
+from voxpop.policies import make_policy
+from voxpop.privacy import Budget, Entry, Ledger
 from voxpop.privacy.ledger import compose_any
-from voxpop.privacy.models import privacy_from_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
@@ -61,14 +60,13 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class Definition:
-    """Everything that defines a study; it never changes."""
+class Definition(journal.Definition):
+    """Everything that defines a study of the service; it never changes. Its name is the study's, and is not stored.
 
-    problem: Problem
-    policy: Policy
-    privacy: Privacy
+    As in every journal, the problem maximises. Devices record rewards or costs, as the direction says, and turn them.
+    """
+
     rules: Rules = field(default_factory=Rules)
-    reward: str = "reward"
 
     def __post_init__(self) -> None:
         if not self.policy.aggregates:
@@ -86,32 +84,26 @@ class Definition:
             return None
         return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
 
-    def as_dict(self) -> dict[str, Any]:
+    def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
-        return {
-            "problem": wire.encode(self.problem),
-            "policy": self.policy.settings(),
-            "privacy": self.privacy.settings(),
-            "rules": asdict(self.rules),
-            "reward": self.reward,
-        }
+        data = {name: value for name, value in super().encode().items() if name in PARTS}
+        if self.direction is Direction.MINIMIZE:  # otherwise nothing is said, as in studies of earlier versions
+            data["direction"] = str(self.direction)
+        return {**data, "rules": asdict(self.rules)}
 
     @classmethod
-    def of(cls, data: Any) -> Definition:
-        """Read what `as_dict` wrote; raise `InputError` if that is impossible."""
-        parts = [part.name for part in fields(cls)]
-        if not isinstance(data, Mapping) or {"policy", *data} != set(parts):
+    def decode(cls, data: Any, name: str = "study") -> Definition:
+        """Read what `encode` wrote; raise `InputError` if that is impossible."""
+        if not isinstance(data, Mapping) or {"policy", *data} - {"direction"} != set(PARTS):
             raise InputError(
-                f"a study is an object with the parts {', '.join(parts)}; make it with: voxpop study create"
+                f"a study is an object with the parts {', '.join(PARTS)}; make it with: voxpop study create"
             )
+        direction = data.get("direction", Direction.MAXIMIZE)
+        policy = make_policy().settings() if data.get("policy") is None else data["policy"]
         try:
-            return cls(
-                wire.decode(Problem, data["problem"]),
-                make_policy() if data.get("policy") is None else make_policy(**data["policy"]),
-                privacy_from_settings(data["privacy"]),
-                rules_of(data["rules"]),
-                str(data["reward"]),
-            )
+            begun = journal.Definition.decode({**data, "policy": policy, "name": name, "direction": direction})
+            parts = {part.name: getattr(begun, part.name) for part in fields(begun)}
+            return cls(**parts, rules=rules_of(data["rules"]))
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -136,11 +128,7 @@ def read_definition(path: Path) -> tuple[str, Definition]:
 def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]:
     """Make the name and the definition of a study of a study file's tables; the path is only what errors call it."""
     problem, policy = study_of(path, data)
-    if direction_of(path, data) is Direction.MINIMIZE:
-        raise InputError(
-            f"{path} minimises, and devices of the service send rewards; let devices record minus the cost as their "
-            "reward, turn the signs of the file's averages, rewards and prior_mean, and leave out direction"
-        )
+    direction = direction_of(path, data)
     with said_of(path):
         if "strata" in data:
             raise InputError(
@@ -148,7 +136,10 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
                 "and voxpop tell, or take out [strata]"
             )
         rules = rules_of(data.get("service", {}))
-        definition = Definition(problem, policy, privacy_of(path, data), rules, str(data.get("reward", "reward")))
+        reward = str(data.get("reward", direction.measure))
+        privacy = privacy_of(path, data)
+        maximised = direction.problem(problem)
+        definition = Definition(maximised, policy, privacy, reward=reward, direction=direction, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
 

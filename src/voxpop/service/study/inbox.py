@@ -299,7 +299,7 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
         if upload.place[0] in stages:
             groups[upload.place].append(index)
     for (study, wave), indices in groups.items():
-        current = context.snapshots.at(study, stages[study].seq).current
+        current = context.snapshots.at(study, stages[study].seq).wave
         if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:

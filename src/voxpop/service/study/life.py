@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
@@ -32,7 +33,7 @@ from voxpop.service.stores.schema import invitations as invited
 from voxpop.service.stores.schema import totals as forwarded
 from voxpop.service.study import invitations, log, participants
 from voxpop.service.study.context import Context
-from voxpop.service.study.events import Event, Kind
+from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
 
@@ -103,8 +104,9 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     """
     if row.life == Life.DRAFT:
         raise Refusal(409, f"the study {row.id!r} has not begun; delete it instead")
-    event = Event(row.seq + 1, Kind.FINISHED, context.clock(), {"reason": ENDED, "early": True})
-    log.append(connection, row.id, event, stage=Stage.FINISHED, life=Life.RUNNING, life_since=event.at, short=0)
+    now = context.clock()
+    over = {"stage": Stage.FINISHED, "life": Life.RUNNING, "life_since": now, "short": 0}
+    SqlJournal(connection, row.id, now).append([Finished(ENDED, early=True)], row.seq, **over)
     for table in (inbox, forwarded):
         connection.execute(sa.delete(table).where(table.c.study == row.id))
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))

@@ -1,38 +1,98 @@
-"""Reading and appending to a study's log, and the snapshots that a process keeps in memory."""
+"""A study's log in the database: the SQL backend of its journal, and the snapshots that a process keeps in memory."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
+from voxpop.errors import InputError
+from voxpop.io.schema import encode, wave_for_devices
+from voxpop.journal import journal
+from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
+from voxpop.model.direction import Direction
 from voxpop.service.refusals import no_study
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
-from voxpop.service.study.events import Event, Kind
-from voxpop.service.study.snapshot import Snapshot
-from voxpop.service.study.stages import Life
+from voxpop.service.study.definition import Definition, most_participations
+from voxpop.service.study.released import LastRelease, ReleaseRecord, closed_waves, created_at
+from voxpop.service.study.stages import Kind, Life
 
 
-def append(connection: sa.Connection, study: str, event: Event, **changes: Any) -> None:
-    """Append an event and update the study's row; the database refuses a second event with the same number."""
-    row = {"study": study, "seq": event.seq, "kind": event.kind, "at": event.at, "body": event.text}
-    connection.execute(sa.insert(events), [row])
-    update_study(connection, study, seq=event.seq, **changes)
+@dataclass(frozen=True)
+class Record:
+    """One record of the log as it is stored: the definition, or an event of the journal."""
+
+    seq: int
+    kind: str
+    at: float  # seconds since 1970; for readers only, nothing is computed from it
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SqlJournal:
+    """The journal of a study in the database, in one transaction.
+
+    A release is written into the record outside the database before it is committed: see `released.py`.
+    """
+
+    connection: sa.Connection
+    study: str
+    at: float = 0.0  # when what is appended happened
+    record: ReleaseRecord | None = None
+    decode: Callable[[Mapping[str, Any]], journal.Definition] = Definition.decode
+
+    @property
+    def definition(self) -> journal.Definition:
+        """What the study begins with."""
+        return self.decode(self.records()[0].body)
+
+    def records(self, start: int = 0) -> list[Record]:
+        """Return the records numbered `start` and above."""
+        wanted = sa.select(events).where(events.c.study == self.study, events.c.seq >= start).order_by(events.c.seq)
+        return [Record(row.seq, row.kind, row.at, json.loads(row.body)) for row in self.connection.execute(wanted)]
+
+    def read(self, after: int = 0) -> list[Event]:
+        """Return the events after the first `after` ones."""
+        return [decode_event(record.kind, record.body) for record in self.records(after + 1)]
+
+    def begin(self, definition: journal.Definition) -> None:
+        """Store what the study begins with; its row is there already."""
+        self._insert(0, [(Kind.CREATED, definition.encode())])
+
+    def append(self, new: Sequence[Event], expected: int, **changes: Any) -> None:
+        """Append events and change the study's row; refuse if the journal does not hold exactly `expected` events."""
+        row = row_of(self.connection, self.study, lock=True)
+        if row.seq != expected:
+            raise InputError(f"the study {self.study!r} was changed by another program; look at it, and try again")
+        self._insert(expected + 1, [encode_event(event) for event in new])
+        update_study(self.connection, self.study, seq=expected + len(new), **changes)
+        if self.record is not None and any(isinstance(event, Released) for event in new):
+            created, wave = created_at(self.connection, self.study), closed_waves(self.connection, self.study)
+            assert created is not None
+            self.record.note(LastRelease(self.study, created, wave, row.attempt or ""))
+
+    def _insert(self, start: int, bodies: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        rows = [
+            {"study": self.study, "seq": seq, "kind": kind, "at": self.at, "body": text_of(body)}
+            for seq, (kind, body) in enumerate(bodies, start)
+        ]
+        self.connection.execute(sa.insert(events), rows)
+
+
+def text_of(body: Any) -> str:
+    """Return a body as JSON, as it is stored."""
+    return json.dumps(body, allow_nan=False, separators=(",", ":"))
 
 
 def update_study(connection: sa.Connection, study: str, **changes: Any) -> None:
     """Update the study's row, which says how far the study is."""
     connection.execute(sa.update(studies).where(studies.c.id == study).values(**changes))
-
-
-def read(connection: sa.Connection, study: str, start: int = 0) -> list[Event]:
-    """Read the events numbered `start` and above."""
-    wanted = sa.select(events).where(events.c.study == study, events.c.seq >= start).order_by(events.c.seq)
-    return [Event(row.seq, Kind(row.kind), row.at, json.loads(row.body)) for row in connection.execute(wanted)]
 
 
 def row_of(connection: sa.Connection, study: str, lock: bool = False, alone: bool = False) -> Any:
@@ -53,6 +113,66 @@ def lock_unmoved(connection: sa.Connection, study: str, seq: int) -> Any:
     return row if row.seq == seq and row.life == Life.RUNNING else None
 
 
+@dataclass(frozen=True, eq=False)
+class Snapshot(Course):
+    """The course of a study of the service: everything that follows from its log up to event `seq`."""
+
+    definition: Definition
+
+    @classmethod
+    def begin(cls, definition: journal.Definition) -> Snapshot:
+        """Return the snapshot of a study before its first wave."""
+        begun = super().begin(definition)
+        assert isinstance(begun, Snapshot)
+        return begun
+
+    def after(self, event: Event) -> Snapshot:
+        """Return the snapshot after one more event."""
+        course = super().after(event)
+        assert isinstance(course, Snapshot)
+        return course
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event; the definition has number 0."""
+        return self.events
+
+    @property
+    def best(self) -> int:
+        """The best action so far."""
+        return self.policy.best(self.problem, self.state)
+
+    @cached_property
+    def told(self) -> str:
+        """What devices are told about the open wave, as JSON."""
+        assert self.wave is not None
+        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release))
+        if self.direction is Direction.MINIMIZE:  # devices record costs, and the release is made for their negative
+            told["direction"] = str(self.direction)
+        return text_of(told)
+
+    @cached_property
+    def most_arms(self) -> int:
+        """How many arms a wave has had at most, and so a report numbers; 0 before the first wave."""
+        return max((len(wave.plan.arms) for wave in (*self.closed, self.wave) if wave is not None), default=0)
+
+    @cached_property
+    def most_participations(self) -> int:
+        """How often a person may take part in waves like the open one before the budget is spent."""
+        assert self.wave is not None
+        entry = self.wave.release.entry(self.wave.plan.people)
+        return most_participations(self.ledger, entry, self.definition.rules.participations)
+
+
+def fold(records: Iterable[Record], name: str = "study") -> Snapshot:
+    """Compute the snapshot of a whole log."""
+    first, *rest = records
+    snapshot = Snapshot.begin(Definition.decode(first.body, name))
+    for record in rest:
+        snapshot = snapshot.after(decode_event(record.kind, record.body))
+    return snapshot
+
+
 @dataclass
 class Snapshots:
     """The snapshots of all studies, each brought up to date on request."""
@@ -67,17 +187,20 @@ class Snapshots:
         if connection is None:
             with self.database.read() as connection:
                 return self.current(study, connection)
+        log = SqlJournal(connection, study)
         if study not in self._snapshots:
             row = row_of(connection, study)  # an unknown name must not leave anything in memory
             if row.life == Life.DRAFT:  # nor may a draft, which can still change
-                return Snapshot.begin(read(connection, study)[0])
+                return fold(log.records()[:1], study)
         with self._lock:
             lock = self._locks.setdefault(study, Lock())
         with lock:
             snapshot = self._snapshots.get(study)
-            for event in read(connection, study, 0 if snapshot is None else snapshot.seq + 1):
-                snapshot = Snapshot.begin(event) if snapshot is None else snapshot.after(event)
-            assert snapshot is not None
+            if snapshot is None:
+                snapshot = fold(log.records(), study)
+            else:
+                for event in log.read(snapshot.seq):
+                    snapshot = snapshot.after(event)
             with self._lock:
                 self._snapshots[study] = snapshot
             return snapshot

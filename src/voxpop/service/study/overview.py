@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.model.waves import latest_warning
 from voxpop.report.summary import describe
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import NAMES, Funnel
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.released import created_at
-from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Stage, State, state_of
 
 MOST_TEXT = 200  # characters of a decision or a reason
@@ -47,7 +46,7 @@ class Summary:
     @classmethod
     def of(cls, snapshot: Snapshot, created: float) -> Summary:
         """Sum up a log."""
-        plan, state, best = snapshot.current and snapshot.current.plan, snapshot.state, snapshot.best
+        plan, state, best = snapshot.pending, snapshot.state, snapshot.best
         certified = float(state.certificate if best == state.best else state.most_lost(best))
         return cls(
             created,
@@ -57,8 +56,8 @@ class Summary:
             int(plan.people) if plan else 0,
             int(plan.asked) if plan else 0,
             snapshot.definition.rules.rounds_per_second,
-            latest_warning(wave.info for wave in snapshot.closed)[:MOST_TEXT],
-            snapshot.reason[:MOST_TEXT],
+            snapshot.warning[:MOST_TEXT],
+            (snapshot.ended or "")[:MOST_TEXT],
             bool(snapshot.definition.problem.pilot),
         )
 

@@ -35,7 +35,7 @@ from voxpop.service.stores.schema import counts, inbox, invitations, people, rec
 from voxpop.service.study import log
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import add, require_later
-from voxpop.service.study.snapshot import Snapshot
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
 
 CHECK_INS = 30.0  # a second, of all devices of a service
@@ -183,13 +183,13 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
     """Return what an invited device is told, and about the wave as JSON; None if it is not invited now."""
     if not row.ready or row.stage != Stage.COLLECTING:  # also if there is no invitation
         return None
-    if snapshot.seq != row.seq or snapshot.current is None:  # the wave has just closed, and the next one may be open
+    if snapshot.seq != row.seq or snapshot.wave is None:  # the wave has just closed, and the next one may be open
         return None
     token = context.secrets.token_of(row.nonce, row.token_hash)
     if token is None:  # its secret was retired too early: somebody else is asked when its time is over
         return None
     addresses = {"upload": f"/v1/studies/{row.id}/waves/{row.wave}/report"}
-    second = snapshot.current.release.second
+    second = snapshot.wave.release.second
     if second is not None:
         assert context.shuffler is not None
         addresses["upload" if second == SHUFFLER else "helper"] = context.shuffler.upload_address(row.batch)
@@ -218,8 +218,8 @@ def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int,
     if row.life == Life.PAUSED:
         return spread(most)
     wait = 0.0
-    if row.stage == Stage.PLAYING and rules.rounds_per_second is not None and snapshot.current is not None:
-        end = row.opened_at + snapshot.current.plan.asked / rules.rounds_per_second
+    if row.stage == Stage.PLAYING and rules.rounds_per_second is not None and snapshot.wave is not None:
+        end = row.opened_at + snapshot.wave.plan.asked / rules.rounds_per_second
         wait = min(max(0.0, end - now), MOST)  # nobody is invited before
     return round(wait + spread(min(crowd / CHECK_INS, most)), 1)  # only the rest is spread, or the deadline would pass
 

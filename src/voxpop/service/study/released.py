@@ -24,8 +24,7 @@ import sqlalchemy as sa
 from voxpop.errors import InputError
 from voxpop.io.files import read_text, sync_folder, write_durably
 from voxpop.service.stores.schema import deleted, events, studies
-from voxpop.service.study.events import Kind
-from voxpop.service.study.stages import Lost
+from voxpop.service.study.stages import Kind, Lost
 
 FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
 DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created
@@ -70,7 +69,7 @@ class ReleaseRecord:
 
     def catch_up(self, connection: sa.Connection, study: str) -> None:
         """Write down the waves that the database has closed and the record does not know: others closed them."""
-        created, known, last = created_at(connection, study), _closed(connection, study), self.of(study)
+        created, known, last = created_at(connection, study), closed_waves(connection, study), self.of(study)
         if created is not None and known and (last is None or last.created != created or last.wave < known):
             self.note(LastRelease(study, created, known, ""))
 
@@ -157,7 +156,7 @@ def created_at(connection: sa.Connection, study: str) -> float | None:
     return None if found is None else float(found)
 
 
-def _closed(connection: sa.Connection, study: str) -> int:
+def closed_waves(connection: sa.Connection, study: str) -> int:
     """Count the waves that a study has closed."""
     closed = sa.select(sa.func.count()).select_from(events)
     return int(connection.execute(closed.where(events.c.study == study, events.c.kind == Kind.CLOSED)).scalar_one())
@@ -173,7 +172,7 @@ def lost_waves(connection: sa.Connection, release: LastRelease) -> Lost | None:
         return None
     known = 0
     if created_at(connection, release.study) == release.created:
-        known = _closed(connection, release.study)
+        known = closed_waves(connection, release.study)
         row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
         if known >= release.wave or (row.wave, row.attempt) == (release.wave, release.attempt):
             return None

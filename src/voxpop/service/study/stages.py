@@ -7,6 +7,15 @@ from enum import StrEnum
 from typing import Any
 
 
+class Kind(StrEnum):
+    """The kinds of record in a study's log, in the order in which they occur."""
+
+    CREATED = "created"  # with the definition
+    OPENED = "opened"
+    CLOSED = "closed"
+    FINISHED = "finished"
+
+
 class Stage(StrEnum):
     """The stages of a study in order; OPEN to CLOSED repeat in every wave."""
 

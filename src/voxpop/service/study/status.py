@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from voxpop.model.waves import Forecast, latest_warning
+from voxpop.journal.journal import Known
+from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import asking, invitations, log, steps
 from voxpop.service.study.context import Context
-from voxpop.service.study.snapshot import Snapshot, Standing
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
 
 Status = Mapping[str, Any]
@@ -33,7 +34,7 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
         holds = _holds(context, connection, row, snapshot, now)
     collecting = row.stage == Stage.COLLECTING
     answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
-    plan = snapshot.current.plan if snapshot.current else None
+    plan = snapshot.pending
     found = {
         "study": study,
         "stage": row.stage,
@@ -56,7 +57,7 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
         **outlook(snapshot),
         "holds": [{"cause": hold.cause, "sentence": said_of(hold)} for hold in holds],
     }
-    return {**found, "says": sentences(found, holds, snapshot.course.unanswered)}
+    return {**found, "says": sentences(found, holds, snapshot.unanswered)}
 
 
 def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, now: float) -> Sequence[Hold]:
@@ -64,8 +65,8 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     wave, holds = row.wave, []
     if row.short:
         holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short))
-    elif snapshot.current is not None and row.newest is None:
-        people, askable = snapshot.current.plan.people, asking.askable(connection, row.id, snapshot)
+    elif snapshot.wave is not None and row.newest is None:
+        people, askable = snapshot.wave.plan.people, asking.askable(connection, row.id, snapshot)
         if askable < people:
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
     if behind := steps.clock_behind(snapshot, row, now):
@@ -79,8 +80,8 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
     index, left = snapshot.best, 0
     begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
-    if snapshot.current is not None and begun:
-        plan, done = snapshot.current.plan, steps.rounds_played(snapshot, row, now)
+    if snapshot.wave is not None and begun:
+        plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
         ends = np.cumsum(plan.pulls)
         if done < plan.asked:
             place = int(np.searchsorted(ends, done, side="right"))
@@ -91,7 +92,7 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
 def watched(context: Context, study: str) -> dict[str, Any]:
     """Collect what follows from the log of a study, and how far the current wave is."""
     snapshot = context.snapshots.current(study)
-    state, problem = snapshot.state, snapshot.definition.problem
+    problem, (lower, upper) = snapshot.problem, snapshot.bounds
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
     return {
         "status": status_of(context, study),
@@ -111,11 +112,11 @@ def watched(context: Context, study: str) -> dict[str, Any]:
             for wave in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
-        "lower": state.lower.tolist(),
-        "upper": state.upper.tolist(),
-        "estimates": state.centre.tolist(),
-        "active": state.active.tolist(),
-        "asked": snapshot.current.plan.arms.tolist() if snapshot.current else [],
+        "lower": lower.tolist(),
+        "upper": upper.tolist(),
+        "estimates": snapshot.estimates.tolist(),
+        "active": snapshot.state.active.tolist(),
+        "asked": snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
         "ledger": snapshot.ledger.totals(delta),
         "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
     }
@@ -123,7 +124,7 @@ def watched(context: Context, study: str) -> dict[str, Any]:
 
 def best_decision(snapshot: Snapshot) -> dict[str, Any]:
     """Return the best decision so far, what is certified about it, and what it is expected to lose."""
-    now = Standing.of(snapshot.definition, snapshot.state)
+    now = Known.of(snapshot.definition, snapshot.state)
     return {
         "index": now.best,
         "decision": snapshot.definition.problem.decisions[now.best],
@@ -135,12 +136,12 @@ def best_decision(snapshot: Snapshot) -> dict[str, Any]:
 
 def outlook(snapshot: Snapshot) -> dict[str, Any]:
     """Return what is expected of the open wave, why the study ended, and what the model check found."""
-    forecast = snapshot.current.plan.forecast if snapshot.current else None
+    forecast = snapshot.wave.plan.forecast if snapshot.wave else None
     return {
         "forecast": None if forecast is None else asdict(forecast),
-        "arms": len(snapshot.current.plan.arms) if snapshot.current else 0,
-        "reason": snapshot.reason if snapshot.finished else None,
-        "warning": latest_warning(wave.info for wave in snapshot.closed),
+        "arms": len(snapshot.wave.plan.arms) if snapshot.wave else 0,
+        "reason": snapshot.ended,
+        "warning": snapshot.warning,
     }
 
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from voxpop.journal.journal import Finished, Opened
 from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.study import asking, collecting, invitations, life, log, participants
 from voxpop.service.study.context import Context, Turn
-from voxpop.service.study.events import Event, Kind, opened_body
+from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.released import lost_waves
-from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Lost, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
@@ -69,9 +69,9 @@ def step(context: Context, study: str) -> StepTaken:
     _note_closed(context, study, len(snapshot.closed))
     with context.database.read() as connection:
         wanted = log.row_of(connection, study).life
-    if snapshot.finished or wanted != Life.RUNNING:
+    if snapshot.ended is not None or wanted != Life.RUNNING:
         return StepTaken(collecting.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
-    wave = snapshot.current
+    wave = snapshot.wave
     if wave is None:
         _open(context, study, snapshot)
         return StepTaken(True)
@@ -194,13 +194,13 @@ def lost_releases(context: Context, connection: sa.Connection, study: str) -> Lo
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
-    wave = snapshot.next_wave()
-    seq, now = snapshot.seq + 1, context.clock()
+    wave, now = snapshot.following, context.clock()
+    event: Opened | Finished
     changes: dict[str, Any]
     if isinstance(wave, End):
-        event, changes = Event(seq, Kind.FINISHED, now, {"reason": wave.reason}), {"stage": Stage.FINISHED}
+        event, changes = Finished(wave.reason), {"stage": Stage.FINISHED}
     else:
-        event = Event(seq, Kind.OPENED, now, opened_body(wave))
+        event = Opened(wave.plan, wave.release)
         changes = {
             "stage": Stage.OPEN,
             "wave": wave.plan.wave,
@@ -212,16 +212,18 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
             "attempt": None,
             "batch": None if wave.release.batch is None else new_key(),
         }
-    planned = replace(snapshot, current=wave if isinstance(wave, Wave) else None)
-    if planned.current is not None:
+    planned = replace(snapshot, wave=wave if isinstance(wave, Wave) else None)
+    if planned.wave is not None:
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
         if log.lock_unmoved(connection, study, snapshot.seq) is not None:
-            if planned.current is not None and asking.enough(connection, study, planned):
+            if planned.wave is not None and asking.enough(connection, study, planned):
                 changes |= _beginning(connection, snapshot, now)
-            log.append(connection, study, event, **changes)
-            said = {"reason": wave.reason} if isinstance(wave, End) else {"wave": wave.plan.wave}
-            context.note(event.kind, study=study, **said)
+            SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
+            if isinstance(wave, End):
+                context.note("finished", study=study, reason=wave.reason)
+            else:
+                context.note("opened", study=study, wave=wave.plan.wave)
 
 
 def _begin(turn: Turn) -> bool:
@@ -241,12 +243,12 @@ def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dic
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     """Count the rounds of the current wave played so far, by the application's reports or by the clock."""
-    assert snapshot.current is not None
+    assert snapshot.wave is not None
     if row.newest is None:
         return 0
     rate = snapshot.definition.rules.rounds_per_second
     rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
-    return int(min(rounds, snapshot.current.plan.asked))
+    return int(min(rounds, snapshot.wave.plan.asked))
 
 
 def _end_of_rounds(snapshot: Snapshot, row: Any, wave: Wave) -> float:

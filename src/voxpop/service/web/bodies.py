@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from voxpop.model.direction import Direction
 from voxpop.model.waves import Feedback, Forecast, Plan
 from voxpop.privacy import Entry
 from voxpop.privacy.release import Batch
@@ -154,6 +155,7 @@ class DeviceWave(Body):
     decisions: list[Decision]
     rounds: list[Count]
     release: Release
+    direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
 
 
 class OpenedWave(Body):

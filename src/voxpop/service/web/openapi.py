@@ -175,6 +175,7 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
             "privacy": _ref("Privacy"),
             "rules": _ref("Rules"),
             "reward": {"type": "string"},
+            "direction": {**_ref("Direction"), "default": "maximize"},
         },
         "required": ["problem", "privacy", "rules", "reward"],
         "additionalProperties": False,

@@ -60,7 +60,7 @@ class OperatorApi:
     async def create_study(self, request: Request, actor: str) -> Response:
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
-        definition = await run_in_threadpool(Definition.of, new.definition)
+        definition = await run_in_threadpool(Definition.decode, new.definition)
         given = (study, definition, new.enrolment_code, new.draft, actor)
         created = await run_in_threadpool(self.coordinator.create, *given)
         self._nudge(study)

@@ -20,8 +20,8 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import overview
 from voxpop.service.study.context import Context
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance
-from voxpop.service.study.snapshot import Snapshot
 from voxpop.service.study.stages import Life, Stage, time_of
 
 SHARED_SECONDS = 5.0  # for which a look at the studies holds

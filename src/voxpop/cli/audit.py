@@ -1,4 +1,4 @@
-"""`voxpop audit`, and the privacy options that other commands share."""
+"""`voxpop audit`: an attack on voxpop's own releases."""
 
 from __future__ import annotations
 
@@ -9,27 +9,12 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from voxpop.cli.display import console, progress
+from voxpop.cli.options import DeltaOption
 from voxpop.errors import one_of, require_choice
-from voxpop.privacy import RELEASES, NoPrivacy, Private, Secure
+from voxpop.privacy import RELEASES, Private, Secure
 from voxpop.privacy.audit import audit as attack
 from voxpop.privacy.audit import audit_shares
 from voxpop.privacy.release import HELPER
-
-MODELS = one_of([NoPrivacy.model, *RELEASES])
-PrivacyOption = Annotated[str, typer.Option("--privacy", help=f"Whom people trust: {MODELS}.")]
-EpsilonOption = Annotated[
-    float | None, typer.Option(help="The eps that everyone is promised; smaller is more private.")
-]
-DeltaOption = Annotated[float, typer.Option(help="The probability with which the promise may fail.")]
-CalibrationOption = Annotated[str, typer.Option(help="exact; or paper, as printed, which does not keep its promise.")]
-FloorOption = Annotated[
-    int | None,
-    typer.Option(help="The least number of people per wave; 0 for the schedule alone; chosen unless given."),
-]
-HonestOption = Annotated[
-    float | None,
-    typer.Option(help="The share of the people whose devices are counted on to add noise: shuffle and aggregate."),
-]
 
 
 def audit(

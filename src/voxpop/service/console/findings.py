@@ -1,28 +1,38 @@
-"""What a study says about its decisions, as a page shows it: charts along parameters, a map, and a list with bars.
+"""What a study has found, as its page shows it: estimates of its decisions, its waves, what it promised, and its log.
 
-Which of these a study gets follows from its decisions (`report/view.py`), as in its report: one number is drawn as
-a line with its bands; two numbers as a map; several are drawn one by one, through the chosen decision. Every study
-has the list of the decisions that can still be best. Charts are plain data, which the page's script hands to uPlot;
-what they show is also in a table.
+Estimates are charts along parameters, a map, and a list with bars. Which of these a study gets follows from its
+decisions (`report/view.py`), as in its report: one number is drawn as a line with its bands; two numbers as a map;
+several are drawn one by one, through the chosen decision. Every study has the list of the decisions that can still be
+best. Charts are plain data, which the page's script hands to uPlot; what they show is also in a table.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.journal import Course
+from voxpop.io.schema import decode
+from voxpop.journal.journal import Course, Known
+from voxpop.journal.wave import ClosedWave
 from voxpop.model.problem import Indices
-from voxpop.model.words import number
-from voxpop.report.decisions import Column
+from voxpop.model.waves import Plan
+from voxpop.model.words import certified, counted, number
+from voxpop.privacy import Entry
+from voxpop.report.decisions import Column, Layout
+from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
+from voxpop.report.waves import WaveTable, wave_table
+from voxpop.service.study.log import Record
+from voxpop.service.study.stages import Kind
 
 DIGITS = 6  # of numbers in charts: finer than any screen
+MOST_RAW = 2_000  # characters of an event that are part of the page
 MOST_POINTS = 300  # along a line
 MOST_LISTED = 25  # decisions
 MOST_CELLS = 28  # along each side of a map
@@ -225,3 +235,132 @@ def _window(estimate: Array, spread: Array, low: Array, high: Array) -> tuple[fl
 
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
+
+
+@dataclass(frozen=True)
+class Waves:
+    """All waves so far."""
+
+    checked: bool  # the policy compares answers with its model
+    asked: WaveTable  # and what was expected of it
+    known: tuple[tuple[str, str, str, str], ...]  # after each: its name, the choice, what is certified, the loss
+    chart: Chart | None
+
+
+def waves_of(course: Course) -> Waves:
+    """List the waves of a study."""
+    layout = Layout(course.problem)
+    names = ["before", *(f"wave {wave.plan.wave}" for wave in course.closed)]
+    known = tuple(_known(name, layout, then) for name, then in zip(names, course.known, strict=True))
+    return Waves(course.policy.name == "waves", wave_table(course), known, _chart(course))
+
+
+def _known(name: str, layout: Layout, then: Known) -> tuple[str, str, str, str]:
+    loss = "–" if then.expected_loss is None else number(then.expected_loss)
+    return name, layout.name(then.best), certified(then.certified, then.left == 1), loss
+
+
+def _chart(course: Course) -> Chart | None:
+    """Draw what was certified and what was expected after each wave; None before there is a line to draw."""
+    known = course.known
+    if len(known) < 2 or not any(math.isfinite(then.certified) for then in known):
+        return None
+    series = [Series.of("certified: nothing is better by more", "certified", (then.certified for then in known))]
+    if known[-1].expected_loss is not None:
+        series.append(Series.of("expected loss per round", "loss", (then.expected_loss for then in known)))
+    title = "What may still be lost per round, after each wave"
+    return Chart(title, "wave", course.reward, tuple(map(float, range(len(known)))), tuple(series))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What everybody was promised, and what was released about them so far."""
+
+    promised: str  # one sentence
+    exposed: str  # one sentence, about the most exposed person
+    releases: tuple[Entry, ...]
+    caveats: tuple[str, ...]
+
+
+def promise_of(course: Course) -> Promise | None:
+    """Say what was released about people; None if nothing is promised to them."""
+    budget, trust = course.ledger.budget, course.privacy.describe()
+    if budget is None:
+        return None
+    often = "once" if budget.participations == 1 else f"at most {budget.participations} times"
+    promised = (
+        f"Everyone takes part {often} and is promised ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
+        f"the whole study, in the {trust['privacy']} model."
+    )
+    totals = course.ledger.totals(budget.delta)
+    exposed = f"The most exposed person is exposed to epsilon {number(totals['epsilon'] or 0.0)} of {budget.epsilon:g}."
+    if not totals["releases"]:
+        exposed = "Nothing was released so far."
+    elif totals["epsilon"] is None:
+        exposed = "The most exposed person is exposed without limit."
+    return Promise(promised, exposed, tuple(course.ledger.entries), tuple(trust["caveats"]))
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """An event of the log: when, what, and the beginning of how it is stored."""
+
+    seq: int
+    at: float
+    words: str
+    raw: str
+    whole: bool  # False: the raw text goes on
+
+
+def log_of(course: Course, events: Sequence[Record]) -> tuple[LogEntry, ...]:
+    """Say what the events of a log are, the newest first; `course` is what follows from them."""
+    closed, entries = {wave.plan.wave: wave for wave in course.closed}, []
+    for event in reversed(events):
+        raw = json.dumps(event.body, indent=1, ensure_ascii=False)
+        words = _words(event, closed, course.early)
+        entries.append(LogEntry(event.seq, event.at, words, raw[:MOST_RAW], len(raw) <= MOST_RAW))
+    return tuple(entries)
+
+
+def _words(event: Record, closed: Mapping[int, ClosedWave], early: bool) -> str:
+    wave = (event.seq + 1) // 2  # a log is created, opened, closed, opened, closed, ..., finished
+    if event.kind == Kind.CREATED:
+        return "The study was created."
+    if event.kind == Kind.FINISHED:
+        reason = event.body.get("reason") or "no further wave is planned"
+        return "An operator ended the study." if early else f"The study finished: {reason}."
+    if event.kind == Kind.OPENED:
+        plan = decode(Plan, event.body["plan"])
+        asked = f"{counted(plan.people, 'person', 'people')} about {counted(len(plan.arms), 'decision')}"
+        return f"Wave {wave} was planned: it asks {asked}, after {counted(plan.asked, 'round')}."
+    done = closed[wave]
+    left, people = counted(done.info.active_after, "decision"), counted(done.people, "person", "people")
+    warning = f" Model check: {done.info.warning}" if done.info.warning else ""
+    return f"Wave {wave} was released: {people} answered, and {left} can still be best.{warning}"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What follows from the log alone."""
+
+    first: tuple[Line, ...]  # for whoever has ten seconds
+    others: tuple[Line, ...]
+    warning: str  # of the model check
+    estimates: Estimates
+    waves: Waves
+    promise: Promise | None
+    log: tuple[LogEntry, ...]
+
+
+def findings_of(course: Course, events: Sequence[Record]) -> Findings:
+    """Say what a study has found; `events` are those of its log, from which its course follows."""
+    lines = summarise(course)
+    return Findings(
+        tuple(line for line in lines if line.first),
+        tuple(line for line in lines if not line.first and line.name != "Model check"),
+        course.warning,
+        estimates_of(course),
+        waves_of(course),
+        promise_of(course),
+        log_of(course, events),
+    )
