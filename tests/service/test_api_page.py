@@ -91,7 +91,7 @@ def test_head_is_answered_with_the_headers_of_get_and_no_body(site: Site) -> Non
     for path in ("/", "/api", "/openapi.json", "/healthz", "/readyz", "/v1/studies/tea/decision"):
         got, head = site.client.get(path), site.client.head(path)
         assert (head.status_code, head.content) == (got.status_code, b"")
-        assert head.headers == got.headers
+        assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
     assert site.client.head("/v1/studies/tea").status_code == 401
     assert site.client.head("/v1/batches/" + "b" * 43 + "/total").status_code == 405
     assert all("head" not in methods for methods in operations.values())
