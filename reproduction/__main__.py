@@ -19,8 +19,8 @@ from voxpop.cli import main
 from voxpop.cli.display import console, counted_progress, print_table
 from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
+from voxpop.simulation.comparison import RunSummary, perform
 from voxpop.simulation.paper import load_light
-from voxpop.simulation.summaries import RunSummary, perform
 from voxpop.simulation.sweep import Backend, sweep
 from voxpop.simulation.trials import Trial
 

@@ -10,8 +10,8 @@ from functools import partial
 from reproduction.drawing import COLOURS, draw_costs, draw_curves
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.paper import COST
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
-from voxpop.simulation.summaries import Cells, quantity
 
 FIGURES = {
     "synthetic": ("fig:regret_compare", "tab:runtime"),

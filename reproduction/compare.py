@@ -13,9 +13,8 @@ from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import MUTED
 from voxpop.report.summary import number
-from voxpop.simulation.comparison import CONTENDERS, HEADINGS, rows
+from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import Cells, quantity
 from voxpop.simulation.surveys import SURVEYS
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE
+from voxpop.simulation.comparison import Cell, Cells, grid
 from voxpop.simulation.pictures import PURPLE, logarithmic
-from voxpop.simulation.summaries import Cell, Cells, grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,3 +82,17 @@ def shades(base: str, count: int) -> list[str]:
 
     rgb = np.array(to_rgb(base))
     return [to_hex(1 - (1 - rgb) * share) for share in np.linspace(0.3, 1, count)]
+
+
+def draw_bars(axes: Sequence[Axes], names: Sequence[str], bars: Mapping[str, tuple[Sequence[Cell], str, str]]) -> None:
+    """Draw regret and numbers sent as bars, a group for each name; a bar has cells, a colour and a hatch."""
+    width = 0.8 / len(bars)
+    for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
+        for place, (label, (cells, colour, hatch)) in enumerate(bars.items()):
+            at = np.arange(len(names)) + width * (place - (len(bars) - 1) / 2)
+            heights = [cell.mean(field) for cell in cells]
+            ax.bar(at, heights, width, color=colour, alpha=0.55 if hatch else 1, hatch=hatch, label=label)
+        logarithmic(ax, "y")
+        ax.set_xticks(range(len(names)), names)
+        ax.set(title=title)
+    axes[0].legend(fontsize=8, loc="upper left")

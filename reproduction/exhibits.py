@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.simulation.summaries import Cell, Cells, quantity
+from voxpop.simulation.comparison import Cell, Cells, quantity
 from voxpop.simulation.trials import Trial
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from voxpop.errors import InputError
-from voxpop.simulation.summaries import RunSummary
+from voxpop.simulation.comparison import RunSummary
 from voxpop.simulation.trials import Trial
 
 # What computes a run and its summary; a test holds this list to the import statements.

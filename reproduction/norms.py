@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
-from reproduction.drawing import COLOURS
+from reproduction.drawing import COLOURS, draw_bars
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
-from voxpop.simulation.pictures import logarithmic, panels
+from voxpop.simulation.comparison import Cells, quantity
+from voxpop.simulation.pictures import panels
 from voxpop.simulation.scenarios import least_norm
-from voxpop.simulation.summaries import Cells, quantity
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 NORMS = {"B of the paper": False, "true norm": True}
@@ -46,18 +44,13 @@ def _key(study: str, name: str, norm: str) -> str:
 
 def present(note: str, cells: Cells) -> Shown:
     """Draw bars of regret and numbers sent."""
+    bars = {
+        f"{name}, {norm}": ([cells[_key(study, name, norm)] for study in STUDIES], COLOURS[name], "//" * true)
+        for name in POLICIES
+        for norm, true in NORMS.items()
+    }
     with panels(2, note) as (figure, axes):
-        for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
-            for place, (name, norm) in enumerate((n, m) for n in POLICIES for m in NORMS):
-                heights = [cells[_key(study, name, norm)].mean(field) for study in STUDIES]
-                at = np.arange(len(STUDIES)) + 0.2 * (place - 1.5)
-                hatch = "//" if NORMS[norm] else ""
-                colour = COLOURS[name]
-                ax.bar(at, heights, 0.2, color=colour, alpha=0.55 if hatch else 1, hatch=hatch, label=f"{name}, {norm}")
-            logarithmic(ax, "y")
-            ax.set_xticks(range(len(STUDIES)), STUDIES)
-            ax.set(title=title)
-        axes[0].legend(fontsize=8)
+        draw_bars(axes, STUDIES, bars)
     return Shown(figure, [_table(cells)], _findings(cells))
 
 

@@ -16,7 +16,7 @@ from reproduction.exhibits import Exhibit, Scale, Shown, Verdict
 from voxpop.io.files import write_atomically
 from voxpop.report.drawing import png, svg
 from voxpop.report.page import fill
-from voxpop.simulation.summaries import Cell, Cells, RunSummary, grid
+from voxpop.simulation.comparison import Cell, Cells, RunSummary, grid
 from voxpop.simulation.trials import Trial
 
 COLOURS: dict[Verdict, str] = {

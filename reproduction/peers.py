@@ -13,8 +13,8 @@ from typing import Any
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.paper import ALPHAS, SECONDS
+from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
-from voxpop.simulation.summaries import Cells, quantity
 from voxpop.simulation.trials import Trial
 
 FIGURES = {

@@ -13,8 +13,8 @@ from reproduction.drawing import COLOURS, draw_curves, draw_trend, horizon_of
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, sign, trend
 from reproduction.paper import EPSILONS
 from voxpop.report.drawing import GREEN, MUTED, ORANGE
+from voxpop.simulation.comparison import Cell, Cells, grid, quantity
 from voxpop.simulation.pictures import PINK, TEAL, logarithmic, panels
-from voxpop.simulation.summaries import Cell, Cells, grid, quantity
 from voxpop.simulation.trials import Trial
 
 DELTA, EXAMPLE = 1e-6, 15.0

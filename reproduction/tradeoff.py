@@ -10,8 +10,8 @@ from reproduction.drawing import COLOURS, draw_trend
 from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, trend
 from reproduction.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
 from voxpop.gp.selection import BatchRule
+from voxpop.simulation.comparison import Cell, Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
-from voxpop.simulation.summaries import Cell, Cells, quantity
 
 POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 RULES: dict[str, BatchRule] = {"DPBE": "printed", "voxpop": "corrected"}

@@ -6,14 +6,13 @@ import math
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from reproduction import theory
+from reproduction.drawing import draw_bars
 from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from voxpop.model.problem import Problem
 from voxpop.report.drawing import ORANGE, SKY
-from voxpop.simulation.pictures import logarithmic, panels
-from voxpop.simulation.summaries import Cells, quantity
+from voxpop.simulation.comparison import Cells, quantity
+from voxpop.simulation.pictures import panels
 
 EPSILON, DELTA, ALPHA = 15.0, 1e-6, 0.7
 MODELS = ("central", "shuffle", "local")
@@ -53,14 +52,9 @@ def present(note: str, cells: Cells) -> Shown:
     """Draw bars of regret and numbers sent."""
     names = ("none", *MODELS)
     with panels(2, note) as (figure, axes):
-        for ax, field, title in zip(axes, ("regret", "numbers"), ("Regret at T", "Numbers sent"), strict=True):
-            for place, (mode, colour) in enumerate(zip(MODES, (SKY, ORANGE), strict=True)):
-                heights = [cells[f"{name}, {mode}"].mean(field) for name in names]
-                ax.bar(np.arange(len(names)) + 0.4 * place - 0.2, heights, 0.4, color=colour, label=mode)
-            logarithmic(ax, "y")
-            ax.set_xticks(range(len(names)), names)
-            ax.set(title=title)
-        axes[0].legend(fontsize=8, loc="upper left")
+        colours = zip(MODES, (SKY, ORANGE), strict=True)
+        bars = {mode: ([cells[f"{name}, {mode}"] for name in names], colour, "") for mode, colour in colours}
+        draw_bars(axes, names, bars)
     return Shown(figure, [_table(cells)], _findings(cells))
 
 

@@ -62,7 +62,7 @@ def of_studies(it: Visit) -> None:
     it.go("/studies/espresso")
     keep_part("study", page, "header", "#wave")
     keep_part("decisions", page, "#estimate", "#study-estimate .scroll tbody tr >> nth=9")
-    keep_part("waves", page, "#history")
+    keep_part("waves", page, "#waves")
     it.go("/studies/reminders")
     keep_part("two-parameters", page, "figure:has(.map)")
     it.go("/studies/croissant")

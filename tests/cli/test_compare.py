@@ -13,9 +13,8 @@ from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.report import drawing
-from voxpop.simulation.comparison import CONTENDERS
+from voxpop.simulation.comparison import CONTENDERS, RunSummary
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import RunSummary
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.helpers_cli import Outcome, main_of
 from tests.study.test_opening import TABLE
-from voxpop.errors import InputError
-from voxpop.service.study.definition import read_definition
+from voxpop.model.direction import Direction
+from voxpop.service.study.definition import Definition, read_definition
 
 Main = Callable[..., Outcome]
 
@@ -54,9 +54,11 @@ def test_a_rehearsal_of_costs_speaks_of_costs(main: Main) -> None:
     assert "simulated truth 8." in done.out
 
 
-def test_the_service_refuses_costs_and_says_what_to_do(main: Main) -> None:
-    with pytest.raises(InputError, match="minimises, and devices of the service send rewards; let devices"):
-        read_definition(Path("study.toml"))
+def test_the_service_takes_costs(main: Main) -> None:
+    definition = read_definition(Path("study.toml"))[1]
+    assert (definition.direction, definition.reward) == (Direction.MINIMIZE, "cost")
+    assert definition.problem.pilot[0].mean.max() < 0  # inside, everything is maximised
+    assert Definition.decode(json.loads(json.dumps(definition.encode()))).encode() == definition.encode()
 
 
 def test_an_unknown_direction_names_the_file(main: Main) -> None:

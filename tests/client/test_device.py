@@ -125,6 +125,18 @@ def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
     assert (report == [0.5] * 4) == (model == "central")
 
 
+@pytest.mark.parametrize("model", ["none", "central"])
+def test_a_device_of_a_study_that_minimises_turns_its_costs(model: str) -> None:
+    made, promise = release(model) if model == "central" else PlainRelease(0.5, 4), Promise(model, 5.0)
+    server = Server(told(made))
+    server.invitation["wave"]["direction"] = "minimize"
+    assert server.device(promise).check_in() is Outcome.ANSWERED
+    assert json.loads(server.got[0])["report"] == [-0.5] * 4
+    server.invitation["wave"]["direction"] = "less"
+    with pytest.raises(InputError, match="unknown direction 'less'"):
+        server.device(promise).check_in()
+
+
 @pytest.mark.parametrize(
     ("promise", "made", "sentence"),
     [

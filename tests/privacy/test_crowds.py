@@ -19,11 +19,11 @@ from voxpop.privacy.ledger import Entry
 from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
 from voxpop.simulation import simulator as simulate_module
-from voxpop.simulation.people import GaussianPopulation, GPPeople, square_root
+from voxpop.simulation.people import GPPeople, square_root
 from voxpop.simulation.pricing import Customers
 from voxpop.simulation.runs import simulate
 from voxpop.simulation.scenarios import Options, make_scenario
-from voxpop.simulation.simulator import collect
+from voxpop.simulation.simulator import GaussianPopulation, collect
 
 PROBLEM = random_problem(0, n=6, bias_std=0.5)
 PEOPLE = GPPeople(PROBLEM, np.array([0.3, -0.2, 0.5, 0.0, 0.1, 0.9]))

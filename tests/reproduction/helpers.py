@@ -13,7 +13,7 @@ import numpy as np
 from reproduction import all_exhibits
 from reproduction.exhibits import FULL, Exhibit, Scale
 from voxpop.errors import Array
-from voxpop.simulation.summaries import Cell, RunSummary, grid
+from voxpop.simulation.comparison import Cell, RunSummary, grid
 from voxpop.simulation.trials import Trial
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")

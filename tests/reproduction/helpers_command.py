@@ -16,7 +16,7 @@ from reproduction import choose
 from reproduction.exhibits import Exhibit, Scale
 from tests import helpers_cli
 from tests.helpers_cli import Outcome
-from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.comparison import RunSummary, perform
 from voxpop.simulation.trials import Trial
 
 Main = Callable[..., Outcome]

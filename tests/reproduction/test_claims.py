@@ -12,7 +12,7 @@ from reproduction.compare import contenders
 from reproduction.exhibits import Exhibit, Shown
 from reproduction.output import COLOURS
 from tests.reproduction.helpers import SMALL, STUDIES, summary
-from voxpop.simulation.summaries import Cell, RunSummary, grid
+from voxpop.simulation.comparison import Cell, RunSummary, grid
 from voxpop.simulation.trials import Trial
 
 World = Callable[[str, Trial], dict[str, Any]]

@@ -10,9 +10,8 @@ from reproduction.exhibits import FULL, QUICK
 from reproduction.wave_theory import least_regret
 from tests.simulation.test_compare import cell, crowd
 from voxpop.model.problem import Problem
-from voxpop.simulation.comparison import COSTS
+from voxpop.simulation.comparison import COSTS, quantity
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.summaries import quantity
 from voxpop.simulation.trials import Trial
 
 

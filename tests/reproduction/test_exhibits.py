@@ -9,8 +9,8 @@ from reproduction import choose
 from reproduction.exhibits import Finding, Verdict, compare, sign, trend
 from reproduction.output import cells_of
 from tests.reproduction.helpers import SMALL, cell, summary
+from voxpop.simulation.comparison import Cell, quantity
 from voxpop.simulation.pictures import short
-from voxpop.simulation.summaries import Cell, quantity
 
 # Verdicts
 

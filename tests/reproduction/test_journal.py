@@ -13,7 +13,7 @@ from tests.helpers_cli import refusal
 from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
 from voxpop.policies import POLICIES
-from voxpop.simulation.summaries import perform
+from voxpop.simulation.comparison import perform
 from voxpop.simulation.trials import Trial
 
 TRIALS = [Trial("sphere", policy, seed, horizon=100) for policy in ("dpbe", "gp-ucb") for seed in (0, 1)]

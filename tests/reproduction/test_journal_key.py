@@ -80,7 +80,7 @@ def change(path: Path) -> None:
         "simulation/scenarios.py",
         "report/stakes.py",
         "simulation/trials.py",
-        "simulation/summaries.py",
+        "simulation/comparison.py",
     ],
 )
 def test_code_that_makes_a_summary_is_part_of_the_fingerprint(package: Path, name: str) -> None:
@@ -136,7 +136,7 @@ AFTERWARDS = ("voxpop.report.notebook", "voxpop.io.files", "voxpop.io.frames", "
 def test_all_that_a_run_needs_is_part_of_it() -> None:
     """Unless it is imported by a name that is made up at run time, which import statements do not show."""
     modules = modules_of("voxpop", ROOT / "src/voxpop")
-    needed = dependencies("voxpop.simulation.summaries", modules, AFTERWARDS) - set(AFTERWARDS)
+    needed = dependencies("voxpop.simulation.comparison", modules, AFTERWARDS) - set(AFTERWARDS)
     covered = tuple(f"voxpop.{part.removesuffix('.py').replace('/', '.')}" for part in journal.COMPUTING)
     assert [name for name in sorted(needed) if not f"{name}.".startswith(tuple(f"{each}." for each in covered))] == []
     for name in needed:

@@ -34,7 +34,7 @@ from tests.reproduction.helpers_command import (
     rows_of,
 )
 from voxpop.report.page import fill
-from voxpop.simulation.summaries import Cell, grid
+from voxpop.simulation.comparison import Cell, grid
 
 # What it writes
 

@@ -1,4 +1,4 @@
-"""`voxpop reproduce` when runs fail, and when it is asked for something impossible."""
+"""`python -m reproduction` when runs fail, and when it is asked for something impossible."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.reproduction.helpers_command import (
     reproduction,
     rows_of,
 )
-from voxpop.simulation.summaries import RunSummary, perform
+from voxpop.simulation.comparison import RunSummary, perform
 from voxpop.simulation.trials import Trial
 
 # Failed runs

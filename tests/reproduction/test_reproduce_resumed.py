@@ -1,4 +1,4 @@
-"""`voxpop reproduce` computes nothing twice, and resumes where it was interrupted."""
+"""`python -m reproduction` computes nothing twice, and resumes where it was interrupted."""
 
 import os
 import shutil

@@ -11,6 +11,7 @@ import numpy as np
 
 from voxpop.errors import Array
 from voxpop.io.schema import decode_release
+from voxpop.model.direction import Direction
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
@@ -149,8 +150,8 @@ class World:
         if averages is None:
             f = np.sin(3 * np.linspace(0, 1, 6))
             averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
-        release = decode_release(told["release"])
-        report = np.asarray(release.randomize(averages, Simulated(self.rng)), dtype=float)
+        release, direction = decode_release(told["release"]), Direction.of(told.get("direction", "maximize"))
+        report = np.asarray(release.randomize(direction.turn(averages), Simulated(self.rng)), dtype=float)
         verdict = self.upload(invitation, report)
         if verdict is True:
             self.reports[told["wave"]].append(report[0].tolist())

@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from tests.reproduction.helpers import summary
-from voxpop.simulation.comparison import COSTS, HEADINGS, frontier, rows, verdict
+from voxpop.simulation.comparison import COSTS, HEADINGS, Cell, Cells, frontier, rows, verdict
 from voxpop.simulation.pictures import colours_of, picture
-from voxpop.simulation.summaries import Cell, Cells
 
 
 def cell(*runs: dict[str, Any]) -> Cell:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.reproduction.helpers import exact_regret
 from voxpop.policies import POLICIES
+from voxpop.simulation.comparison import grid, perform, summarise
 from voxpop.simulation.runs import Run
-from voxpop.simulation.summaries import grid, perform, summarise
 from voxpop.simulation.trials import Trial
 
 # The rounds at which curves are kept

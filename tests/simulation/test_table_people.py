@@ -10,9 +10,10 @@ from voxpop.model.decisions import Choice, Decisions, Float, Space
 from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
-from voxpop.simulation.people import FinitePopulation, GPPeople, Line, TablePeople
+from voxpop.simulation.people import GPPeople, Line, TablePeople
 from voxpop.simulation.runs import Scenario, simulate
 from voxpop.simulation.scenarios import Options, make_scenario, piloted, spread
+from voxpop.simulation.simulator import FinitePopulation
 
 EVERYONE = np.arange(20.0)[:, None] + np.array([0.0, 100.0])  # a person's number shows in every answer
 

@@ -165,7 +165,7 @@ export class Device {
   /** Make the report, if the promise allows it; null if there is nothing to say. This draws the noise, once. */
   private report(invitation: Invitation, state: State): Outgoing | null {
     const wave = waveOf(invitation);
-    const { release: proposed, arms } = invitation["wave"] as Record<string, unknown>;
+    const { release: proposed, arms, direction = "maximize" } = invitation["wave"] as Record<string, unknown>;
     const release = readRelease(proposed);
     checkRelease(this.promise, release);
     const addresses = this.addresses(invitation, release);
@@ -179,7 +179,12 @@ export class Device {
     if (arms.length !== release.arms) {
       throw new InputError(`a report has ${release.arms} numbers, got ${arms.length} decisions; nothing is sent`);
     }
-    const report = release.randomize(averages(state, wave, arms), this.source);
+    if (direction !== "maximize" && direction !== "minimize") {
+      throw new InputError(`the coordinator wants to ${shown(direction)}; nothing is sent`);
+    }
+    const known = averages(state, wave, arms); // of costs, if it minimises
+    const turned = direction === "minimize" ? known.map((cost) => 0 - cost) : known;
+    const report = release.randomize(turned, this.source);
     if (report === null) return null;
     return { wave, token, uploads: this.uploads(report, release, addresses) };
   }

@@ -24,6 +24,22 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   assert.deepEqual(services.asked, ["PUT participant", "GET checkin", "PUT report", "GET checkin"]);
 });
 
+test("a device of a study that minimises turns its costs", async () => {
+  const reports: number[][] = [];
+  for (const [direction, value] of [["maximize", -0.25], ["minimize", 0.25]] as const) {
+    const invitation = told("central");
+    const services = new Services({ ...invitation, wave: { ...invitation.wave, direction } });
+    const device = services.device(CENTRAL);
+    for (const arm of invitation.wave.arms) await device.record(3, arm, value);
+    assert.equal(await device.checkIn(), Outcome.ANSWERED);
+    reports.push((JSON.parse(services.uploads[0]!.body) as { report: number[] }).report);
+  }
+  assert.deepEqual(reports[0], reports[1]);
+  const odd = told("central");
+  const services = new Services({ ...odd, wave: { ...odd.wave, direction: "less" } });
+  await assert.rejects(services.device(CENTRAL).checkIn(), /wants to "less"; nothing is sent/);
+});
+
 test("the same report is sent until it is acknowledged, and counts only once", async () => {
   for (const model of ["central", "local", "shuffle", "aggregate"] as const) {
     const services = new Services(told(model));

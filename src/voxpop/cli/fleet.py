@@ -64,7 +64,7 @@ def fleet(
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named = {"enrolment_code": enrolment_code, "http": http}
-        crowd = Crowd(simulated(tastes, range(count), url, name, promise, **named), pool)
+        crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
         try:
             found = _live(crowd, application)
         except httpx.HTTPError as error:
@@ -107,7 +107,7 @@ def _tastes(
         raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
     if population is None or formula is None:
         return ModelTastes(definition.problem, seed), None
-    rewards = rewards_of_formula(population, formula, definition.problem.decisions)
+    rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
     return ListedTastes(rewards, noise, seed), len(rewards)
 
 

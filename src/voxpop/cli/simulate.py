@@ -33,12 +33,23 @@ from voxpop.privacy import NoPrivacy, Private
 from voxpop.report.drawing import png, sheet
 from voxpop.runtime.extensions import find
 from voxpop.runtime.machine import statement
-from voxpop.simulation.comparison import CONTENDERS, COSTS, HEADINGS, because, frontier, rows, suitable, verdict
+from voxpop.simulation.comparison import (
+    CONTENDERS,
+    COSTS,
+    HEADINGS,
+    Cell,
+    Cells,
+    because,
+    frontier,
+    perform,
+    rows,
+    suitable,
+    verdict,
+)
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Scenario
 from voxpop.simulation.simulator import FinitePopulation
-from voxpop.simulation.summaries import Cell, Cells, perform
 from voxpop.simulation.sweep import Backend
 from voxpop.simulation.trials import Trial
 

@@ -18,6 +18,7 @@ from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refu
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import InputError, require_integer
 from voxpop.io.schema import decode_release
+from voxpop.model.direction import Direction
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import HELPER, SHUFFLER
 
@@ -194,7 +195,8 @@ class Device:
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
         if len(arms) != release.arms:
             raise InputError(f"a report has {release.arms} numbers, got {len(arms)} decisions; nothing is sent")
-        averages = np.array([self.memory.averages(number, arms)])
+        direction = Direction.of(wave.get("direction", Direction.MAXIMIZE))  # if it minimises, rewards are costs
+        averages = direction.turn(np.array([self.memory.averages(number, arms)]))
         if np.isnan(averages).any() and not release.fills_gaps:
             return None
         parts = release.parts(release.randomize(averages, self._source)[0], self._source)

@@ -112,12 +112,14 @@ class Private:
         None,
         least=0,
         unit="people",
+        label="Fewest people in a wave",
         help="The least number of people per wave; 0 for the schedule alone; chosen unless given.",
     )
     honest: float = option(
         1.0,
         above=0,
         most=1,
+        label="Share of honest devices",
         help="The share of the people whose devices are counted on to add noise: shuffle and aggregate.",
     )
 

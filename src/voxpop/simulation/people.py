@@ -12,10 +12,6 @@ from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.problem import Evidence, Indices, Problem
 from voxpop.model.waves import Plan
-from voxpop.simulation.simulator import FinitePopulation, GaussianPopulation, Population
-
-__all__ = ["FinitePopulation", "GaussianPopulation", "Population"]
-
 
 Answer = Callable[[int, Indices, Indices, np.random.Generator], Array]
 

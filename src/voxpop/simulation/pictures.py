@@ -8,8 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, sheet, styled
-from voxpop.simulation.comparison import CONTENDERS, COSTS
-from voxpop.simulation.summaries import Cell, Cells
+from voxpop.simulation.comparison import CONTENDERS, COSTS, Cell, Cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,8 +22,7 @@ from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
-from voxpop.simulation.people import Population
-from voxpop.simulation.simulator import FinitePopulation, simulate_waves
+from voxpop.simulation.simulator import FinitePopulation, Population, simulate_waves
 
 
 @dataclass(frozen=True, eq=False)

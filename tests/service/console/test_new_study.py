@@ -20,6 +20,7 @@ from tests.service.world import STUDY
 from voxpop import Choice, Float, Space
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
+from voxpop.model.direction import Direction
 from voxpop.service import audit
 from voxpop.service.console import new_study
 from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated, points_of
@@ -144,6 +145,22 @@ def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Bro
     assert "--" not in str(refused.value) + re.sub(r"<!--|-->", "", page)
 
 
+def test_a_pilot_of_costs_makes_a_study_that_minimises(desk: Desk, operator: Browser) -> None:
+    rows: list[list[object]] = [["person", "price", "cost"], *pilot_rows()[1:]]
+    with pytest.raises(InputError, match="tick “Less is better” if less of it is better"):
+        calibrated("p.csv", as_csv(rows), {})
+    page = upload(operator, "pilot", "p.csv", as_csv(rows), minimize="yes").text
+    assert "with a cost of about" in page
+    assert "<option selected>minimize</option>" in page
+    found = calibrated("p.csv", as_csv(rows), {"minimize": "yes"})
+    assert sent(operator, "/new/study", then="draft", text=found.text, horizon="400").status_code == 303
+    made = desk.coordinator.snapshots.current("milk-tea").definition
+    assert (made.direction, made.reward) == (Direction.MINIMIZE, "cost")
+    turned = sent(operator, "/new/study", then="draft", text=found.text, direction="maximize", name="tea-2")
+    assert turned.status_code == 303
+    assert desk.coordinator.snapshots.current("tea-2").definition.direction is Direction.MAXIMIZE
+
+
 def test_a_pilot_that_is_too_small_is_called_so() -> None:
     rows: list[list[object]] = [
         ["person", "price", "reward"],
@@ -221,7 +238,6 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
         (b"\xff\xfe\x00", "is no text"),
         (b"horizon = 3", "parameters"),
         (FILE.replace("noise_std = 0.2", "noise_std = -1").encode(), "noise_std"),
-        (f'direction = "minimize"\n{FILE}'.encode(), "minimises"),
     ],
 )
 def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
@@ -265,6 +281,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"name": ""}, "a study&#39;s name has"),
         ({"horizon": "many"}, "Rounds must be a whole number"),
         ({"horizon": "0"}, "Rounds must be"),
+        ({"direction": "sideways"}, "sideways"),
         ({"policy_most_people": "1,5"}, "Most people must be a whole number"),
         ({"policy_most_people": "1 5"}, "Most people must be a whole number"),
         ({"policy_most_people": "20.000"}, "Most people must be a whole number"),
@@ -274,7 +291,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"policy_delta": "1"}, "Chance of error must be"),
         ({"policy_most_numbers": "0"}, "Most numbers must be"),
         ({"policy_answer_delay": "-1"}, "Answer delay must be"),
-        ({"privacy_floor": "-1"}, "Floor must be"),
+        ({"privacy_floor": "-1"}, "Fewest people in a wave must be"),
         ({"service_deadline": "0"}, "Seconds to answer must be"),
         ({"service_rounds_per_second": "nan"}, "Rounds per second"),
         ({"privacy_model": "trustme"}, "trust model"),

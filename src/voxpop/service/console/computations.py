@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -30,6 +30,7 @@ from voxpop.io.studyfile import write_study
 from voxpop.io.tables import Ranges, limits_of, read_pilot_table
 from voxpop.journal.wave import next_wave
 from voxpop.model.decisions import Choice, Space
+from voxpop.model.direction import Direction
 from voxpop.model.waves import End
 from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
@@ -52,6 +53,7 @@ READING = {  # how to read a pilot: the form's fields, by the options of the com
     "log": "By their logarithm",
     "horizon": "Rounds",
     "points": "Values of a number",
+    "minimize": "Less is better: people answer with costs",
 }
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
@@ -142,7 +144,7 @@ def for_form(text: str) -> str:
     >>> for_form("if only whole numbers make sense, add --integer seats")
     'if only whole numbers make sense, write seats under “Whole numbers”'
     """
-    text = text.replace("add --minimize if less of it is better", "call its negative reward if less of it is better")
+    text = text.replace("add --minimize if", "tick “Less is better” if")
     text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
     named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
     return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
@@ -154,13 +156,15 @@ def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
     roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
     ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
-    table = read_pilot_table(path, roles=roles, ranges=ranges, content=content)
+    towards = Direction.MINIMIZE if typed.get("minimize") else Direction.MAXIMIZE
+    table = read_pilot_table(path, roles=roles, ranges=ranges, measure=towards.measure, content=content)
     horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
     require_integer(READING["horizon"], horizon, least=1)
     points = whole(READING["points"], typed["points"]) if typed.get("points") else points_of(table.space)
     require_integer(READING["points"], points, least=2)
-    found = calibrate(table.pilot, table.space)
-    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    pilot = replace(table.pilot, direction=towards)
+    found = calibrate(pilot, table.space)
+    open_questions = doubts(found, pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
     return Pilot(
         path.name,

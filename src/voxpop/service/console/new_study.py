@@ -21,6 +21,7 @@ from starlette.responses import Response
 
 from voxpop.errors import InputError, require_choice
 from voxpop.io.studyfile import parse_study
+from voxpop.model.direction import Direction
 from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
@@ -102,7 +103,15 @@ HORIZON = Option(
 REWARD = Option(
     "reward", "reward", str, label="What the reward is called", help="As it is to stand on pages: profit, minutes."
 )
-ASKING = (Field(HORIZON), Field(REWARD), *(Field(one, "service") for one in options_of(Rules)))
+DIRECTION = Option(
+    "direction",
+    Direction.MAXIMIZE.value,
+    str,
+    choices=tuple(each.value for each in Direction),
+    label="What is best",
+    help="Maximize rewards, or minimize costs: devices then record costs, and the least is best.",
+)
+ASKING = (Field(HORIZON), Field(REWARD), Field(DIRECTION), *(Field(one, "service") for one in options_of(Rules)))
 STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
 TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
@@ -250,8 +259,9 @@ class NewStudyScreen:
         tables, promises = await run_in_threadpool(self._promises, file, text, typed, compare)
         most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
         found = await self.computations.run("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
+        measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
         prices = [Price(**price) for price in found]
-        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", "reward")}
+        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
         return self._show(request, await run_in_threadpool(self._plan, file, text, None, typed), **shown)

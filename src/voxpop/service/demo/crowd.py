@@ -21,6 +21,7 @@ from voxpop.client.storage import Outgoing
 from voxpop.errors import Array
 from voxpop.gp.belief import believe
 from voxpop.journal import replay
+from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.service.study.definition import Definition
@@ -115,23 +116,25 @@ class SimulatedDevice(Device):
 
     person: int
     tastes: Tastes
+    direction: Direction
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         told = invitation["wave"]
         arms, rounds = (np.array(told[name], dtype=np.intp) for name in ("arms", "rounds"))
         plan = Plan(told["wave"], arms, rounds, 1)
+        gained = self.tastes.averages(self.person, plan)
         self.memory.forget(plan.wave)  # what was made up before, if the report could not be made then
-        for arm, reward, count in zip(arms, self.tastes.averages(self.person, plan), rounds, strict=True):
+        for arm, reward, count in zip(arms, self.direction.turn(gained), rounds, strict=True):
             self.record(plan.wave, int(arm), float(reward), int(count))
         return super()._report(invitation)
 
 
-def simulated(tastes: Tastes, people: Iterable[int], *given: Any, **named: Any) -> list[Device]:
+def simulated(tastes: Tastes, people: Iterable[int], direction: Direction, *given: Any, **named: Any) -> list[Device]:
     """Make a device for each of these people; the rest is as for any device."""
     made: list[Device] = []
     for person in people:
         device = SimulatedDevice(*given, **named)
-        device.person, device.tastes = person, tastes
+        device.person, device.tastes, device.direction = person, tastes, direction
         made.append(device)
     return made
 

@@ -61,7 +61,10 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Definition(journal.Definition):
-    """Everything that defines a study of the service; it never changes. Its name is the study's, and is not stored."""
+    """Everything that defines a study of the service; it never changes. Its name is the study's, and is not stored.
+
+    As in every journal, the problem maximises. Devices record rewards or costs, as the direction says, and turn them.
+    """
 
     rules: Rules = field(default_factory=Rules)
 
@@ -84,18 +87,21 @@ class Definition(journal.Definition):
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
         data = {name: value for name, value in super().encode().items() if name in PARTS}
+        if self.direction is Direction.MINIMIZE:  # otherwise nothing is said, as in studies of earlier versions
+            data["direction"] = str(self.direction)
         return {**data, "rules": asdict(self.rules)}
 
     @classmethod
     def decode(cls, data: Any, name: str = "study") -> Definition:
         """Read what `encode` wrote; raise `InputError` if that is impossible."""
-        if not isinstance(data, Mapping) or {"policy", *data} != set(PARTS):
+        if not isinstance(data, Mapping) or {"policy", *data} - {"direction"} != set(PARTS):
             raise InputError(
                 f"a study is an object with the parts {', '.join(PARTS)}; make it with: voxpop study create"
             )
+        direction = data.get("direction", Direction.MAXIMIZE)
         policy = make_policy().settings() if data.get("policy") is None else data["policy"]
         try:
-            begun = journal.Definition.decode({**data, "policy": policy, "name": name, "direction": "maximize"})
+            begun = journal.Definition.decode({**data, "policy": policy, "name": name, "direction": direction})
             parts = {part.name: getattr(begun, part.name) for part in fields(begun)}
             return cls(**parts, rules=rules_of(data["rules"]))
         except InputError:
@@ -122,11 +128,7 @@ def read_definition(path: Path) -> tuple[str, Definition]:
 def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]:
     """Make the name and the definition of a study of a study file's tables; the path is only what errors call it."""
     problem, policy = study_of(path, data)
-    if direction_of(path, data) is Direction.MINIMIZE:
-        raise InputError(
-            f"{path} minimises, and devices of the service send rewards; let devices record minus the cost as their "
-            "reward, turn the signs of the file's averages, rewards and prior_mean, and leave out direction"
-        )
+    direction = direction_of(path, data)
     with said_of(path):
         if "strata" in data:
             raise InputError(
@@ -134,8 +136,10 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
                 "and voxpop tell, or take out [strata]"
             )
         rules = rules_of(data.get("service", {}))
-        reward = str(data.get("reward", "reward"))
-        definition = Definition(problem, policy, privacy_of(path, data), reward=reward, rules=rules)
+        reward = str(data.get("reward", direction.measure))
+        privacy = privacy_of(path, data)
+        maximised = direction.problem(problem)
+        definition = Definition(maximised, policy, privacy, reward=reward, direction=direction, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
 

@@ -15,8 +15,9 @@ from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.stores.schema import counts
-from voxpop.service.study import asking, invitations, log, steps
+from voxpop.service.study import asking, log, steps
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
 
@@ -30,7 +31,7 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
         row = log.row_of(connection, study)
         snapshot = context.snapshots.current(study, connection)
         known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
-        funnel = invitations.funnel(connection, study, row.wave)
+        funnel = Invitations(connection, study, row.wave).funnel
         holds = _holds(context, connection, row, snapshot, now)
     collecting = row.stage == Stage.COLLECTING
     answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
@@ -92,7 +93,7 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
 def watched(context: Context, study: str) -> dict[str, Any]:
     """Collect what follows from the log of a study, and how far the current wave is."""
     snapshot = context.snapshots.current(study)
-    state, problem = snapshot.state, snapshot.definition.problem
+    problem, (lower, upper) = snapshot.problem, snapshot.bounds
     delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
     return {
         "status": status_of(context, study),
@@ -112,10 +113,10 @@ def watched(context: Context, study: str) -> dict[str, Any]:
             for wave in snapshot.closed
         ],
         "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
-        "lower": state.lower.tolist(),
-        "upper": state.upper.tolist(),
-        "estimates": state.centre.tolist(),
-        "active": state.active.tolist(),
+        "lower": lower.tolist(),
+        "upper": upper.tolist(),
+        "estimates": snapshot.estimates.tolist(),
+        "active": snapshot.state.active.tolist(),
         "asked": snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
         "ledger": snapshot.ledger.totals(delta),
         "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
