@@ -25,6 +25,7 @@ from voxpop.model.waves import Feedback, Plan
 from voxpop.privacy import Entry, Release
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.models import release_type_of
+from voxpop.runtime.extensions import find, name_of
 
 VERSION = 2  # of sealed documents
 NULLS = {"ball": "radius", "cost": "epsilon"}  # the parts of a release in which null stands for infinity
@@ -123,17 +124,20 @@ def _part(kind: Any, data: Any) -> Any:
 
 
 def _name_of(kernel: Kernel) -> str:
-    names = [name for name, made in KERNELS.items() if type(kernel) is made]
-    if not names:
-        raise InputError(f"a kernel of type {type(kernel).__name__} cannot be saved; use the kernels of voxpop")
-    return names[0]
+    name = name_of("kernel", type(kernel), KERNELS)
+    if name is None:
+        raise InputError(
+            f"a kernel of type {type(kernel).__name__} cannot be saved; use the kernels of voxpop, or name yours in an "
+            "entry point of the group voxpop.kernels"
+        )
+    return name
 
 
 def decode_kernel(data: Any) -> Kernel:
     """Make the kernel that a table describes, such as that of a study file."""
     if not isinstance(data, Mapping) or "type" not in data:
         raise InputError("a kernel is described by a table with a type, such as type = 'squared-exponential'")
-    made = KERNELS[require_choice("kernel", data["type"], KERNELS)]
+    made = find("kernel", data["type"], KERNELS)
     arguments = {
         name: decode_kernel(value)
         if name in ("left", "right", "kernel") or (isinstance(value, Mapping) and "type" in value)

@@ -57,7 +57,7 @@ class BBKB:
 
     delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
     switch: float = option(2.0, above=1, most=1e6, help="C, by which a batch may shrink the variance.")
-    oversampling: float = option(5.0, above=0, help="q, how readily a round enters the dictionary.")
+    oversampling: float = option(5.0, above=0, help="How readily a round enters the dictionary: q.")
     seed: int = option(0, least=0, help="The seed of the dictionary.")
     name = "bbkb"
     aggregates = False

@@ -12,11 +12,16 @@ from typing import Any, TypeVar
 
 from voxpop.errors import InputError, require_choice
 
-GROUPS = {
+GROUPS = {  # of entry points, by what their names stand for
     "policy": "voxpop.policies",
     "kernel": "voxpop.kernels",
     "privacy model": "voxpop.privacy",
     "study": "voxpop.populations",
+}
+NEEDED = {  # what a class of each must have
+    "policy": ("settings", "init", "plan", "advance", "best"),
+    "kernel": ("diagonal",),
+    "privacy model": ("make", "cost_of", "variance", "randomize", "tally", "analyze"),
 }
 Made = TypeVar("Made")
 
@@ -62,6 +67,8 @@ def _load(kind: str, entry: EntryPoint) -> Any:
             f"the {kind} {entry.name!r} of {package} cannot be loaded from {entry.value} ({type(error).__name__}: "
             f"{error}); repair or remove that package"
         ) from None
-    if not callable(made):
-        raise InputError(f"the {kind} {entry.name!r} of {package} is no class or function; correct {entry.value} there")
+    lacks = [name for name in NEEDED.get(kind, ()) if not hasattr(made, name)]
+    if lacks or not callable(made):
+        why = f"has no {', '.join(lacks)}" if lacks else "is no class or function"
+        raise InputError(f"the {kind} {entry.name!r} of {package} {why}; correct {entry.value} there")
     return made

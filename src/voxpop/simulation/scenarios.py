@@ -12,11 +12,12 @@ import numpy as np
 
 from voxpop.calibration.fit import calibrate
 from voxpop.calibration.pilot import Pilot
-from voxpop.errors import Array, InputError, require_array, require_choice, require_integer
+from voxpop.errors import Array, InputError, require_array, require_integer
 from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
+from voxpop.runtime.extensions import find
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
 from voxpop.simulation.people import GPPeople
@@ -212,7 +213,7 @@ SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
 
 
 def make_scenario(name: str, options: Options | None = None) -> Scenario:
-    """Make the study of that name.
+    """Make the study of that name: one of `SCENARIOS`, or an entry point of the group voxpop.populations.
 
     >>> make_scenario("sphere", Options(seed=1, size=20)).problem.size
     20
@@ -220,7 +221,7 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
     options = options or Options()
     if options.size is not None:
         require_integer("size", options.size, least=1, most=10**6)
-    return SCENARIOS[require_choice("study", name, SCENARIOS)](options)
+    return find("study", name, SCENARIOS)(options)
 
 
 def _require_pilot(study: str, options: Options) -> None:
