@@ -18,8 +18,8 @@ from voxpop.io import frames as exports
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
-from voxpop.report.export import WRITERS, exported, summary
 from voxpop.report.summary import number
+from voxpop.report.tables import WRITERS, exported, summary
 
 LEADING = 10  # decisions that a status shows
 

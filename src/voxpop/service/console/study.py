@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from voxpop.errors import require_choice
 from voxpop.journal.journal import Course
 from voxpop.model.words import counted
-from voxpop.report.export import exported
 from voxpop.report.summary import expectation
+from voxpop.report.tables import exported
 from voxpop.service import audit
 from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
