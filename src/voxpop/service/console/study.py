@@ -93,7 +93,7 @@ class StudyView:
     buttons: tuple[Button, ...]
     findings: Findings
     wave: OpenWave | None
-    audit: tuple[audit.Entry, ...]
+    audit: tuple[audit.AuditEntry, ...]
 
 
 def study_view(coordinator: Coordinator, study: str) -> StudyView:
