@@ -99,9 +99,9 @@ dist: $(SETUP)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
-$(SETUP): pyproject.toml constraints.txt
+$(SETUP): pyproject.toml constraints.txt integrations/dask/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e integrations/dask
 	touch $@
 
 $(NODE_MODULES): $(SETUP) $(SDK)/package.json

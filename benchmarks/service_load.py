@@ -38,7 +38,7 @@ from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.inbox import Upload, store
-from voxpop.service.study.invitations import draw, insert, made
+from voxpop.service.study.invitations import Invitations, made
 from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.stages import Stage
 
@@ -121,8 +121,9 @@ def prepare(
         journal.append([event], 0, wave=1, stage=Stage.COLLECTING, **begun)
         rows = [{"study": STUDY, "key_hash": hash_key(new_key())} for _ in range(PEOPLE)]
         connection.execute(sa.insert(people), rows)
-        chosen = draw(connection, STUDY, 1, PEOPLE, 1, 2**62)
-        insert(connection, made(SECRET.encode(), STUDY, 1, chosen, time.time() + 1e6, True))
+        invited = Invitations(connection, STUDY, 1)
+        chosen = invited.draw(PEOPLE, 1, 2**62)
+        invited.insert(made(SECRET.encode(), STUDY, 1, chosen, time.time() + 1e6, True))
         nonces = connection.execute(sa.select(invitations.c.nonce).order_by(invitations.c.id)).scalars()
         return coordinator, [token_of(SECRET.encode(), nonce) for nonce in nonces]
 

@@ -51,51 +51,61 @@ def exhibits(scale: Scale) -> list[Exhibit]:
 
 
 @dataclass(frozen=True)
-class Phases:
-    """What greedy selection over all actions does in phases of 1, 2, 4, ... rounds."""
+class Lemma:
+    """What a lemma allows in phases of 1, 2, 4, ... rounds, and what greedy selection over all actions does."""
 
+    label: str
+    what: str
     rounds: Array
-    batches: Array
-    deviation: Array  # the largest posterior standard deviation that is left
+    printed: Array
+    ours: Array
+    seen: Array
 
 
-def measure(problem: Problem, rule: BatchRule) -> Phases:
-    """Measure the selection of every phase."""
-    every = np.arange(problem.size)
-    rounds = [2**phase for phase in range(int(math.log2(problem.horizon)) + 1)]
-    chosen = [select(problem, every, length, RATIO, rule) for length in rounds]
-    left = [math.sqrt(regress(problem, each.arms, each.pulls, every)[1].max()) for each in chosen]
-    return Phases(np.array(rounds, dtype=float), np.array([float(each.batches) for each in chosen]), np.array(left))
+def lemmas(problem: Problem, rule: BatchRule) -> tuple[Lemma, Lemma]:
+    """Measure the selection of every phase, and evaluate both lemmas about it."""
+    every, lengths = np.arange(problem.size), [2**phase for phase in range(int(math.log2(problem.horizon)) + 1)]
+    chosen = [select(problem, every, length, RATIO, rule) for length in lengths]
+    phases = [(theory.information_gain_bound(problem, length), length) for length in lengths]
+    rounds = np.array(lengths, dtype=float)
+    batches = Lemma(
+        "lem:bound_h",
+        "batches",
+        rounds,
+        np.array([theory.printed_batches(problem, RATIO, gain) for gain, _ in phases]),
+        np.array([min(theory.batches(problem, RATIO, gain, rule), length) for gain, length in phases]),
+        np.array([float(each.batches) for each in chosen]),
+    )
+    variance = Lemma(
+        "lem:max_variance",
+        "posterior variance",
+        rounds,
+        np.array([theory.printed_variance(problem, RATIO, gain, length) for gain, length in phases]),
+        np.array([theory.variance(problem, RATIO, gain, length, rule) for gain, length in phases]),
+        np.array([float(regress(problem, each.arms, each.pulls, every)[1].max()) for each in chosen]),
+    )
+    return batches, variance
 
 
 def present(note: str, cells: Cells) -> Shown:
     """Draw batches, deviations and the information gain, and judge the lemmas."""
     problem = Trial("synthetic", horizon=cells["DPBE"].trials[0].horizon).scenario().problem
-    measured = {rule: measure(problem, rule) for rule in RULES}
-    rounds = measured["printed"].rounds
-    gains = [theory.information_gain_bound(problem, int(length)) for length in rounds]
+    found = {rule: lemmas(problem, rule) for rule in RULES}
     with panels(3, note, width=4.6) as (figure, axes):
-        for rule, colour in RULES.items():
-            axes[0].plot(rounds, measured[rule].batches, "o", color=colour, markersize=4, label=f"{rule} length")
-            bound = [theory.batches(problem, RATIO, gain, rule) for gain in gains]
-            axes[0].plot(rounds, np.minimum(bound, rounds), color=colour, linewidth=1.2)
-            axes[1].plot(rounds, measured[rule].deviation, "o", color=colour, markersize=4, label=f"{rule} length")
-            pairs = list(zip(gains, rounds, strict=True))
-            least = [math.sqrt(theory.variance(problem, RATIO, gain, int(length), rule)) for gain, length in pairs]
-            axes[1].plot(rounds, least, color=colour, linewidth=1.2)
-        said = [theory.printed_batches(problem, RATIO, gain) for gain in gains]
-        axes[0].plot(rounds, said, ":", color=MUTED, linewidth=2, label="lemma as printed")
-        said = [
-            math.sqrt(theory.printed_variance(problem, RATIO, g, int(t))) for g, t in zip(gains, rounds, strict=True)
-        ]
-        axes[1].plot(rounds, said, ":", color=MUTED, linewidth=2, label="lemma as printed")
+        for ax, place, power in ((axes[0], 0, 1.0), (axes[1], 1, 0.5)):
+            for rule, colour in RULES.items():
+                lemma = found[rule][place]
+                ax.plot(lemma.rounds, lemma.seen**power, "o", color=colour, markersize=4, label=f"{rule} length")
+                ax.plot(lemma.rounds, lemma.ours**power, color=colour, linewidth=1.2)
+            printed = found["printed"][place]
+            ax.plot(printed.rounds, printed.printed**power, ":", color=MUTED, linewidth=2, label="lemma as printed")
         _draw_gains(axes[2])
         for ax, title in zip(axes, ("Batches of a phase", "Largest deviation left", "Information gain"), strict=True):
             logarithmic(ax)
             ax.set(title=title, xlabel="rounds")
             ax.legend(fontsize=8)
-    tables = [_complexity(problem, cells), _bounds()]
-    return Shown(figure, tables, _findings(problem, measured, gains))
+    judged = [finding for rule, pair in found.items() for lemma in pair for finding in _findings(rule, lemma)]
+    return Shown(figure, [_complexity(problem, cells), _bounds()], judged)
 
 
 def _draw_gains(ax: Axes) -> None:
@@ -148,38 +158,19 @@ def _bounds() -> Sheet:
     )
 
 
-def _findings(problem: Problem, measured: dict[BatchRule, Phases], gains: list[float]) -> list[Finding]:
-    found = []
-    for rule, phases in measured.items():
-        pairs = list(zip(gains, phases.rounds.astype(int).tolist(), strict=True))
-        lemmas = (
-            (
-                "lem:bound_h",
-                "batches",
-                phases.batches,
-                [theory.printed_batches(problem, RATIO, gain) for gain in gains],
-                [min(theory.batches(problem, RATIO, gain, rule), length) for gain, length in pairs],
-            ),
-            (
-                "lem:max_variance",
-                "posterior variance",
-                phases.deviation**2,
-                [theory.printed_variance(problem, RATIO, gain, length) for gain, length in pairs],
-                [theory.variance(problem, RATIO, gain, length, rule) for gain, length in pairs],
-            ),
-        )
-        for label, what, seen, printed, ours in lemmas:
-            words = f"{{}} bounds the {what} of a phase ({rule} batch length)"
-            found.append(_holds(words.format(f"{label} as printed"), seen, np.array(printed), phases).because(WHY))
-            found.append(_holds(words.format(f"our form of {label}"), seen, np.array(ours), phases).as_target())
-    return found
+def _findings(rule: BatchRule, lemma: Lemma) -> list[Finding]:
+    words = f"{{}} bounds the {lemma.what} of a phase ({rule} batch length)"
+    return [
+        _holds(words.format(f"{lemma.label} as printed"), lemma, lemma.printed).because(WHY),
+        _holds(words.format(f"our form of {lemma.label}"), lemma, lemma.ours).as_target(),
+    ]
 
 
-def _holds(claim: str, seen: Array, bound: Array, phases: Phases) -> Finding:
-    worst = int(np.argmax(seen / bound))
-    verdict: Verdict = "reproduced" if (seen <= bound * (1 + 1e-9)).all() else "not reproduced"
-    at = f"{quantity(float(seen[worst]))} where {quantity(float(bound[worst]))} is allowed"
-    return Finding(claim, verdict, f"worst in a phase of {phases.rounds[worst]:,.0f} rounds: {at}")
+def _holds(claim: str, lemma: Lemma, bound: Array) -> Finding:
+    worst = int(np.argmax(lemma.seen / bound))
+    verdict: Verdict = "reproduced" if (lemma.seen <= bound * (1 + 1e-9)).all() else "not reproduced"
+    at = f"{quantity(float(lemma.seen[worst]))} where {quantity(float(bound[worst]))} is allowed"
+    return Finding(claim, verdict, f"worst in a phase of {lemma.rounds[worst]:,.0f} rounds: {at}")
 
 
 WHY = (

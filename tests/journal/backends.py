@@ -138,12 +138,12 @@ class SqlBackend:
 
     def backup(self) -> Callable[[], None]:
         with self.database.read() as connection:
-            last = connection.execute(sa.select(sa.func.max(events_table.c.seq))).scalar_one()
+            row = connection.execute(sa.select(studies)).one()._asdict()
 
         def restore() -> None:
             with self.database.write() as connection:
-                connection.execute(sa.delete(events_table).where(events_table.c.seq > last))
-                connection.execute(sa.update(studies).values(seq=last))
+                connection.execute(sa.delete(events_table).where(events_table.c.seq > row["seq"]))
+                connection.execute(sa.update(studies).values(**row))
 
         return restore
 

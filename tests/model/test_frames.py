@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers_cli import python, refusal
 from voxpop.errors import InputError
-from voxpop.io.frames import columns_of, is_frame
+from voxpop.runtime.frames import columns_of, is_frame
 
 COLUMNS: dict[str, list[Any]] = {"person": ["ann", "bob"], "reward": [0.5, None], "count": [1, 2]}
 

@@ -10,6 +10,7 @@ DRIVER = "study/test_study_private.py"
 WAVE = "study/test_wave.py"
 PILOT = "io/test_released_pilot.py"
 WEIGHTED = "privacy/test_weighted.py"
+FILE = "journal/test_file.py"
 
 FAULTS = [
     Fault(
@@ -63,7 +64,7 @@ FAULTS = [
     Fault(
         "weighted people not charged",
         "The ledger does not look at people who were sampled unevenly.",
-        "study/weighting.py",
+        "study/answers.py",
         "    ledger.check(entry)\n",
         "",
         (f"{WEIGHTED}::test_a_private_study_charges_everyone_and_refuses_who_took_part",),
@@ -155,10 +156,42 @@ FAULTS = [
     Fault(
         "study with a seed",
         "An ask/tell study draws its noise from a generator with a fixed seed.",
-        "study/releasing.py",
+        "study/answers.py",
         "ledger, Secure(), told.names)",
         'ledger, __import__("voxpop").privacy.Simulated(np.random.default_rng(0)), told.names)',
         (f"{DRIVER}::test_the_noise_is_from_the_operating_system_and_kept",),
+    ),
+    Fault(
+        "older copy continued",
+        "A private study that was restored from an older copy releases again what it has released.",
+        "journal/file.py",
+        "elif lines[0].marked:",
+        "elif not lines:",
+        (f"{FILE}::test_an_older_copy_is_refused_unless_it_is_vouched_for",),
+    ),
+    Fault(
+        "release shown before it is marked",
+        "A release that could not be marked counts as made, and a restored copy is not recognised.",
+        "journal/file.py",
+        "            except BaseException:\n",
+        "            except SystemExit:\n",
+        (f"{FILE}::test_a_study_that_could_not_be_saved_has_released_nothing",),
+    ),
+    Fault(
+        "damaged journal read",
+        "A line of the journal that is not as it was written is believed.",
+        "journal/file.py",
+        'if digest != line["digest"]:',
+        'if not line["digest"]:',
+        (f"{FILE}::test_a_damaged_line_is_refused_and_one_cut_short_is_not",),
+    ),
+    Fault(
+        "second writer overwrites the first",
+        "A program that opened a study before another changed it appends to it nevertheless.",
+        "journal/file.py",
+        "if (len(lines) - 1, lines[-1].digest) != (expected, self._seen):",
+        "if len(lines) - 1 < expected:",
+        (f"{FILE}::test_two_programs_with_the_same_study_release_once",),
     ),
     Fault(
         "binomial releases not added",

@@ -1,17 +1,19 @@
 """A run in words: what to do, both figures that say how sure that is, what it cost and why asking stopped."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
+import numpy as np
 import pytest
 
-from voxpop.journal.journal import Course
+from voxpop.journal.journal import Course, Definition
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
+from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import WavesState
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
-from voxpop.report.waves import ASKED, LEFT, wave_table
+from voxpop.report.tables import wave_table
 from voxpop.simulation.runs import Run
 
 
@@ -150,5 +152,8 @@ def test_what_went_wrong_stands_below_the_table(waves: Run) -> None:
 
 
 def test_thousands_of_decisions_have_separators() -> None:
-    wave: Any = SimpleNamespace(info=SimpleNamespace(active_after=1047), plan=SimpleNamespace(arms=range(2000)))
-    assert (LEFT["left"](wave), ASKED["played"](wave)) == ("1,047", "2,000")
+    problem = Problem(np.linspace(0, 1, 2000), SquaredExponential(0.3), 0.1, 0.2, norm_bound=1.0, horizon=50)
+    pilot = Evidence(problem.decisions.points[:1047], np.ones(1047), 1200, np.zeros(1047))
+    course = Course.begin(Definition(replace(problem, pilot=(pilot,)), make_policy("dpbe")))
+    (row,) = wave_table(course).rows
+    assert row[1:4] == ("pilot", "1,047", "1,200")

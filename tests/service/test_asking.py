@@ -15,8 +15,9 @@ from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import asking, invitations, log
+from voxpop.service.study import asking, log
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.stages import Stage
 
 
@@ -186,7 +187,7 @@ def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
 ) -> None:
     monkeypatch.setattr(asking, "CHUNK", 5)
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    real, left = invitations.insert, [2]
+    real, left = Invitations.insert, [2]
 
     def insert(connection: Any, rows: list[Any]) -> None:
         real(connection, rows)
@@ -197,7 +198,7 @@ def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
     with world(address, definition(private("central", 30)), people=60) as it:
         it.settle()
         it.play_all()
-        monkeypatch.setattr(invitations, "insert", insert)
+        monkeypatch.setattr(Invitations, "insert", insert)
         with pytest.raises(Killed):
             it.coordinator.step(STUDY)
         early = {key for key, _ in it.invited()}
@@ -244,22 +245,22 @@ def test_counters_say_what_counting_would(address: str) -> None:
             with it.coordinator.database.read() as connection:
                 people = connection.execute(sa.select(schema.people.c.participations)).scalars().all()
                 row = connection.execute(sa.select(schema.studies)).one()
-                held = invitations.held(connection, STUDY, row.wave)
+                held = Invitations(connection, STUDY, row.wave).held
             assert (it.status["registered"], it.status["never_asked"]) == (len(people), people.count(0))
             assert row.invited == held
 
 
 def test_people_are_read_in_parts_and_all_of_them_can_be_drawn(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invitations, "READ", 7)
+    monkeypatch.setattr("voxpop.service.study.invitations.READ", 7)
     with (
         world(address, definition(private("central")), people=50) as it,
         it.coordinator.database.read() as connection,
     ):
-        drawn = invitations.draw(connection, STUDY, 1, 1000, 1, 2**62)
+        drawn = Invitations(connection, STUDY, 1).draw(1000, 1, 2**62)
         everyone = connection.execute(sa.select(schema.people.c.id)).scalars().all()
         assert sorted(drawn) == sorted(everyone)
         assert len(everyone) == 50
-        assert len(set(invitations.draw(connection, STUDY, 1, 20, 1, everyone[29]))) == 20
+        assert len(set(Invitations(connection, STUDY, 1).draw(20, 1, everyone[29]))) == 20
 
 
 def test_people_register_while_a_step_holds_the_study(new_postgres: Callable[[], str]) -> None:

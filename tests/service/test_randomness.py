@@ -17,7 +17,7 @@ from voxpop.service import serve
 from voxpop.service.keys import check_of, digest_of, new_key, own_secret, token_of
 from voxpop.service.settings import Settings
 from voxpop.service.stores.schema import invitations as table
-from voxpop.service.study import invitations
+from voxpop.service.study.invitations import Invitations, made
 
 
 def test_a_key_has_256_bits_of_the_operating_system() -> None:
@@ -38,8 +38,8 @@ def test_people_and_their_nonces_follow_from_the_operating_system_s_bits(tmp_pat
 
         def draw() -> list[Any]:
             with link.begin() as change:
-                chosen = invitations.draw(link, STUDY, 1, 50, 1, 2**62)
-                invitations.insert(link, invitations.made(SECRET, STUDY, 1, chosen, 0.0, True))
+                chosen = Invitations(link, STUDY, 1).draw(50, 1, 2**62)
+                Invitations(link, STUDY, 1).insert(made(SECRET, STUDY, 1, chosen, 0.0, True))
                 found = link.execute(sa.select(table.c.person, table.c.nonce, table.c.token_hash)).all()
                 change.rollback()
             assert {len(row.nonce) for row in found} == {16}

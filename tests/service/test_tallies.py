@@ -12,16 +12,15 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox
 from voxpop.service.stores.schema import tallies as table
-from voxpop.service.study import invitations
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
-from voxpop.service.study.invitations import Funnel
+from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.life import Wanted
 
 
 def funnel(it: World, wave: int = 1) -> Funnel:
     with it.coordinator.database.read() as connection:
-        return invitations.funnel(connection, STUDY, wave)
+        return Invitations(connection, STUDY, wave).funnel
 
 
 def collect(it: World) -> list[tuple[str, dict[str, Any]]]:
@@ -104,7 +103,7 @@ def test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed(address: 
         for key, invitation in invited[:11]:
             it.answer(key, invitation)
         with it.coordinator.database.write() as connection:
-            invitations.add(connection, STUDY, 1, answered=1)
+            Invitations(connection, STUDY, 1).add(answered=1)
         with pytest.raises(RuntimeError, match="holds 11 reports of the wave, and 12 were counted"):
             it.settle()
         with it.coordinator.database.read() as connection:

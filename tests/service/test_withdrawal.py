@@ -21,9 +21,10 @@ from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import asking, invitations, log
+from voxpop.service.study import asking, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, forget_again, register
 from voxpop.service.study.released import ReleaseRecord
@@ -169,7 +170,7 @@ def test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited(
         it.settle()
         it.play_all()
         leavers = it.keys[:1]
-        drawn = invitations.draw
+        drawn = Invitations.draw
 
         def overtaken(*given: Any) -> list[int]:
             chosen = drawn(*given)
@@ -177,7 +178,7 @@ def test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited(
                 it.coordinator.withdraw(STUDY, leavers.pop())
             return chosen
 
-        monkeypatch.setattr(invitations, "draw", overtaken)
+        monkeypatch.setattr(Invitations, "draw", overtaken)
         it.settle()
         assert len(dict(it.invited())) == 11
         assert person(it, it.keys[0]).id not in {row.person for row in rows(it, schema.invitations)}

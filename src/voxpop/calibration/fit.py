@@ -23,8 +23,9 @@ from voxpop.model.decisions import Decisions, Space
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import Kernel
 from voxpop.model.problem import Evidence, Problem
-from voxpop.model.words import html_table, number
+from voxpop.model.words import number
 from voxpop.privacy.sources import Secure, Source
+from voxpop.runtime.html import html_table
 from voxpop.runtime.machine import one_thread
 
 AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first

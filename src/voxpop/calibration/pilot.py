@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array, InputError, require_array
-from voxpop.io.frames import Columns, columns_of, headings_of, is_frame
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Indices
+from voxpop.runtime.frames import Columns, columns_of, headings_of, is_frame
 
 MOST_NUMBERS = 3000  # the most group means that are solved for together
 PEOPLE = ("person", "user")
@@ -161,11 +161,35 @@ class Pilot:
         chosen = {name: [_plain(cell) for cell in cells] for name, cells in chosen.items()}
         _require_parameters(chosen, people, given=parameters is not None)
         space = space or Space({str(name): _parameter(str(name), cells) for name, cells in chosen.items()})
-        decisions, actions = _decisions(space, chosen)
-        order = {person: index for index, person in enumerate(dict.fromkeys(people))}
-        numbers = np.array([order[person] for person in people])
+        tried = list(zip(*chosen.values(), strict=True))
         answers = [_answer(value, protected) for value in averages]
-        return cls(decisions, numbers, actions, np.array(answers), np.array(counts), protected, space, towards)
+        return cls.of_rows(space, people, tried, answers, counts, protected, towards)
+
+    @classmethod
+    def of_rows(
+        cls,
+        space: Space,
+        people: Sequence[Any],
+        tried: Sequence[tuple[Any, ...]],
+        averages: Sequence[Any],
+        counts: Sequence[Any],
+        protected: bool = False,
+        direction: Direction = Direction.MAXIMIZE,
+    ) -> Pilot:
+        """Make a pilot of rows: who tried which values of the space's parameters, the average and its rounds."""
+        persons = {person: index for index, person in enumerate(dict.fromkeys(people))}
+        order = {values: index for index, values in enumerate(sorted(set(tried)))}
+        labels = [dict(zip(space.parameters, values, strict=True)) for values in order]
+        return cls(
+            Decisions([space.scale(label) for label in labels], labels),
+            np.array([persons[person] for person in people]),
+            np.array([order[values] for values in tried]),
+            np.array(averages),
+            np.array(counts),
+            protected,
+            space,
+            direction,
+        )
 
     def groups(self) -> list[Group]:
         """Group the people by what they tried."""
@@ -292,11 +316,3 @@ def _parameter(name: str, cells: list[Any]) -> Parameter:
         return Choice(tuple(sorted(set(cells))))
     except TypeError:
         raise InputError(f"the pilot's column {name} holds {cells[0]!r}; a parameter is a number or a word") from None
-
-
-def _decisions(space: Space, chosen: Columns) -> tuple[Decisions, Indices]:
-    """Return the distinct decisions of a pilot in order, and the number of each row's."""
-    keys = list(zip(*chosen.values(), strict=True))
-    order = {key: index for index, key in enumerate(sorted(set(keys)))}
-    labels = [dict(zip(chosen, key, strict=True)) for key in order]
-    return Decisions([space.scale(label) for label in labels], labels), np.array([order[key] for key in keys])

@@ -26,7 +26,7 @@ from voxpop.journal.wave import ClosedWave
 from voxpop.policies import Policy
 from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
-from voxpop.report.waves import wave_table
+from voxpop.report.tables import wave_table
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.simulator import FinitePopulation

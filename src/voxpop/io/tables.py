@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import PERCENT, whole_number
@@ -269,22 +267,10 @@ def _pilot(
         tuple(int(value) if is_whole else value for value, is_whole in zip(key, whole, strict=True))
         for key in _rows(columns, list(space.parameters))
     ]
-    order = {key: index for index, key in enumerate(sorted(set(keys)))}
-    distinct = [dict(zip(space.parameters, key, strict=True)) for key in order]
-    decisions = Decisions([space.scale(label) for label in distinct], distinct)
-    numbers = {person: index for index, person in enumerate(dict.fromkeys(people))}
     _require_one_answer(table, people, keys)
-    rewards = np.array(columns["reward"].values)
-    counts = np.array(columns["rounds"].values if "rounds" in columns else [1.0] * len(keys))
+    counts = columns["rounds"].values if "rounds" in columns else [1.0] * len(keys)
     with said_of(table.path):
-        return Pilot(
-            decisions,
-            np.array([numbers[person] for person in people]),
-            np.array([order[key] for key in keys]),
-            rewards,
-            counts,
-            protected,
-        )
+        return Pilot.of_rows(space, people, keys, columns["reward"].values, counts, protected)
 
 
 def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[Any, ...]]) -> None:

@@ -12,8 +12,9 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Forecast, Plan
-from voxpop.model.words import certified, describe, html_table, number
+from voxpop.model.words import certified, describe, number
 from voxpop.policies import Policy
+from voxpop.runtime.html import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

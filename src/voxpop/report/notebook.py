@@ -12,9 +12,10 @@ from voxpop.io.files import write_atomically
 from voxpop.io.frames import data_frame
 from voxpop.journal.journal import Course
 from voxpop.journal.tables import answer_rows, decision_rows, wave_rows
-from voxpop.model.words import certified, describe, html_table, number
+from voxpop.model.words import certified, describe, number
 from voxpop.report.summary import summarise
-from voxpop.report.waves import wave_table
+from voxpop.report.tables import wave_table
+from voxpop.runtime.html import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

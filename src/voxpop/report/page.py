@@ -14,8 +14,8 @@ from voxpop.journal.journal import Course
 from voxpop.report.drawing import DARK, LIGHT, inline
 from voxpop.report.figures import DRAWINGS, draw, pictures
 from voxpop.report.summary import number, summarise
+from voxpop.report.tables import wave_table
 from voxpop.report.view import View
-from voxpop.report.waves import wave_table
 
 FIRST = ("decision", "stakes")  # on the first screen
 ASSUMED = (

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array, InputError, all_finite, require_array, require_integer, require_number, said_of
-from voxpop.io.frames import is_frame
 from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
@@ -31,6 +30,7 @@ from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
 from voxpop.privacy import Ledger, Secure
+from voxpop.runtime.frames import is_frame
 from voxpop.study.tabular import untabled
 
 FORMS = (

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import InputError, require_integer, said_of
-from voxpop.io.frames import is_frame
 from voxpop.journal.file import JournalFile
 from voxpop.journal.journal import Amended, Definition, TakenBack
 from voxpop.journal.question import Question
@@ -19,6 +18,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy
+from voxpop.runtime.frames import is_frame
 from voxpop.study import answers
 from voxpop.study.base import BaseStudy
 from voxpop.study.tabular import long_records

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import InputError
-from voxpop.io.frames import Columns, columns_of, headings_of, is_frame, rows_of
 from voxpop.journal.question import label_of, parameters_of
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.model.words import describe
+from voxpop.runtime.frames import Columns, columns_of, headings_of, is_frame, rows_of
 
 PEOPLE = ("person", "user")
 AVERAGES = ("reward", "average")

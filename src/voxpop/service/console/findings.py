@@ -26,8 +26,8 @@ from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
 from voxpop.report.decisions import Column, Layout
 from voxpop.report.summary import Line, summarise
+from voxpop.report.tables import WaveTable, wave_table
 from voxpop.report.view import View
-from voxpop.report.waves import WaveTable, wave_table
 from voxpop.service.study.log import Record
 from voxpop.service.study.stages import Kind
 

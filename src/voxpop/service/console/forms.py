@@ -6,22 +6,20 @@ refused: nobody would see what became of it.
 
 from __future__ import annotations
 
-import re
 from io import BytesIO
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from voxpop.errors import InputError, require_number
+from voxpop.errors import InputError
+from voxpop.io.cells import amount_of
 from voxpop.service.refusals import Refusal
 
 MOST_SMALL_FORM = 4096  # bytes of a form without files
 MOST_FIELDS = 100
 MOST_TEXT = 8 * 2**20  # bytes of one field
 IN_MEMORY = 2**40  # bytes that a file may have before it is written to a disk: more than any route takes
-GROUPED = re.compile(r"\d{1,3}(?:([, \u00a0\u202f])\d{3})(?:\1\d{3})*")  # thousands apart: 20,000 or 20 000
-COMMA = re.compile(r"[+-]?\d+,\d+")  # 0,5
 
 
 class _Parser(MultiPartParser):
@@ -83,10 +81,11 @@ def whole(label: str, text: str) -> int:
     >>> whole("Rounds", "20,000"), whole("Rounds", "1 000"), whole("Rounds", "7")
     (20000, 1000, 7)
     """
-    plain = re.sub(r"\D", "", text) if GROUPED.fullmatch(text) else text
-    if not re.fullmatch(r"[+-]?[0-9]+", plain):
+    amount = amount_of(text)
+    value = None if amount is None or amount.unit or "." in text else amount.point
+    if value is None or value % 1 or abs(value) > 2**53:  # beyond which digits would get lost
         raise InputError(f"{label} must be a whole number such as 20000, got {text!r:.40}")
-    return int(plain)
+    return int(value)
 
 
 def decimal(label: str, text: str) -> float:
@@ -95,12 +94,12 @@ def decimal(label: str, text: str) -> float:
     >>> decimal("Epsilon", "0.5"), decimal("Epsilon", "0,5"), decimal("Epsilon", "1 000")
     (0.5, 0.5, 1000.0)
     """
-    grouped = GROUPED.fullmatch(text)
-    if grouped and grouped[1] == "," and not text.startswith("0,"):
-        ways = f"{text.replace(',', '')} or {text.replace(',', '.')}"
-        raise InputError(f"{label} must be a number that is read in one way; write {ways} instead of {text}")
-    plain = re.sub(r"\D", "", text) if grouped and grouped[1] != "," else text
-    try:
-        return require_number(label, float(plain.replace(",", ".") if COMMA.fullmatch(plain) else plain))
-    except ValueError:
-        raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}") from None
+    amount = amount_of(text)
+    read = (amount.point, amount.comma if "," in text else None) if amount is not None and not amount.unit else ()
+    ways = {value for value in read if value is not None}
+    if len(ways) == 2:
+        written = f"{text.replace(',', '')} or {text.replace(',', '.')}"
+        raise InputError(f"{label} must be a number that is read in one way; write {written} instead of {text}")
+    if not ways:
+        raise InputError(f"{label} must be a number such as 0.5, got {text!r:.40}")
+    return ways.pop()

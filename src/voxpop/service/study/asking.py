@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from voxpop.journal.wave import Wave
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.stores.schema import counts, people
-from voxpop.service.study import invitations, log
+from voxpop.service.study import log
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import Invitations, all_here, count_later, made
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage
 
@@ -46,9 +47,9 @@ def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
     return askable(connection, study, snapshot) >= snapshot.wave.plan.people
 
 
-def recount(connection: sa.Connection, study: str, wave: int) -> None:
+def recount(invited: Invitations) -> None:
     """Count again how many invitations to the wave are answered or open, after some have ended."""
-    log.update_study(connection, study, invited=invitations.held(connection, study, wave))
+    log.update_study(invited.connection, invited.study, invited=invited.held)
 
 
 def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
@@ -62,30 +63,28 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         missing = wave.plan.people - row.invited
         if row.seq != snapshot.seq or missing <= 0:
             return bool(row.seq != snapshot.seq)
-        number, most = wave.plan.wave, snapshot.most_participations
-        chosen = invitations.draw(connection, study, number, missing, most, row.newest)
+        invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
+        chosen = invited.draw(missing, most, row.newest)
         short = missing - len(chosen)
         others = (
-            short > 0
-            and row.stage == Stage.COLLECTING
-            and invitations.count_later(connection, study, most, row.newest) >= short
+            short > 0 and row.stage == Stage.COLLECTING and count_later(connection, study, most, row.newest) >= short
         )
         if short and not others:
-            chosen += invitations.draw_again(connection, study, number, short, most, row.newest)
+            chosen += invited.draw_again(short, most, row.newest)
         alone = others and not chosen
-        waiting = alone and wave.release.second != SHUFFLER and invitations.waits(connection, study, number)
+        waiting = alone and wave.release.second != SHUFFLER and invited.waits
     if alone and not waiting:
         return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
-    stage, invited = row.stage, row.invited
+    stage, held = row.stage, row.invited
     for start in range(0, max(len(chosen), 1), CHUNK):
         if start:
             time.sleep(PAUSE)
         part = chosen[start : start + CHUNK]
-        if not _invite(context, study, snapshot, wave, part, (stage, invited), short):
+        if not _invite(context, study, snapshot, wave, part, (stage, held), short):
             return True  # another coordinator is asking people, or has closed the wave
-        stage, invited = Stage.COLLECTING, invited + len(part)
+        stage, held = Stage.COLLECTING, held + len(part)
     context.note("asked", study=study, wave=wave.plan.wave, people=len(chosen), short=short)
     return bool(chosen)
 
@@ -102,17 +101,18 @@ def _invite(
     """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
     ready = wave.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
-    rows = invitations.made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
+    rows = made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
     with context.database.write() as connection:
         row: Any = log.lock_unmoved(connection, study, snapshot.seq)
         if row is None or (row.stage, row.invited) != before:
             return False
+        invited = Invitations(connection, study, wave.plan.wave)
         # The number may be the same although others were invited since: nobody gets two invitations at a time.
-        if invitations.holders(connection, study, wave.plan.wave, chosen):
+        if invited.holders(chosen):
             return False
-        if not invitations.all_here(connection, chosen, row.newest):
+        if not all_here(connection, chosen, row.newest):
             return False
-        invitations.insert(connection, rows)
+        invited.insert(rows)
         changes = {"stage": Stage.COLLECTING, "played": wave.plan.asked, "invited": before[1] + len(rows)}
         log.update_study(connection, study, **changes, short=short)
     return True

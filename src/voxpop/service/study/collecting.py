@@ -27,8 +27,9 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
 from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import inbox, plays, totals
-from voxpop.service.study import asking, invitations, log, participants
+from voxpop.service.study import asking, log, participants
 from voxpop.service.study.context import BatchProgress, Context, Sealed, Turn
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
@@ -41,7 +42,7 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
     number = wave.plan.wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        open_ones = invitations.unanswered(connection, study, number)
+        open_ones = Invitations(connection, study, number).unanswered
         forget = participants.pending(connection, study, number)
     here = [one for one in open_ones if one.token_hash not in set(forget)]
     new = [one.token_hash for one in here if not one.ready]
@@ -60,7 +61,8 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
             _note_ended(connection, locked, progress, forget)  # the shuffler has done it, even if a pause began since
             if locked.life != Life.RUNNING:
                 return True
-            invitations.make_ready(connection, new, context.clock() + snapshot.definition.rules.deadline)
+            deadline = context.clock() + snapshot.definition.rules.deadline
+            Invitations(connection, study, number).make_ready(new, deadline)
     return asking.ask(context, study, snapshot, wave) or bool(new)
 
 
@@ -76,7 +78,7 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         forget = participants.pending(connection, study, number)
-        chosen = sorted(invitations.answered(connection, study, number))  # their order tells nothing
+        chosen = sorted(Invitations(connection, study, number).answered)  # their order tells nothing
     if forget:
         told = _forget(context, row, wave, forget)
         if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
@@ -88,13 +90,14 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         locked = log.lock_unmoved(connection, study, snapshot.seq)
         if locked is None or locked.batch != row.batch or has_total(connection, study, number):
             return True
-        if sorted(invitations.answered(connection, study, number)) != chosen:
+        invited = Invitations(connection, study, number)
+        if sorted(invited.answered) != chosen:
             return True  # another coordinator was told who is missing
         if isinstance(sealed, Refusal):
             give_up(Turn(context, connection, locked, snapshot, wave))
         elif sealed.missing:
-            invitations.take_back(connection, study, number, list(sealed.missing))
-            asking.recount(connection, study, number)
+            invited.take_back(sealed.missing)
+            asking.recount(invited)
             context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
             text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
@@ -128,7 +131,7 @@ def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> 
         locked = log.lock_unmoved(connection, row.id, snapshot.seq)
         if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
             return True
-        if invitations.funnel(connection, row.id, number).answered >= wave.plan.people:
+        if Invitations(connection, row.id, number).funnel.answered >= wave.plan.people:
             return True
         give_up(Turn(context, connection, locked, snapshot, wave))
     return False  # so that a helper that refuses everything is asked once a second, and no more often
@@ -198,11 +201,11 @@ def _no_second(context: Context, row: Any) -> Refusal:
 
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
     """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
-    gone = set(forget)
-    invitations.withdraw(connection, row.id, row.wave, [token for token in progress.withdrawn if token not in gone])
+    gone, invited = set(forget), Invitations(connection, row.id, row.wave)
+    invited.withdraw([token for token in progress.withdrawn if token not in gone])
     participants.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
-    invitations.note_answered(connection, row.id, row.wave, list(progress.answered))
-    asking.recount(connection, row.id, row.wave)
+    invited.note_answered(progress.answered)
+    asking.recount(invited)
 
 
 def close(turn: Turn, total: Tally | None = None) -> None:
@@ -213,12 +216,12 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     if tally is None:
         give_up(turn)
         return
-    people = invitations.settle(connection, study, number)
+    people = turn.invitations.settle()
     named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
     _delete_reports(turn)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
-    invitations.forget(connection, study, number)
+    turn.invitations.forget()
     participants.erase_rest(connection, study, number)
     scrub_after(connection)
     # Last, because it writes the release into the record, and what follows is the commit.
@@ -244,11 +247,11 @@ def _tally(turn: Turn, total: Tally | None) -> Tally | None:
 def give_up(turn: Turn) -> None:
     """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
     connection, study, number = turn.connection, turn.study, turn.wave.plan.wave
-    invitations.settle(connection, study, number)
-    invitations.spend(connection, study, number, turn.snapshot.definition.rules.participations)
-    counted = invitations.answered(connection, study, number)
+    turn.invitations.settle()
+    turn.invitations.spend(turn.snapshot.definition.rules.participations)
+    counted = turn.invitations.answered
     _delete_reports(turn)
-    invitations.take_back(connection, study, number, counted)
+    turn.invitations.take_back(counted)
     participants.erase_rest(connection, study, number)
     log.update_study(connection, study, batch=new_key(), invited=0, short=0)
     turn.context.note("voided", study=study, wave=number, people=len(counted))
@@ -268,7 +271,7 @@ def _add_up(turn: Turn) -> Tally:
     arms = len(wave.plan.arms)
     parts = (wave.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
     tally = reduce(add, parts)
-    counted = invitations.funnel(turn.connection, turn.study, wave.plan.wave).answered
+    counted = turn.invitations.funnel.answered
     if tally.count != counted:
         raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
     return tally

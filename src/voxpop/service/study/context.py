@@ -17,6 +17,7 @@ from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.stores.database import Database
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, Snapshots
 from voxpop.service.study.released import ReleaseRecord
 
@@ -99,6 +100,11 @@ class Turn:
     def study(self) -> str:
         """The study's name."""
         return str(self.row.id)
+
+    @property
+    def invitations(self) -> Invitations:
+        """The invitations to the wave."""
+        return Invitations(self.connection, self.study, self.wave.plan.wave)
 
     @property
     def now(self) -> float:

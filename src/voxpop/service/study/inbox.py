@@ -28,8 +28,8 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.stores.database import driver_of
 from voxpop.service.stores.schema import studies
-from voxpop.service.study import invitations
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.stages import Stage
 
 HEAD = struct.Struct("!iiiii")  # dimensions, whether there is NULL, type of an element, length, first index
@@ -277,7 +277,7 @@ class _InSqlite:
                 marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
                 self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
         answered, refused = counted["answered"], counted["refused"]
-        invitations.add(self._connection, *place, writer=writer, answered=answered, refused=refused)
+        Invitations(self._connection, *place).add(writer=writer, answered=answered, refused=refused)
 
     def commit(self) -> None:
         """Leave that to the end of the transaction, which first looks after the file."""

@@ -31,8 +31,9 @@ from voxpop.service.stores.schema import (
 )
 from voxpop.service.stores.schema import invitations as invited
 from voxpop.service.stores.schema import totals as forwarded
-from voxpop.service.study import invitations, log, participants
+from voxpop.service.study import log, participants
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import Invitations, require_later
 from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
@@ -94,7 +95,7 @@ def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
     """Give the clock of the rounds, and those who are invited, the time that the pause took."""
     seconds = max(0.0, seconds)
     log.update_study(connection, row.id, opened_at=row.opened_at + seconds)
-    invitations.postpone(connection, row.id, row.wave, seconds)
+    Invitations(connection, row.id, row.wave).postpone(seconds)
 
 
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
@@ -110,8 +111,9 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     for table in (inbox, forwarded):
         connection.execute(sa.delete(table).where(table.c.study == row.id))
     connection.execute(sa.delete(plays).where(plays.c.study == row.id))
-    invitations.expire_all(connection, row.id, row.wave)
-    invitations.forget(connection, row.id, row.wave)
+    invited_ones = Invitations(connection, row.id, row.wave)
+    invited_ones.expire_all()
+    invited_ones.forget()
     participants.erase_rest(connection, row.id, row.wave)
     scrub_after(connection)
     context.shuffled.pop(row.id, None)
@@ -203,4 +205,4 @@ def _remove(connection: sa.Connection, study: str) -> None:
     for table in (inbox, forwarded, plays, tallies, summaries, counts, events, invited, people):
         connection.execute(sa.delete(table).where(table.c.study == study))
     connection.execute(sa.delete(studies).where(studies.c.id == study))
-    invitations.require_later(connection)
+    require_later(connection)

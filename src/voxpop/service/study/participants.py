@@ -34,7 +34,7 @@ from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
 from voxpop.service.study import log
 from voxpop.service.study.context import Context
-from voxpop.service.study.invitations import add, require_later
+from voxpop.service.study.invitations import Invitations, require_later
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
 
@@ -329,7 +329,7 @@ def _take_back(connection: sa.Connection, row: Any, found: list[Any]) -> None:
     ended = [one for one in found if one.wave == row.wave and not one.expired]
     if row.stage in UNRELEASED and ended:
         answered = sum(one.answered for one in ended)
-        add(connection, row.id, row.wave, answered=-answered, lapsed=len(ended))
+        Invitations(connection, row.id, row.wave).add(answered=-answered, lapsed=len(ended))
         log.update_study(connection, row.id, invited=studies.c.invited - len(ended))
 
 

@@ -15,8 +15,9 @@ from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.stores.schema import counts
-from voxpop.service.study import asking, invitations, log, steps
+from voxpop.service.study import asking, log, steps
 from voxpop.service.study.context import Context
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
 
@@ -30,7 +31,7 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
         row = log.row_of(connection, study)
         snapshot = context.snapshots.current(study, connection)
         known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
-        funnel = invitations.funnel(connection, study, row.wave)
+        funnel = Invitations(connection, study, row.wave).funnel
         holds = _holds(context, connection, row, snapshot, now)
     collecting = row.stage == Stage.COLLECTING
     answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0

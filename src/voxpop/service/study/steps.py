@@ -18,8 +18,9 @@ from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
-from voxpop.service.study import asking, collecting, invitations, life, log, participants
+from voxpop.service.study import asking, collecting, life, log, participants
 from voxpop.service.study.context import Context, Turn
+from voxpop.service.study.invitations import Invitations, newest
 from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.released import lost_waves
 from voxpop.service.study.stages import Life, Lost, Stage
@@ -98,17 +99,18 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
         return Look(Due.CLOSE, now + LOOK_AGAIN)
     if wave.release.second == SHUFFLER:
         return Look(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
-    lacking = wave.plan.people - invitations.funnel(connection, study, number).answered
+    invited = Invitations(connection, study, number)
+    lacking = wave.plan.people - invited.funnel.answered
     if wave.release.second == HELPER:
         if lacking <= 0:
             return Look(Due.SEAL, now + TELL_AGAIN)
-        if invitations.unready(connection, study, number) or participants.pending(connection, study, number):
+        if invited.unready or participants.pending(connection, study, number):
             return Look(Due.TELL, now + TELL_AGAIN, lacking)
     if lacking <= 0:
         return Look(Due.CLOSE, now + LOOK_AGAIN)
-    if invitations.overdue(connection, study, number, now):
+    if invited.overdue(now):
         return Look(Due.EXPIRE, lacking=lacking)
-    wake = min(now + LOOK_AGAIN, invitations.next_deadline(connection, study, number, now))
+    wake = min(now + LOOK_AGAIN, invited.next_deadline(now))
     return Look(Due.ASK if row.invited < wave.plan.people else Due.NOTHING, wake, lacking)
 
 
@@ -138,15 +140,15 @@ def _change(turn: Turn, due: Due) -> bool:
     if due is Due.BEGIN:
         return _begin(turn)
     if due is Due.EXPIRE:
-        if not invitations.expire(turn.connection, turn.study, plan.wave, turn.now):
+        if not turn.invitations.expire(turn.now):
             return False
-        asking.recount(turn.connection, turn.study, plan.wave)
+        asking.recount(turn.invitations)
         return True
     if turn.wave.release.batch is not None:
         total = collecting.second_total(turn)
         whole = total is not None  # otherwise another coordinator found the batch void
     else:
-        total, whole = None, invitations.funnel(turn.connection, turn.study, plan.wave).answered >= plan.people
+        total, whole = None, turn.invitations.funnel.answered >= plan.people
     if not whole:
         return False
     collecting.close(turn, total)
@@ -236,7 +238,7 @@ def _begin(turn: Turn) -> bool:
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
     """Return what changes when rounds begin: a clock starts now, an application reports the first round later."""
-    begun = {"newest": invitations.newest(connection)}
+    begun = {"newest": newest(connection)}
     by_clock = snapshot.definition.rules.rounds_per_second is not None
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
 
