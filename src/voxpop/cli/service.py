@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,10 +55,8 @@ class Flags:
         from voxpop.service import logs
         from voxpop.service.settings import Settings, settings_of
 
-        said = {
-            name: " ".join(value) or None if isinstance(value, list) else value for name, value in vars(self).items()
-        }
-        made = settings_of(**{name: value for name, value in said.items() if name in Settings.model_fields})
+        said = {part.name: getattr(self, part.name) for part in fields(Settings) if hasattr(self, part.name)}
+        made = settings_of(**{**said, "allow_origin": " ".join(self.allow_origin or ()) or None})
         made.port = PORTS[kind] if made.port is None else made.port
         made.database = made.database or DATABASES[kind]
         logs.set_up(made.log_level)
