@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ from tests.helpers_cli import ROOT, VOXPOP
 from tests.helpers_waiting import HANGING, until
 from voxpop.cli.commands import load
 from voxpop.service.settings import Settings
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES
+from voxpop.service.web.bodies import MOST_STUDY_BYTES
 from voxpop.service.web.study_metrics import GAUGES
 from voxpop.service.web.telemetry import GAUGES as OF_SERVICE
 from voxpop.service.web.telemetry import Telemetry
@@ -162,7 +162,7 @@ def require_command(words: list[str]) -> None:
 
 def require_settings(names: list[str]) -> None:
     """Refuse a variable that no service reads."""
-    known = {f"VOXPOP_{name.upper()}" for name in Settings.model_fields} | {"VOXPOP_LEAST_BATCH"}
+    known = {f"VOXPOP_{name.upper()}" for name in get_type_hints(Settings)} | {"VOXPOP_LEAST_BATCH"}
     assert {name for name in names if name.startswith("VOXPOP_")} - known == set()
 
 

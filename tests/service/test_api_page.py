@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
+import jsonschema_rs
+import msgspec
 import pytest
-from pydantic import BaseModel
 
 from tests.service.test_http import SHUFFLER_KEY, Site, client_of
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.web import coordinator_app, shuffler_app
-from voxpop.service.web.bodies import definition, requests
+from voxpop.service.web import bodies, coordinator_app, shuffler_app
 from voxpop.service.web.limits import RateLimit
 
 
@@ -56,20 +56,21 @@ def test_the_page_runs_no_script_and_loads_nothing(site: Site) -> None:
 def test_the_examples_of_the_page_are_bodies_that_the_service_reads(site: Site) -> None:
     """An example that the service itself would refuse as malformed would teach the wrong thing."""
     page = unescape(site.client.get("/api").text)
-    bodies: dict[str, type[BaseModel]] = {
-        "create_study": requests.NewStudy,
-        "change_life": requests.LifeChange,
-        "play": requests.Rounds,
-        "upload_report": requests.Report,
-        "total": requests.Total,
+    document = site.client.get("/openapi.json").json()
+    read: dict[str, type[msgspec.Struct]] = {
+        "create_study": bodies.NewStudy,
+        "change_life": bodies.LifeChange,
+        "play": bodies.Rounds,
+        "upload_report": bodies.Report,
+        "total": bodies.Total,
     }
-    for name, model in bodies.items():
+    for name, model in read.items():
         (command,) = re.findall(rf'<section id="{name}">.*?<pre>(.*?)</pre>', page, re.DOTALL)
         words = shlex.split(command)
-        model.model_validate_json(words[words.index("-d") + 1])
-    created = re.findall(r'<section id="create_study">.*?<pre>(.*?)</pre>', page, re.DOTALL)[0]
-    words = shlex.split(created)
-    definition.StudyDefinition.model_validate(json.loads(words[words.index("-d") + 1])["definition"])
+        said = words[words.index("-d") + 1]
+        msgspec.json.decode(said, type=model)
+        schema = {"$ref": f"#/components/schemas/{model.__name__}", "components": document["components"]}
+        jsonschema_rs.validate(schema, json.loads(said))
 
 
 def test_the_shuffler_has_a_page_of_its_own(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_head_is_answered_with_the_headers_of_get_and_no_body(site: Site) -> Non
     for path in ("/", "/api", "/openapi.json", "/healthz", "/readyz", "/v1/studies/tea/decision"):
         got, head = site.client.get(path), site.client.head(path)
         assert (head.status_code, head.content) == (got.status_code, b"")
-        assert head.headers == got.headers
+        assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
     assert site.client.head("/v1/studies/tea").status_code == 401
     assert site.client.head("/v1/batches/" + "b" * 43 + "/total").status_code == 405
     assert all("head" not in methods for methods in operations.values())

@@ -140,3 +140,20 @@ def test_an_operator_hears_that_others_can_read_the_key(tmp_path: Path, monkeypa
     path.chmod(0o644)
     done = main_of(monkeypatch)("study", "status", "tea", "--url", "http://127.0.0.1:1", "--key-file", path)
     assert done.err.startswith(f"warning: other accounts of this machine may read {path} (mode 644)")
+
+
+def test_a_variable_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("VOXPOP_PORT", "many"), ("VOXPOP_RATE", "-"), ("VOXPOP_OPEN_DASHBOARD", "perhaps")):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(InputError, match=f"correct the flag or {name}") as call:
+            settings_of()
+        refusal(call)
+        monkeypatch.delenv(name)
+
+
+def test_the_environment_is_read_and_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SECRET": "s" * 40, "TLS_CERT": "c.pem", "OPEN_DASHBOARD": "true", "HSTS": "7"}.items():
+        monkeypatch.setenv(f"VOXPOP_{name}", value)
+    found = settings_of(hsts=8)
+    assert (found.tls_cert, found.open_dashboard, found.hsts, found.secret) == (Path("c.pem"), True, 8, "s" * 40)
+    assert "ssss" not in repr(found)

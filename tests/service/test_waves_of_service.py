@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition
-from voxpop.service.web.bodies.replies import Status
+from voxpop.service.web.bodies import Status
 
 
 def waves(**settings: Any) -> Policy:
@@ -61,7 +62,7 @@ def test_a_service_that_draws_its_own_noise_agrees_as_far_as_noise_allows(tmp_pa
 def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), of_model("none"), people=150) as it:
         it.settle()
-        status = Status.model_validate(it.status)
+        status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
         plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         assert status.forecast is not None
         assert plan.forecast is not None
@@ -91,7 +92,7 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
 def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(None, 500, waves(answer_cost=1e6))) as it:
         it.settle()
-        status = Status.model_validate(it.status)
+        status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
         assert (status.stage, status.wave, status.people) == ("finished", 0, 0)
         assert status.reason
         assert f"Finished: {status.reason}." in status.says
@@ -130,7 +131,7 @@ def test_other_policies_run_in_the_service_too(tmp_path: Path, name: str) -> Non
     with ExitStack() as stack:
         it = ran(stack, tmp_path, definition(None, 500, make_policy(name, **settings)), people=150)
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []
-        status = Status.model_validate(it.status)
+        status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
         assert status.best.expected_loss is None
         assert not any(sentence.startswith("Expected loss") for sentence in status.says)
         assert np.isfinite(it.coordinator.snapshots.current(STUDY).state.upper).all()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+import msgspec
 
 from voxpop.errors import InputError
 from voxpop.service import logs
@@ -15,18 +16,17 @@ from voxpop.service.stores.database import file_of
 from voxpop.service.study.released import ReleaseRecord
 
 
-class Settings(BaseSettings):
-    """The settings of both services; the environment provides those without a flag."""
-
-    model_config = SettingsConfigDict(env_prefix="VOXPOP_", extra="ignore")
+@dataclass
+class Settings:
+    """The settings of both services; `settings_of` takes those without a flag from the environment."""
 
     database: str = ""
     host: str = "127.0.0.1"
     port: int | None = None  # 8000 for a coordinator, 8001 for a shuffler
-    secret: SecretStr | None = None
+    secret: str | None = field(default=None, repr=False)
     secret_file: Path | None = None
     released: Path | None = None  # the folder in which releases are recorded; beside the secret unless given
-    shuffler_key: SecretStr | None = None
+    shuffler_key: str | None = field(default=None, repr=False)
     shuffler_key_file: Path | None = None
     shuffler_url: str | None = None
     shuffler_public_url: str | None = None
@@ -75,17 +75,24 @@ class Settings(BaseSettings):
 
 def settings_of(**flags: Any) -> Settings:
     """Make the settings from these flags; flags that are None are left to the environment."""
-    try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = str(first["loc"][0])
-        raise InputError(f"{name} cannot be used: {first['msg']}; correct the flag or VOXPOP_{name.upper()}") from None
+    given = {}
+    for name, kind in get_type_hints(Settings).items():
+        value = flags.pop(name, None)
+        if value is None:
+            value = os.environ.get(f"VOXPOP_{name.upper()}")
+        if value is not None:
+            try:
+                given[name] = msgspec.convert(value, kind, strict=False, dec_hook=lambda _, text: Path(text))
+            except msgspec.ValidationError as error:
+                said = f"{name} cannot be used: {error}; correct the flag or VOXPOP_{name.upper()}"
+                raise InputError(said) from None
+    assert not flags, "every flag is a setting"
+    return Settings(**given)
 
 
-def _keys(name: str, value: SecretStr | None, path: Path | None) -> Keyring | None:
+def _keys(name: str, value: str | None, path: Path | None) -> Keyring | None:
     if value is not None:
-        return read_keyring(f"the {name}", value.get_secret_value())
+        return read_keyring(f"the {name}", value)
     return None if path is None else _read_keys(name, path)
 
 

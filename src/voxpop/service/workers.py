@@ -18,12 +18,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import Any
 
 from voxpop.errors import InputError, require_integer
+from voxpop.runtime.machine import end_with_parent
 from voxpop.service import logs
-from voxpop.service.children import end_with_parent
 from voxpop.service.serve import coordinator_of, listen, run
 from voxpop.service.settings import Settings
 from voxpop.service.stores.database import file_of
@@ -154,11 +155,11 @@ def serve_with(settings: Settings, workers: int, migrate: bool = False) -> None:
     with _reserved(settings) as port, tempfile.TemporaryDirectory(prefix="voxpop-metrics-") as folder:
         os.environ[SHARED] = folder
         scheme = "http" if settings.tls_cert is None else "https"
-        shared = settings.model_copy(update={"port": port, **_share(settings, workers)})
+        shared = replace(settings, port=port, **_share(settings, workers))
         Parent(shared, workers).run(f"{scheme}://{settings.host}:{port}")
 
 
-def _share(settings: Settings, workers: int) -> dict[str, float]:
+def _share(settings: Settings, workers: int) -> dict[str, Any]:
     """Divide the limits on one address among the workers, so that they hold for all of them together."""
     return {
         "rate": settings.rate / workers,

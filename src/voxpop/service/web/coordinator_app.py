@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -23,8 +24,8 @@ from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.service.web.bodies import replies
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Report, Rounds, Total
+from voxpop.service.web import bodies
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.openapi import openapi_document
@@ -159,7 +160,9 @@ class CoordinatorApp:
 
     async def total(self, request: Request, _: str) -> Response:
         total = await read_body(request, Total)
-        new = await run_in_threadpool(self.coordinator.take_total, path_text(request, "batch"), total.model_dump())
+        new = await run_in_threadpool(
+            self.coordinator.take_total, path_text(request, "batch"), msgspec.to_builtins(total)
+        )
         self.scheduler.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
@@ -189,7 +192,7 @@ class CoordinatorApp:
                 "token",
                 self.upload_report,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
-                {201: replies.Receipt, 200: replies.Receipt},
+                {201: bodies.Receipt, 200: bodies.Receipt},
                 (403, 404, 409, 410),
                 Report,
                 for_devices=True,
@@ -200,7 +203,7 @@ class CoordinatorApp:
                 "participant",
                 self.check_in,
                 "Check whether this participant is invited and, if so, get what the device needs.",
-                {200: replies.CheckIn},
+                {200: bodies.CheckIn},
                 (404,),
                 for_devices=True,
             ),
@@ -210,7 +213,7 @@ class CoordinatorApp:
                 "anyone",
                 self.decision,
                 "Get the decision in force.",
-                {200: replies.CurrentDecision},
+                {200: bodies.CurrentDecision},
                 (404,),
                 for_devices=True,
             ),
@@ -220,7 +223,7 @@ class CoordinatorApp:
                 "participant",
                 self.register,
                 "Register as a participant; repeating the request changes nothing.",
-                {201: replies.Registered, 200: replies.Registered},
+                {201: bodies.Registered, 200: bodies.Registered},
                 (403, 404, 410),
                 headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
                 for_devices=True,
@@ -231,7 +234,7 @@ class CoordinatorApp:
                 "participant",
                 self.withdraw,
                 "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
-                {200: replies.Withdrawn},
+                {200: bodies.Withdrawn},
                 (404,),
                 for_devices=True,
             ),
@@ -249,7 +252,7 @@ class CoordinatorApp:
                 "operator",
                 self.play,
                 "Report rounds that were played; repeating a key changes nothing.",
-                {200: replies.RoundsCounted},
+                {200: bodies.RoundsCounted},
                 (403, 404, 409),
                 Rounds,
             ),
@@ -259,7 +262,7 @@ class CoordinatorApp:
                 "shuffler",
                 self.total,
                 "Deliver the total of a whole batch.",
-                {201: replies.Taken, 200: replies.Taken},
+                {201: bodies.Taken, 200: bodies.Taken},
                 (404, 409, 410),
                 Total,
                 most_bytes=MOST_STUDY_BYTES,

@@ -1,17 +1,29 @@
-"""The OpenAPI document of a service, made from its routes and the models of their bodies."""
+"""The OpenAPI document of a service, made from its routes, their bodies, and the values that a study consists of."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+import msgspec
 
 from voxpop import __version__
-from voxpop.service.web.bodies.replies import Error
+from voxpop.io.schema import ProblemData
+from voxpop.model.kernels import KERNELS, Kernel
+from voxpop.model.options import Option, options_of
+from voxpop.policies import POLICIES, policy_options
+from voxpop.privacy import Private
+from voxpop.privacy.models import RELEASES, release_type_of
+from voxpop.service.study.definition import Rules
+from voxpop.service.web import bodies
+from voxpop.service.web.bodies import COMPONENT
 from voxpop.service.web.routes import PARAMETERS, Role, Route
+
+Schema = dict[str, Any]
 
 BEARER = {"type": "http", "scheme": "bearer"}
 SIGNATURE = {"type": "apiKey", "in": "header", "name": "X-Voxpop-Signature"}
@@ -25,11 +37,6 @@ ROLES: dict[Role, str] = {  # who may call an operation
     "coordinator": "The coordinator's HMAC signature.",
 }
 SIGNED: tuple[Role, ...] = ("shuffler", "coordinator")
-SECURITY_SCHEMES: dict[Role, dict[str, Any]] = {
-    role: {**(SIGNATURE if role in SIGNED else BEARER), "description": said}
-    for role, said in ROLES.items()
-    if role != "anyone"
-}
 REFUSALS = {
     400: "The body is not JSON.",
     401: "The key or token is missing or wrong.",
@@ -44,52 +51,53 @@ REFUSALS = {
     503: "The service cannot answer now; try again.",
 }
 RETRY = {"Retry-After": {"description": "Seconds to wait before trying again.", "schema": {"type": "integer"}}}
-Schemas = dict[type[BaseModel], dict[str, Any]]  # a reference for each model
+NUMBER = {"type": "number"}
+NUMBER_OR_NULL = {"anyOf": [NUMBER, {"type": "null"}]}
+CHECK_INS = (bodies.Invitation, bodies.Waiting, bodies.NotNeeded)
+EVENTS = (bodies.CreatedEvent, bodies.OpenedEvent, bodies.ClosedEvent, bodies.FinishedEvent)
+# The names of the limits of an option in JSON Schema
+LIMITS = {"above": "exclusiveMinimum", "least": "minimum", "below": "exclusiveMaximum", "most": "maximum"}
+TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
 def openapi_document(title: str, description: str, routes: list[Route]) -> dict[str, Any]:
-    """Describe every route for programs, with a component for every model."""
+    """Describe every route for programs, with a component for every body and everything that bodies name."""
     routes = [route for route in routes if route.documented]
-    models: set[type[BaseModel]] = {Error}
-    for route in routes:
-        models.update(model for model in (route.body, *route.replies.values()) if model is not None)
-    found, definitions = models_json_schema(
-        [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas: Schemas = {model: found[model, "validation"] for model in models}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    used = {part for route in routes for part in (route.body, *route.replies.values(), bodies.Error) if part}
     roles = {route.role for route in routes}
+    schemes: dict[Role, Schema] = {
+        role: {**(SIGNATURE if role in SIGNED else BEARER), "description": ROLES[role]}
+        for role in ROLES
+        if role in roles and role != "anyone"
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": __version__, "description": description},
         "tags": [{"name": role, "description": ROLES[role]} for role in ROLES if role in roles],
         "paths": paths,
-        "components": {
-            "schemas": definitions["$defs"],
-            "securitySchemes": {role: scheme for role, scheme in SECURITY_SCHEMES.items() if role in roles},
-        },
+        "components": {"schemas": _reachable(paths, components(used)), "securitySchemes": schemes},
     }
 
 
-def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
-    operation: dict[str, Any] = {
+def _operation(route: Route) -> Schema:
+    operation: Schema = {
         "summary": route.summary,
         "operationId": route.name,
         "tags": [route.role],
         "x-voxpop-role": route.role,
         "security": [] if route.role == "anyone" else [{route.role: []}],
         "parameters": _parameters(route),
-        "responses": _responses(route, schemas),
+        "responses": _responses(route),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": _json(schemas[route.body])}
+        operation["requestBody"] = {"required": True, "content": _json(route.body)}
     return operation
 
 
-def _parameters(route: Route) -> list[dict[str, Any]]:
+def _parameters(route: Route) -> list[Schema]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": PARAMETERS[name]}
         for name in re.findall(r"{(\w+)}", route.path)
@@ -104,23 +112,154 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     return in_path + in_headers + in_query
 
 
-def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
-    responses: dict[str, Any] = {}
-    for status, model in route.replies.items():
-        content = {route.media_type: {"schema": {"type": "string"}}} if model is None else _json(schemas[model])
+def _responses(route: Route) -> Schema:
+    responses: Schema = {}
+    for status, body in route.replies.items():
         responses[str(status)] = {
-            "description": "Done." if model is None else inspect.getdoc(model),
-            "content": content,
+            "description": "Done." if body is None else inspect.getdoc(body),
+            "content": {route.media_type: {"schema": {"type": "string"}}} if body is None else _json(body),
         }
     limited = () if route.path in ("/healthz", "/readyz") else (429, 503)
     with_body = () if route.body is None else (400, 413, 415, 422)
     with_key = () if route.role == "anyone" else (401,)
-    for status in sorted({*route.refusals, *limited, *with_body, *with_key}):
-        responses[str(status)] = {"description": REFUSALS[status], "content": _json(schemas[Error])}
-        if status in (429, 503):
-            responses[str(status)]["headers"] = RETRY
+    for number in sorted({*route.refusals, *limited, *with_body, *with_key}):
+        responses[str(number)] = {"description": REFUSALS[number], "content": _json(bodies.Error)}
+        if number in (429, 503):
+            responses[str(number)]["headers"] = RETRY
     return responses
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+def _json(body: type) -> Schema:
+    return {"application/json": {"schema": _ref(body.__name__)}}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": COMPONENT + name}
+
+
+# Components
+
+
+def components(used: Iterable[type]) -> dict[str, Schema]:
+    """Describe these bodies, and what a study, its waves and its log consist of."""
+    kernels, models = dict(KERNELS), ("none", *RELEASES)
+    releases = {model: release_type_of(model) for model in models}
+    kinds = {*used, *CHECK_INS, *EVENTS, ProblemData, *kernels.values(), *releases.values()} - {bodies.CheckIn}
+    _, found = msgspec.json.schema_components(
+        sorted(kinds, key=lambda kind: kind.__name__), schema_hook=_array_or_kernel, ref_template=COMPONENT + "{name}"
+    )
+    schemas: dict[str, Schema] = _plain(found)
+    schemas["Entry"]["properties"]["epsilon"] = {**NUMBER_OR_NULL, "description": "null if nothing is promised."}
+    schemas["Ball"]["properties"]["radius"] = {**NUMBER_OR_NULL, "description": "null if it is infinite."}
+    schemas["ProblemData"]["required"].append("labels")
+    schemas["Problem"] = schemas.pop("ProblemData")
+    for name, kernel in kernels.items():
+        schemas[f"{kernel.__name__}Kernel"] = _named(schemas.pop(kernel.__name__), "type", name)
+    for name, release in releases.items():
+        title = release.__name__.removesuffix("Release") + "Release"
+        schemas[title] = _named(schemas.pop(release.__name__), "model", name)
+    named = {name: kind.func if isinstance(kind, partial) else kind for name, kind in POLICIES.items()}
+    policies = {_title(name): (name, kind) for name, kind in named.items() if getattr(kind, "aggregates", False)}
+    for title, (name, kind) in policies.items():
+        schemas[title] = _named(_settings(inspect.getdoc(kind), policy_options(name)), "name", name)
+    schemas["NoPrivacyModel"] = _named(_settings("No privacy: people trust the operator.", ()), "model", "none")
+    schemas["PrivacyModel"] = _settings(inspect.getdoc(Private), options_of(Private))
+    schemas["PrivacyModel"]["properties"]["model"] = {"type": "string", "enum": list(RELEASES)}
+    schemas["Rules"] = _settings(inspect.getdoc(Rules), options_of(Rules))
+    schemas["StudyDefinition"] = {
+        "type": "object",
+        "description": "Everything that defines a study; `voxpop study create` makes it from a study file.",
+        "properties": {
+            "problem": _ref("Problem"),
+            "policy": {"anyOf": [_ref("Policy"), {"type": "null"}], "description": "The default policy, unless given."},
+            "privacy": _ref("Privacy"),
+            "rules": _ref("Rules"),
+            "reward": {"type": "string"},
+            "direction": {**_ref("Direction"), "default": "maximize"},
+        },
+        "required": ["problem", "privacy", "rules", "reward"],
+        "additionalProperties": False,
+    }
+    for name, key, members in (
+        ("Kernel", "type", [f"{kernel.__name__}Kernel" for kernel in kernels.values()]),
+        ("Release", "model", [kind.__name__.removesuffix("Release") + "Release" for kind in releases.values()]),
+        ("Policy", "name", list(policies)),
+        ("Privacy", "model", ["NoPrivacyModel", "PrivacyModel"]),
+        ("CheckIn", "status", [kind.__name__ for kind in CHECK_INS]),
+        ("LogEvent", "kind", [kind.__name__ for kind in EVENTS]),
+    ):
+        mapping = {value: COMPONENT + one for one in members for value in schemas[one]["properties"][key]["enum"]}
+        discriminator = {"propertyName": key, "mapping": mapping}
+        schemas[name] = {"oneOf": [_ref(one) for one in members], "discriminator": discriminator}
+    return schemas
+
+
+def _array_or_kernel(kind: Any) -> Schema:
+    """Describe the types that msgspec does not know."""
+    if kind is Kernel:
+        return _ref("Kernel")
+    return {"type": "array", "items": {"anyOf": [NUMBER, {"type": "array", "items": NUMBER}]}}  # a vector or a matrix
+
+
+def _plain(schema: Any) -> Any:
+    """Leave out what only msgspec says, or generators of clients do not read, and the examples of docstrings."""
+    if isinstance(schema, list):
+        return [_plain(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"]}
+    made = {name: _plain(part) for name, part in schema.items() if (name, part) != ("items", False)}
+    if isinstance(made.get("title"), str):
+        del made["title"]
+    if isinstance(made.get("description"), str):
+        made["description"] = " ".join(made["description"].partition("\n\n")[0].split())
+    return {"type": "string", **made} if isinstance(made.get("enum"), list) else made
+
+
+def _named(schema: Schema, key: str, value: str) -> Schema:
+    """Add the property that says which of several kinds a value is."""
+    properties = {key: {"type": "string", "enum": [value]}, **schema["properties"]}
+    required = [key, *schema.get("required", ())]
+    return {**schema, "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _settings(description: str | None, options: Iterable[Option]) -> Schema:
+    """Describe a dataclass of settings by its options."""
+    options = list(options)
+    return {
+        "type": "object",
+        "description": (description or "").partition("\n\n")[0],
+        "properties": {one.name: _option(one) for one in options},
+        "required": [one.name for one in options if one.required],
+        "additionalProperties": False,
+    }
+
+
+def _option(one: Option) -> Schema:
+    schema: Schema = {"type": TYPES.get(one.kind, "string")}
+    if one.choices:
+        schema["enum"] = list(one.choices)
+    for limit, name in LIMITS.items():
+        if getattr(one, limit) is not None:
+            schema[name] = getattr(one, limit)
+    if one.optional:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return {**schema, **({} if one.required else {"default": one.default}), "description": one.help}
+
+
+def _title(name: str) -> str:
+    """Make the name of a component of that of a policy."""
+    return "".join(word.capitalize() for word in name.split("-")) + "Policy"
+
+
+def _reachable(paths: Schema, schemas: dict[str, Schema]) -> dict[str, Schema]:
+    """Keep the components that operations name, and those that these name."""
+    found: dict[str, Schema] = {}
+    wanted = re.findall(f'"{COMPONENT}([^"]+)"', json.dumps(paths))
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = schemas[name]
+            wanted += re.findall(f'"{COMPONENT}([^"]+)"', json.dumps(schemas[name]))
+    return dict(sorted(found.items()))

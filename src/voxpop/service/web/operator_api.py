@@ -18,8 +18,8 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.status import watched
-from voxpop.service.web.bodies import replies
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
+from voxpop.service.web import bodies
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
 from voxpop.service.web.listing import listed
 from voxpop.service.web.routes import PARAMETERS, Role, Route, bearer, path_text, query_text, read_body
 
@@ -127,22 +127,22 @@ class OperatorApi:
         watcher: Role = "anyone" if self._open else "viewer"
         lister: Role = "anyone" if self._open else "operator"
         return [
-            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: replies.StudyNames}),
+            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: bodies.StudyNames}),
             Route(
                 "PUT",
                 v1,
                 "operator",
                 self.create_study,
                 "Create a study; repeating the request changes nothing.",
-                {201: replies.StudyCreated, 200: replies.StudyCreated},
+                {201: bodies.StudyCreated, 200: bodies.StudyCreated},
                 (403, 404, 409),
                 NewStudy,
                 most_bytes=MOST_STUDY_BYTES,
             ),
-            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: replies.Status}, (403, 404)),
-            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: replies.Log}, (403, 404)),
+            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: bodies.Status}, (403, 404)),
+            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: bodies.Log}, (403, 404)),
             Route(
-                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: replies.Watch}, (403, 404)
+                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: bodies.Watch}, (403, 404)
             ),
             Route(
                 "PUT",
@@ -150,7 +150,7 @@ class OperatorApi:
                 "operator",
                 self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
-                {200: replies.LifeChanged},
+                {200: bodies.LifeChanged},
                 (403, 404, 409),
                 LifeChange,
             ),
@@ -160,17 +160,17 @@ class OperatorApi:
                 "operator",
                 self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
-                {200: replies.Deleted},
+                {200: bodies.Deleted},
                 (403, 404, 409),
             ),
-            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: replies.Keys}, (403,)),
+            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: bodies.Keys}, (403,)),
             Route(
                 "PUT",
                 "/v1/keys/{name}",
                 "operator",
                 self.add_key,
                 "Make a key for an operator or a viewer; it replaces the key under the same name.",
-                {201: replies.KeyMade},
+                {201: bodies.KeyMade},
                 (403, 404, 409),
                 NewKey,
             ),
@@ -180,7 +180,7 @@ class OperatorApi:
                 "operator",
                 self.revoke_key,
                 "Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing.",
-                {200: replies.Revoked},
+                {200: bodies.Revoked},
                 (403, 404, 409),
             ),
             Route(
@@ -189,7 +189,7 @@ class OperatorApi:
                 "operator",
                 self.audit,
                 "Get who did what, the newest first: to one study, or before an entry with this number.",
-                {200: replies.Audit},
+                {200: bodies.Audit},
                 (403, 404),
                 query={name: PARAMETERS[name] for name in ("study", "before")},
             ),

@@ -6,13 +6,12 @@ made from these declarations. A handler runs only for callers with the route's r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope, Send
@@ -21,7 +20,7 @@ from voxpop.service.keys import LEAST, MOST
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.limits import Body
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=msgspec.Struct)
 Role = Literal[
     "anyone",
     "operator",
@@ -61,9 +60,9 @@ class Route:
     role: Role
     handler: Handler
     summary: str
-    replies: Mapping[int, type[BaseModel] | None]  # by status; None: the reply is not JSON
+    replies: Mapping[int, type[msgspec.Struct] | None]  # by status; None: the reply is not JSON
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
-    body: type[BaseModel] | None = None
+    body: type[msgspec.Struct] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
     query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
@@ -111,15 +110,11 @@ def body_of(request: Request) -> Body:
 async def read_body(request: Request, model: type[Model]) -> Model:
     """Read the body and validate it."""
     try:
-        document = json.loads(await body_of(request).read())
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(await body_of(request).read(), type=model)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, f"{error}; see /openapi.json for what is expected") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Refusal(400, "the body is not JSON; see /openapi.json for what is expected") from None
-    try:
-        return model.model_validate(document, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])[:100] or "the body"
-        raise Refusal(422, f"{place}: {first['msg']}; see /openapi.json for what is expected") from None
 
 
 def path_text(request: Request, name: str) -> str:

@@ -23,8 +23,16 @@ from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.schema import batches
-from voxpop.service.web.bodies.replies import BatchProgress, CalledOff, Receipt, SealedBatch
-from voxpop.service.web.bodies.requests import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
+from voxpop.service.web.bodies import (
+    MOST_STUDY_BYTES,
+    Announcement,
+    BatchProgress,
+    CalledOff,
+    Receipt,
+    Seal,
+    SealedBatch,
+    ShuffledReport,
+)
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.openapi import openapi_document

@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import Database
-from voxpop.service.web.api_page import API_HEADERS, api_page
-from voxpop.service.web.bodies.replies import Alive, OpenAPI, Ready
+from voxpop.service.web.api_page import api_page
+from voxpop.service.web.bodies import Alive, OpenAPI, Ready
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.routes import Route
 from voxpop.service.web.telemetry import Telemetry
@@ -48,10 +48,11 @@ def standard_routes(
         return Response(generate_latest(telemetry.registry) + more, media_type=CONTENT_TYPE_LATEST)
 
     async def api(request: Request, _: str) -> Response:
-        return HTMLResponse(page(), headers=API_HEADERS)
+        made, headers = page()
+        return HTMLResponse(made, headers=headers)
 
     @cache
-    def page() -> str:
+    def page() -> tuple[str, dict[str, str]]:
         return api_page(document())
 
     async def openapi(request: Request, _: str) -> Response:

@@ -1,0 +1,542 @@
+"""The bodies of requests and replies: requests are validated by them, and the OpenAPI document is made from them.
+
+What a study and its log consist of is not described a second time: `openapi.py` makes those schemas from the values
+themselves, and bodies name them by `part`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from voxpop.model.direction import Direction
+from voxpop.model.waves import Feedback, Forecast, Plan
+from voxpop.privacy import Entry
+from voxpop.privacy.release import Batch
+from voxpop.service.operators import KeyInfo
+from voxpop.service.study.coordinator import MOST_ROUNDS
+from voxpop.service.study.invitations import Funnel
+from voxpop.service.study.life import Wanted
+from voxpop.service.study.stages import Cause, Life, Stage, State
+
+COMPONENT = "#/components/schemas/"
+MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
+
+
+def part(name: str) -> Meta:
+    """Describe a value by the component of this name, which is not one of these bodies."""
+    return Meta(extra_json_schema={"$ref": COMPONENT + name})
+
+
+def says(description: str) -> Meta:
+    """Describe a value in a sentence."""
+    return Meta(description=description)
+
+
+Count = Annotated[int, Meta(ge=0)]
+Wave = Annotated[int, Meta(ge=1, le=1000)]
+People = Annotated[int, Meta(ge=1, le=10**7)]
+Coordinates = Annotated[int, Meta(ge=1, le=100_000)]
+Bits = Annotated[int, Meta(ge=1, le=10**9)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Chance = Annotated[float, Meta(gt=0, lt=1)]
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Numbers = list[float]
+Decision = dict[str, Any] | Numbers  # the values of the parameters by name, or the coordinates of the action
+Pause = Annotated[float, Meta(ge=0, description="Seconds after which it is worth checking in again.")]
+StudyDefinition = Annotated[dict[str, Any], part("StudyDefinition")]
+Release = Annotated[dict[str, Any], part("Release")]
+LogEvent = Annotated[dict[str, Any], part("LogEvent")]
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """An object with these properties and no others."""
+
+
+# Requests
+
+
+class NewStudy(Body):
+    """A study to create."""
+
+    definition: StudyDefinition
+    enrolment_code: Annotated[
+        str | None, says("8 to 128 characters that a header can hold: visible ASCII, without spaces.")
+    ] = None
+    draft: Annotated[bool, says("Only keep it: nobody sees it before it is started, and it can be changed.")] = False
+
+
+class LifeChange(Body):
+    """What an operator wants of a study."""
+
+    wanted: Annotated[
+        Literal["running", "paused", "ended", "archived"],
+        says(
+            "running starts a draft, resumes a paused study and shows an archived one again; ended finishes a "
+            "study with what is known."
+        ),
+    ]
+
+
+class NewKey(Body):
+    """For whom a key is made."""
+
+    role: Literal["operator", "viewer"] = "operator"
+    study: Annotated[str | None, says("The study that a viewer may see.")] = None
+
+
+class Rounds(Body):
+    """Rounds that an application played."""
+
+    wave: Wave
+    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+
+
+class Report(Body):
+    """A report: one number for each arm; null for one that is missing, if answers are clipped."""
+
+    report: Annotated[list[float | None], Meta(min_length=1)]
+
+
+class Encoded(Body, kw_only=True):
+    """A batch, and how its reports are encoded."""
+
+    size: People
+    coordinates: Coordinates
+    levels: Bits
+    trials: Bits
+    chance: Chance
+    shared: Annotated[bool, says("Reports are shares, which the coordinator asks for by their tokens.")] = False
+
+    @property
+    def batch(self) -> Batch:
+        """The batch as a value."""
+        return Batch(self.size, self.coordinates, self.levels, self.trials, self.chance, self.shared)
+
+
+class ShuffledReport(Encoded, kw_only=True):
+    """A report, and the batch and encoding for which the device made its noise."""
+
+    report: Annotated[list[float], Meta(min_length=1)]
+
+
+class Announcement(Encoded, kw_only=True):
+    """A batch, the tokens that may send reports, those whose time is over, and those of people who withdrew."""
+
+    tokens: list[Hash]
+    overdue: list[Hash]
+    forget: Annotated[list[Hash], says("Tokens that send nothing more and whose reports are deleted.")] = []
+
+
+class Seal(Body):
+    """The tokens whose shares are added up, as many as the batch has people."""
+
+    tokens: Annotated[list[Hash], Meta(min_length=1)]
+
+
+class Total(Body):
+    """The total of a batch, as a shuffler forwards it."""
+
+    count: Annotated[int, Meta(ge=1)]
+    total: list[int]
+    tokens: list[str]
+
+
+# Replies
+
+
+class DeviceWave(Body):
+    """What a device needs to know about a wave to make its report."""
+
+    wave: Annotated[int, Meta(ge=1)]
+    arms: list[Count]
+    decisions: list[Decision]
+    rounds: list[Count]
+    release: Release
+    direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
+
+
+class OpenedWave(Body):
+    """The plan of a wave and the public constants of its release."""
+
+    plan: Plan
+    release: Release
+
+
+class ClosedWave(Body):
+    """The release of a wave and its entry in the ledger."""
+
+    feedback: Feedback
+    entry: Entry
+
+
+class Finish(Body):
+    """Why no further wave is planned."""
+
+    reason: str = ""
+    early: Annotated[bool, says("An operator ended the study.")] = False
+
+
+class Error(Body):
+    """Why a request was refused, in one sentence."""
+
+    error: str
+
+
+class Alive(Body):
+    """The process is alive."""
+
+    status: Literal["alive"]
+
+
+class Ready(Body):
+    """The service is ready for requests."""
+
+    status: Literal["ready"]
+
+
+class OpenAPIInfo(Body):
+    """What the document is about."""
+
+    title: str
+    version: str
+    description: str
+
+
+class OpenAPI(Body):
+    """An OpenAPI document."""
+
+    openapi: Literal["3.1.0"]
+    info: OpenAPIInfo
+    tags: list[dict[str, str]]
+    paths: dict[str, Any]
+    components: dict[str, Any]
+
+
+class StudyCreated(Body):
+    """The name of the study."""
+
+    study: str
+
+
+class StudyGlance(Body):
+    """A study at a glance."""
+
+    study: str
+    state: Annotated[State, says("Where it is, in a word or three.")]
+    archived: bool
+    wave: Count
+    registered: Count
+    people: Annotated[Count, says("Whom the open wave needs; 0 if none is open.")]
+    answered: Annotated[Count, says("Who of them has answered.")]
+
+
+class StudyNames(Body):
+    """The names of all studies, and each at a glance."""
+
+    studies: list[str]
+    glances: list[StudyGlance]
+
+
+class LifeChanged(Body):
+    """Where a study stands now."""
+
+    study: str
+    wanted: Wanted
+    changed: Annotated[bool, says("False if it was there already.")]
+
+
+class Deleted(Body):
+    """A study was deleted."""
+
+    study: str
+    status: Literal["deleted"]
+
+
+class KeyMade(Body):
+    """A new key, which is shown only here."""
+
+    name: str
+    key: str
+
+
+class Keys(Body):
+    """All keys by name."""
+
+    keys: list[KeyInfo]
+
+
+class Revoked(Body):
+    """A key was revoked, now or before."""
+
+    name: str
+    status: Literal["revoked"]
+
+
+class AuditEntry(Body):
+    """Who did what."""
+
+    number: Count
+    at: Annotated[float, says("Seconds since 1970.")]
+    actor: str
+    action: str
+    study: str | None
+    detail: str
+
+
+class Audit(Body):
+    """The audit trail, the newest entries first."""
+
+    entries: list[AuditEntry]
+
+
+class BestDecision(Body):
+    """The best decision so far, and how sure that is."""
+
+    index: Count
+    decision: Decision
+    certified: Annotated[
+        NotNegative | None,
+        says("No decision is better by more than this, with the given confidence; null if nothing is known."),
+    ]
+    confidence: Annotated[Chance | None, says("null if the certificate promises nothing.")]
+    expected_loss: Annotated[
+        float | None,
+        says(
+            "What it is expected to lose per round, compared with the decision that is best; null if the policy "
+            "does not estimate it."
+        ),
+    ]
+
+
+class DecisionInForce(Body):
+    """The decision that is used now: the one that is tried out, or the best so far."""
+
+    index: Count
+    decision: Decision
+    rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
+
+
+class StudyHold(Body):
+    """Why a study stands still."""
+
+    cause: Cause
+    sentence: Annotated[str, says("What it waits for, or what to do about it.")]
+
+
+class Status(Body):
+    """How far a study is."""
+
+    study: str
+    stage: Stage
+    life: Annotated[Life, says("What operators decided: a draft is not begun, and a paused study asks nobody.")]
+    state: Annotated[State, says("Both together, in a word or three.")]
+    wave: Count
+    rounds: Annotated[Count, says("Rounds of the wave.")]
+    played: Annotated[Count, says("Rounds of the wave that have been played.")]
+    people: Annotated[Count, says("People whose reports the wave needs.")]
+    answered: Count
+    invited: Annotated[Count, says("People who have not answered yet.")]
+    short: Annotated[Count, says("People who are missing because too few have registered.")]
+    funnel: Funnel
+    registered: Count
+    never_asked: Count
+    withdrawn: Annotated[Count, says("People who have withdrawn.")]
+    active: Annotated[Count, says("Actions that can still be best.")]
+    in_force: DecisionInForce
+    best: BestDecision
+    forecast: Annotated[Forecast | None, says("What the open wave is expected to bring and to cost, if known.")]
+    arms: Annotated[Count, says("Decisions that are played in the wave.")]
+    reason: Annotated[str | None, says("Why the study is finished; null if it is not.")]
+    warning: Annotated[str, says("What the model check found last; empty if nothing is wrong.")]
+    holds: Annotated[list[StudyHold], says("Why the study stands still; empty if it goes on.")]
+    says: Annotated[list[str], says("The same in sentences.")]
+
+
+class Log(Body):
+    """The events of a study."""
+
+    events: list[LogEvent]
+
+
+class WatchedWave(Body):
+    """A closed wave."""
+
+    wave: Count
+    rounds: Count
+    arms: Count
+    people: Count
+    active: Count
+    width: float
+    forecast: Annotated[Forecast | None, says("What it was expected to bring and to cost, if known.")]
+    warning: Annotated[str, says("What the model check found afterwards; empty if nothing is wrong.")]
+
+
+class PrivacySummary(Body):
+    """What people are promised; null where nothing is."""
+
+    privacy: str
+    epsilon: float | None
+    delta: float | None
+    calibration: str | None
+    caveats: list[str]
+
+
+class LedgerTotals(Body):
+    """What all releases together cost the person who is exposed the most."""
+
+    releases: Count
+    people: Count
+    epsilon: Annotated[float | None, says("null if nothing is promised.")]
+    delta: float
+    guaranteed: bool
+
+
+class Watch(Body):
+    """What can be seen of a study."""
+
+    status: Status
+    reward: str
+    privacy: PrivacySummary
+    waves: list[WatchedWave]
+    actions: list[str]
+    lower: Numbers
+    upper: Numbers
+    estimates: Numbers
+    active: list[Count]
+    asked: list[Count]
+    ledger: LedgerTotals
+    budget: float | None
+
+
+class CurrentDecision(DecisionInForce):
+    """The decision in force, and how far the study is."""
+
+    wave: Count
+    stage: Stage
+
+
+class RoundsCounted(Body):
+    """The rounds that were counted now, and those played in the wave so far."""
+
+    counted: Count
+    played: Count
+
+
+class Registered(Body):
+    """The participant is registered."""
+
+    status: Literal["registered"]
+
+
+class Withdrawn(Body):
+    """The participant has withdrawn, now or before; what may be forgotten is."""
+
+    status: Literal["withdrawn"]
+
+
+class Invitation(Body, kw_only=True):
+    """The participant is invited to send a report."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    status: Literal["invited"]
+    token: str
+    upload: Annotated[str, says("The path, or the address of a shuffler, to which the report is sent.")]
+    helper: Annotated[str, says("In the aggregate model: the address to which one share is sent first.")] = ""
+    seconds_left: NotNegative
+    next_check_in: Pause
+    wave: DeviceWave
+
+
+class Waiting(Body):
+    """The participant is not invited now but may be later."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    status: Literal["waiting"]
+    participations: Annotated[Count, says("How often the participant has taken part.")]
+    next_check_in: Pause
+
+
+class NotNeeded(Body):
+    """The participant has answered in this wave or withdrawn, or the study is over."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Annotated[Pause | None, says("null if the participant is never asked again.")]
+
+
+class Receipt(Body):
+    """The report is stored, now or by an earlier request."""
+
+    status: Literal["counted", "counted before"]
+
+
+class Taken(Body):
+    """The total is stored."""
+
+    status: Literal["taken"]
+
+
+class BatchProgress(Body):
+    """How far a batch is."""
+
+    count: Annotated[Count, says("Reports so far.")]
+    withdrawn: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those that can no longer answer.")]
+    answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
+
+
+class SealedBatch(Body):
+    """The total of the shares, or the tokens without a share; then nothing was added up."""
+
+    total: list[int]
+    missing: list[Hash]
+
+
+class CalledOff(Body):
+    """A batch was deleted, now or before."""
+
+    status: Literal["called off"]
+
+
+# The log
+
+
+class Event(Body):
+    """An event of the log."""
+
+    seq: Count
+    at: Annotated[float, says("Seconds since 1970 by the clock of the coordinator that appended it.")]
+
+
+class CreatedEvent(Event):
+    """The study was created."""
+
+    kind: Literal["created"]
+    body: StudyDefinition
+
+
+class OpenedEvent(Event):
+    """A wave was planned."""
+
+    kind: Literal["opened"]
+    body: OpenedWave
+
+
+class ClosedEvent(Event):
+    """A wave was released."""
+
+    kind: Literal["closed"]
+    body: ClosedWave
+
+
+class FinishedEvent(Event):
+    """There is nothing left to learn."""
+
+    kind: Literal["finished"]
+    body: Finish
+
+
+class CheckIn(Body):
+    """Whether the participant is invited and, if so, what the device needs."""
