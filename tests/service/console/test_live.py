@@ -195,7 +195,7 @@ def test_a_page_that_is_asked_for_while_the_server_stops_does_not_hold_it(desk: 
     assert [message["type"] for message in said] == ["http.response.start", "http.response.body"]
 
 
-async def stream_of(hub: Hub, feed: Feed[Any], desk: Desk, wanted: int) -> list[str]:
+async def stream_of(hub: Hub, feed: Feed, desk: Desk, wanted: int) -> list[str]:
     """Watch a feed until so many events have come."""
     said: list[str] = []
     left = asyncio.Event()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -24,8 +24,6 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.guard import ENDLESS, STOPPING
 
-View = TypeVar("View")
-
 LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
 MOST_STREAMS = 1000  # of one process
@@ -34,18 +32,18 @@ STREAM_HEADERS = {**PAGE_HEADERS, "content-type": "text/event-stream; charset=ut
 
 
 @dataclass(frozen=True)
-class Feed(Generic[View]):
+class Feed:
     """Something that can be watched."""
 
     key: str  # the same for all who watch the same
-    view: Callable[[], View]  # what pages show of it
+    view: Callable[[], Any]  # what pages show of it
     pause: float | None = None  # seconds between two looks at it; None: LOOK_SECONDS
 
 
 class _Watch:
     """The looks at one feed, for all who watch it."""
 
-    def __init__(self, feed: Feed[Any]) -> None:
+    def __init__(self, feed: Feed) -> None:
         self.feed, self.watchers, self.version = feed, 0, 0
         self.view: Any = None
         self.gone = False  # there is nothing left to look at
@@ -55,7 +53,10 @@ class _Watch:
     async def _look(self) -> None:
         while True:
             try:
-                self._tell(await run_in_threadpool(self.feed.view))
+                view = await run_in_threadpool(self.feed.view)
+                if not self.version or view != self.view:
+                    self.view, self.version = view, self.version + 1
+                    self._wake()
             except Exception as error:  # the database may be away; browsers keep what they have
                 if isinstance(error, Refusal) and error.status == 404:
                     self.gone = True
@@ -63,12 +64,6 @@ class _Watch:
                     return
                 logs.fault("live", error)
             await asyncio.sleep(self.feed.pause or LOOK_SECONDS)
-
-    def _tell(self, view: Any) -> None:
-        if self.version and view == self.view:
-            return
-        self.view, self.version = view, self.version + 1
-        self._wake()
 
     def _wake(self) -> None:
         told, self.changed = self.changed, asyncio.Event()
@@ -96,7 +91,7 @@ class Hub:
             )
 
     @asynccontextmanager
-    async def watch(self, feed: Feed[Any], session: Session) -> AsyncIterator[_Watch]:
+    async def watch(self, feed: Feed, session: Session) -> AsyncIterator[_Watch]:
         """Watch a feed; its looks end with its last watcher."""
         watch = self._watches.get(feed.key)
         if watch is None:
@@ -131,7 +126,7 @@ class LiveResponse(StreamingResponse):
     """A stream of messages about a feed, each made from its newest view."""
 
     def __init__(
-        self, hub: Hub, feed: Feed[Any], message: Callable[[Any], str], coordinator: Coordinator, session: Session
+        self, hub: Hub, feed: Feed, message: Callable[[Any], str], coordinator: Coordinator, session: Session
     ) -> None:
         hub.require_room(session)
         super().__init__((), headers=STREAM_HEADERS)

@@ -43,6 +43,14 @@ EPSILON = 5.0  # that is promised unless something else is typed
 Typed = Mapping[str, str]  # what is in the form's fields, by their names
 
 
+class FieldRefusal(Refusal):
+    """What stands in a field of the form cannot be used."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__(422, sentence)
+        self.field = field  # its name, by which the page marks it
+
+
 @dataclass(frozen=True)
 class Field:
     """An option in the form, and its table in the study file; empty leaves it out."""
@@ -65,8 +73,11 @@ class Field:
         """Read what was typed; refuse what the option does not allow, by its label."""
         one = self.option
         readers = {int: whole, float: decimal}
-        value = readers[one.kind](one.label, text) if one.kind in readers else text
-        replace(one, called=one.label).check(value)
+        try:
+            value = readers[one.kind](one.label, text) if one.kind in readers else text
+            replace(one, called=one.label).check(value)
+        except InputError as error:
+            raise FieldRefusal(self.name, str(error)) from None
         return value
 
     def enter(self, tables: Mapping[str, Any], text: str) -> dict[str, Any]:

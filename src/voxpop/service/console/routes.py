@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from voxpop.service.console.live import STREAM_HEADERS, last_events
-from voxpop.service.console.new_study import NewStudyScreen
+from voxpop.service.console.new_study import FieldRefusal, NewStudyScreen
 from voxpop.service.console.pages import html, redirect, render, render_part, serve_asset
 from voxpop.service.console.screen import Console, known_session, routes_of
 from voxpop.service.console.sign_in import SignedOut, SignIn, sign_in_address
@@ -60,7 +60,9 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
         address = sign_in_address(request, refusal.ended)
         return Response(status_code=401, headers={"hx-redirect": address}) if htmx else redirect(address)
     if htmx:
-        return html(render_part("notice", session, path, notice=refusal.sentence, ended=False), refusal.status)
+        field = refusal.field if isinstance(refusal, FieldRefusal) else ""
+        notice = render_part("notice", session, path, notice=refusal.sentence, ended=False, field=field)
+        return html(notice, refusal.status)
     title = TITLES.get(refusal.status, HTTPStatus(refusal.status).phrase)
     said = refusal.sentence.removesuffix(FOR_PROGRAMS)
     return html(render("error", session, path, title=title, sentence=said), refusal.status)

@@ -57,7 +57,7 @@ class Console:
     def live(
         self,
         request: Request,
-        feed: Feed[Any],
+        feed: Feed,
         name: str,
         parts: Sequence[str] = (),
         narrow: Callable[[Any], Any] = lambda view: view,

@@ -19,7 +19,7 @@ from typing import IO, Any
 import httpx
 
 from voxpop.errors import InputError
-from voxpop.service.children import end_with_parent
+from voxpop.runtime.machine import end_with_parent
 from voxpop.service.demo.crowd import disagreements, play_wave, promise_of
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store

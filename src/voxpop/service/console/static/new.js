@@ -20,8 +20,8 @@ addEventListener("change", (event) => {
   });
   document.addEventListener("htmx:after:swap", () => {
     outdate();
-    const notice = at("notice"), said = notice.textContent.trim();
-    for (const field of plan.elements) field.ariaInvalid = !!field.labels?.length && said.startsWith(field.labels[0].textContent + " must");
+    const notice = at("notice"), said = notice.textContent.trim(), wrong = said && notice.dataset.field;
+    for (const field of plan.elements) field.ariaInvalid = !!wrong && field.name === wrong;
     notice.tabIndex = -1;
     if (said) notice.focus();
   });
