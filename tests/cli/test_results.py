@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from voxpop.cli import opening
+from voxpop.cli import study as commands
 from voxpop.journal.tables import answer_rows, decision_rows
 from voxpop.study.study import Study
 
@@ -268,7 +268,7 @@ def test_parquet_without_pyarrow_is_refused_with_the_remedy(main: Main, monkeypa
 @pytest.mark.parametrize("log", [{}, {"events": [{}]}, {"events": 3}, {"events": []}])
 def test_a_log_of_another_version_is_refused(main: Main, monkeypatch: pytest.MonkeyPatch, log: object) -> None:
     monkeypatch.setenv("VOXPOP_KEY", "k" * 40)
-    monkeypatch.setattr(opening, "request", lambda url, key_file, method, path: log)
+    monkeypatch.setattr(commands, "request", lambda url, key_file, method, path: log)
     done = main("status", "coffee")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "use the version that the coordinator" in done.err

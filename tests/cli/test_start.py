@@ -45,7 +45,7 @@ def test_the_help_of_a_command_loads_only_that_command() -> None:
     packages, modules = loaded_by("simulate", "--help")
     assert "numpy" in packages
     assert "voxpop.cli.simulate" in modules
-    assert not modules & {"voxpop.cli.service", "voxpop.cli.reproduce", "sqlalchemy", "matplotlib"}
+    assert not modules & {"voxpop.cli.service", "sqlalchemy", "matplotlib"}
 
 
 @pytest.mark.parametrize("name", MODULES)

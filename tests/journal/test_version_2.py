@@ -14,7 +14,9 @@ import pytest
 from tests.helpers_cli import refusal
 from tests.study.test_study_private import asked, records
 from voxpop.errors import InputError
+from voxpop.io.files import write_durably
 from voxpop.io.schema import pack
+from voxpop.journal import file
 from voxpop.journal.file import JournalFile
 from voxpop.journal.journal import Course, fold
 from voxpop.study.devices import DeviceStudy
@@ -104,6 +106,27 @@ def test_files_that_cannot_be_replaced_are_left_alone(folder: Path, monkeypatch:
             study.tell(2, records(asked(study), "d"))
     assert contents(folder) == before
     study.tell(2, records(asked(study), "d"))
+    assert len(Study.load(path).log) == 2
+
+
+def test_a_program_killed_before_the_journal_took_their_place_leaves_them_as_they_were(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "private.json"
+    study = Study.load(path)
+
+    def killed(to: Path, *content: Any) -> None:
+        if to == path:
+            raise KeyboardInterrupt
+        write_durably(to, *content)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(file, "write_durably", killed)
+        with pytest.raises(KeyboardInterrupt):
+            study.tell(2, records(asked(study), "d"))
+    again = Study.load(path)
+    check(again.course, "private")
+    again.tell(2, records(asked(again), "d"))
     assert len(Study.load(path).log) == 2
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import make_url
 
-from voxpop.service.children import end_with_parent
+from voxpop.runtime.machine import end_with_parent
 
 INSTALLED = "pginstall18"  # in the package of the wheel, with bin, lib and share
 FAST, IMMEDIATELY = signal.SIGINT, signal.SIGQUIT  # as PostgreSQL understands them

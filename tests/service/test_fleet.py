@@ -15,7 +15,7 @@ from tests.helpers_cli import main_of, pilot_of_model, study_file
 from tests.service.served import served
 from tests.service.world import SECRET, problem
 from voxpop.calibration.fit import calibrate
-from voxpop.cli import fleet as command
+from voxpop.cli import demo as command
 from voxpop.client import Outcome
 from voxpop.gp.belief import believe
 from voxpop.model.decisions import Decisions, Float, Space
@@ -230,7 +230,7 @@ def test_people_agree_with_the_pilot_of_their_study() -> None:
 
 
 def test_of_more_decisions_than_can_be_drawn_the_estimate_is_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxpop.service.demo.crowd.MOST_DECISIONS", 8)
+    monkeypatch.setattr("voxpop.service.demo.crowd.MOST_DRAWN", 8)
     found = piloted()
     assert np.array_equal(ModelTastes(found).mean, believe(found).mean)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any
 
-from voxpop.service.children import end_with_parent
+from voxpop.runtime.machine import end_with_parent
 
 
 @dataclass

@@ -16,7 +16,7 @@ import httpx
 
 from tests.service.chaos import free_port
 from tests.soak.clocked import CLOCK, set_clock
-from voxpop.service.children import end_with_parent
+from voxpop.runtime.machine import end_with_parent
 from voxpop.service.keys import new_key
 
 PAUSE = 0.3  # seconds between the end of a process and the next start

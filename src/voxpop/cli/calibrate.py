@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from voxpop.calibration.doubts import LEVEL, doubts
 from voxpop.calibration.fit import Calibration, require_settings
@@ -15,8 +14,8 @@ from voxpop.calibration.fit import calibrate as estimate_constants
 from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
-from voxpop.cli.display import console
-from voxpop.cli.options import ChoiceOption, IgnoreOption, ParameterOption, roles_of
+from voxpop.cli.display import console, table_of
+from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
 from voxpop.io.pilots import ReleasedPilot
@@ -33,9 +32,9 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
     points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
-    parameter: ParameterOption = None,
-    ignore: IgnoreOption = None,
-    choice: ChoiceOption = None,
+    parameter: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["parameter"])] = None,
+    ignore: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["ignore"])] = None,
+    choice: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["choice"])] = None,
     low: Annotated[
         list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
     ] = None,
@@ -111,7 +110,7 @@ def _show(found: Calibration, table: PilotTable) -> None:
     else:
         _print("That is enough to plan a study with.")
     _print("")
-    console.print(_constants(found))
+    console.print(table_of(("constant", "estimate", "95 % interval"), constant_rows(found), left=("constant",)))
     facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]
     if found.skewness is not None:
         facts.append(
@@ -125,16 +124,6 @@ def _show(found: Calibration, table: PilotTable) -> None:
             f"averages have errors at least {found.widened:.1f} times as large as without protection"
         )
     _print(*facts)
-
-
-def _constants(found: Calibration) -> Table:
-    """Make the table of what the study will assume."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("constant", "estimate", "95 % interval"):
-        table.add_column(name, justify="left" if name == "constant" else "right")
-    for row in constant_rows(found):
-        table.add_row(*row)
-    return table
 
 
 def _print(*lines: str) -> None:

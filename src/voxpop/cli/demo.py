@@ -1,14 +1,17 @@
-"""`voxpop demo`: the service at work, on one machine."""
+"""`voxpop demo` and `voxpop fleet`: simulated devices that really talk to a coordinator."""
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -16,13 +19,19 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from voxpop.cli.display import console
-from voxpop.cli.operators import need_service
+from voxpop.cli.display import console, table_of
+from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, need_service, own_key, send
 from voxpop.cli.options import PrivacyOption
-from voxpop.errors import require_integer, require_number
+from voxpop.errors import InputError, require_integer, require_number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
+from voxpop.report.summary import describe
 from voxpop.simulation.scenarios import Options, make_scenario
+
+if TYPE_CHECKING:
+    from voxpop.client import Promise
+    from voxpop.service.demo.crowd import Crowd, Tastes
+    from voxpop.service.study.definition import Definition
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -96,12 +105,12 @@ def _ended_by_signals() -> Iterator[None]:
 def _picture(seen: dict[str, Any], devices: int) -> Group:
     """Draw the study as it is now."""
     status = seen["status"]
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("wave", "rounds", "played", "people", "left", "widest bound"):
-        table.add_column(name, justify="right")
-    for wave in seen["waves"]:
-        cells = (wave["wave"], f"{wave['rounds']:,}", wave["arms"], wave["people"], wave["active"])
-        table.add_row(*map(str, cells), f"±{wave['width']:.3g}")
+    counts = ("arms", "people", "active")
+    rows = [
+        (str(wave["wave"]), f"{wave['rounds']:,}", *(str(wave[name]) for name in counts), f"±{wave['width']:.3g}")
+        for wave in seen["waves"]
+    ]
+    table = table_of(("wave", "rounds", "played", "people", "left", "widest bound"), rows)
     bars = Table.grid(padding=(0, 2))
     shown = [("devices registered", status["registered"], devices)]
     if status["stage"] != "finished":  # otherwise nothing is played, and nobody is asked
@@ -143,3 +152,163 @@ def _conclude(
         )
     for problem in problems:
         console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")
+
+
+PAUSE = 0.25  # seconds between looks at the study
+
+
+def fleet(
+    study: Annotated[str, typer.Argument(help="The name of a study, with your key; or its study file (TOML).")],
+    devices: Annotated[int | None, typer.Option(help="Simulated devices; 60, or one for each row of people.")] = None,
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+    population: Annotated[Path | None, typer.Option(help="A file (CSV) with a row for each person.")] = None,
+    formula: Annotated[
+        str | None, typer.Option(help="What such a person gains: '(price - 1.5) * (wtp >= price)'.")
+    ] = None,
+    noise: Annotated[float, typer.Option(help="How much one round of such a person varies.")] = 0.0,
+    privacy: Annotated[str | None, typer.Option(help="The trust model that people were promised.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The eps that people were promised.")] = None,
+    enrolment_code: Annotated[
+        str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="The study's code, if it has one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the people's tastes.")] = 0,
+) -> None:
+    """Let simulated devices take part in a study, on any coordinator, until it is finished.
+
+    With an operator's key they also are the application that uses decisions and reports the rounds. What people gain is
+    drawn at random from what the study's pilot says, or from its assumptions if it has no pilot; or it follows from a
+    file of people and a formula. They were promised what the study keeps, unless another promise is given: then a
+    device refuses to answer, and this exits with 2.
+    """
+    need_service()
+    import httpx
+
+    from voxpop.runtime.machine import one_thread
+    from voxpop.service.demo.crowd import THREADS, Crowd, simulated
+
+    key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
+    name, definition = _definition(study, url, key)
+    tastes, people = _tastes(definition, population, formula, noise, seed)
+    count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
+    promise = _promise(definition, privacy, epsilon)
+    console.print(f"tastes of {count:,} devices: {tastes.origin}", highlight=False, soft_wrap=True)
+    by_clock = definition.rules.rounds_per_second is not None
+    application = None if key is None else _Application(url, key, name, by_clock)
+    with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
+        named = {"enrolment_code": enrolment_code, "http": http}
+        crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
+        try:
+            found = _live(crowd, application)
+        except httpx.HTTPError as error:
+            raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
+    best = int(tastes.mean.argmax())
+    lost = f"{tastes.mean[best] - tastes.mean[found['index']]:.3g} per round more than from this"
+    console.print(
+        f"finished: use {describe(found['decision'])}; {count:,} devices made {_answers(crowd):,} reports; "
+        f"these people gain most from {describe(definition.problem.decisions[best])}"
+        + ("" if best == found["index"] else f", {lost}"),
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _definition(study: str, url: str, key: str | None) -> tuple[str, Definition]:
+    """Return the name and the definition of a study, from its file or from the coordinator."""
+    from voxpop.service.study.definition import Definition, read_definition, require_name
+
+    if study.endswith(".toml"):
+        return read_definition(Path(study))
+    if key is None:
+        raise InputError(
+            f"the definition of {study!r} is for operators; add --key-file, or give the study file instead"
+        )
+    require_name(study)
+    return study, Definition.decode(send(url, key, "GET", f"/v2/studies/{study}/log")["events"][0]["body"])
+
+
+def _tastes(
+    definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
+) -> tuple[Tastes, int | None]:
+    """Return what people gain, and how many people there are if they are listed."""
+    from voxpop.service.demo.crowd import ListedTastes, ModelTastes
+    from voxpop.simulation.rehearsals import rewards_of_formula
+
+    require_integer("seed", seed, least=0)
+    require_number("noise", noise, least=0)
+    if (population is None) != (formula is None):
+        raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
+    if population is None or formula is None:
+        return ModelTastes(definition.problem, seed), None
+    rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
+    return ListedTastes(rewards, noise, seed), len(rewards)
+
+
+def _promise(definition: Definition, privacy: str | None, epsilon: float | None) -> Promise:
+    from voxpop.service.demo.crowd import promise_of
+
+    kept = promise_of(definition)
+    return replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
+
+
+@dataclass(frozen=True)
+class _Application:
+    """The application of a study, with an operator's key: it uses the decisions and reports the rounds."""
+
+    url: str
+    key: str
+    study: str
+    by_clock: bool  # a clock plays the rounds, and they are not reported
+
+    def play(self, wave: int) -> None:
+        """Play the rounds of the wave that are left."""
+        from voxpop.service.demo.crowd import play_wave
+        from voxpop.service.keys import new_key
+
+        def report(rounds: int, _: int) -> None:
+            self._send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": rounds})
+
+        if self.by_clock:
+            return
+        try:
+            play_wave(wave, lambda: self._send("GET", "/decision"), report)
+        except RefusedError as refusal:
+            if refusal.status != 409:  # the study was paused, or another application plays too: look again
+                raise
+
+    def waiting(self) -> str:
+        """Say what the study waits for, if it does."""
+        return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
+        return send(self.url, self.key, method, f"/v2/studies/{self.study}{path}", body)
+
+
+def _live(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
+    """Register, and take part until the study is finished; return the decision that is in force then."""
+    from voxpop.client import StudyOverError
+    from voxpop.service.demo.processes import Patience
+
+    patience, said = Patience("the study"), ""
+    with console.status("registering") as shown:
+        try:
+            crowd.register()
+        except StudyOverError:
+            return crowd.devices[0].decision()
+        while (now := crowd.devices[0].decision())["stage"] != "finished":
+            line = f"wave {now['wave']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
+            if application is not None and now["rounds"]:
+                application.play(now["wave"])
+            elif application is not None and (waits := application.waiting()):
+                line += f". {waits}"
+            shown.update(line)
+            if not console.is_terminal and line != said:
+                console.print(line, highlight=False, soft_wrap=True)
+            patience.see((said := line, now["rounds"]))
+            crowd.check_in()
+            time.sleep(PAUSE)
+    return now
+
+
+def _answers(crowd: Crowd) -> int:
+    return sum(device.memory.reports for device in crowd.devices)

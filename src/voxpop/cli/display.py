@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -98,6 +98,19 @@ def show_people(run: Run) -> None:
         console.print(f"{said}{others}{again}", highlight=False)
 
 
+def table_of(
+    headings: Iterable[str], rows: Iterable[Sequence[str]], left: Collection[str] = (), title: str | None = None
+) -> Table:
+    """Make a plain table; its columns are aligned to the right, except for those on the left."""
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        first = heading in left
+        table.add_column(heading, justify="left" if first else "right", no_wrap=first and title is not None)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def print_table(table: Table) -> None:
     """Print a table; where no terminal limits it, as wide as its rows are."""
     free = not console.is_terminal and "COLUMNS" not in os.environ
@@ -107,12 +120,7 @@ def print_table(table: Table) -> None:
 def show_waves(course: Course) -> None:
     """Print a study as a table of waves, or of waves."""
     made = wave_table(course)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in made.headings:
-        table.add_column(name, justify="right")
-    for row in made.rows:
-        table.add_row(*row)
-    print_table(table)
+    print_table(table_of(made.headings, made.rows))
     for note in made.notes:
         console.print(note, highlight=False)
 

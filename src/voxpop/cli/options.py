@@ -38,11 +38,11 @@ AnyPrivacyOption = Annotated[
 # What the columns of a table are
 
 Names = list[str] | None
-ParameterOption = Annotated[
-    Names, typer.Option(metavar="NAME", help="Only this column is a parameter; may be repeated.")
-]
-IgnoreOption = Annotated[Names, typer.Option(metavar="NAME", help="This column is not a parameter; may be repeated.")]
-ChoiceOption = Annotated[Names, typer.Option(metavar="NAME", help="This column holds names, even if they have digits.")]
+COLUMNS = {
+    "parameter": "Only this column is a parameter; may be repeated.",
+    "ignore": "This column is not a parameter; may be repeated.",
+    "choice": "This column holds names, even if they have digits.",
+}
 
 
 def roles_of(parameter: Names, ignore: Names, choice: Names) -> Roles:
@@ -91,9 +91,9 @@ class People:
     pilot_people: Annotated[
         int | None, _who(f"The people who take part in the pilot; {PEOPLE}, or half of them if they are few.")
     ] = None
-    parameter: Annotated[Names, _who("Only this column is a parameter; may be repeated.", "NAME")] = None
-    ignore: Annotated[Names, _who("This column is not a parameter; may be repeated.", "NAME")] = None
-    choice: Annotated[Names, _who("This column holds names, even if they have digits.", "NAME")] = None
+    parameter: Annotated[Names, _who(COLUMNS["parameter"], "NAME")] = None
+    ignore: Annotated[Names, _who(COLUMNS["ignore"], "NAME")] = None
+    choice: Annotated[Names, _who(COLUMNS["choice"], "NAME")] = None
 
     @property
     def file(self) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, watched, watched_run
+from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, table_of, watched, watched_run
 from voxpop.cli.options import (
     TRUST,
     AddressOption,
@@ -278,13 +278,7 @@ def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path
     title = scenario.name
     seeds = list(next(iter(cells.values())).runs)
     above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
-    shown = Table(title=above, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for heading in HEADINGS:
-        first = heading == "policy"
-        shown.add_column(heading, justify="left" if first else "right", no_wrap=first)
-    for line in rows(cells):
-        shown.add_row(*line)
-    console.print(shown)
+    console.print(table_of(HEADINGS, rows(cells), left=("policy",), title=above))
     if left_out:
         console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
     if again := _asking_again(scenario, cells):

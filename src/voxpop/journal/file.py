@@ -68,7 +68,7 @@ class JournalFile:
     def open(cls, path: Path, newest: bool = False) -> JournalFile:
         """Open a journal; refuse an older copy of a private study's, unless it is surely the `newest`."""
         journal = cls(path)
-        mark = journal._marked()  # read first, because it is written last
+        mark = None if newest else journal._marked()  # read first, because it is written last
         data = read_bytes(path)
         if _version(data, str(path)) < VERSION:
             journal.old = OldStudy.read(path, newest)
@@ -133,12 +133,15 @@ class JournalFile:
                 raise
             self._seen = added[-1].digest if added else self._seen
 
-    def _write(self, definition: Definition, events: Iterable[Event] = ()) -> None:
+    def _write(self, definition: Definition, events: Sequence[Event] = ()) -> None:
         """Write the whole file in one step."""
         self.definition = definition
         lines = _chained(definition, events, self._private)
+        if events:  # until the journal is in their place, there are older files, which need no mark
+            self._set_mark(lines)
         write_durably(self.path, _text(lines))
-        self._set_mark(lines)
+        if not events:
+            self._set_mark(lines)
         self._seen = lines[-1].digest
 
     @property

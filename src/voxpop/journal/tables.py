@@ -7,14 +7,15 @@ parameter that is called like one of a table's own columns gets the prefix `deci
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from voxpop.gp.belief import total_noise
 from voxpop.journal.journal import Course
-from voxpop.model.waves import Forecast, Plan
+from voxpop.journal.question import parameters_of
+from voxpop.model.waves import Plan
 
 Row = dict[str, Any]
 
@@ -218,18 +219,12 @@ def _ledger(course: Course) -> Row:
 
 def _wave_row(plan: Plan, status: str) -> Row:
     """Write a wave as it was planned."""
-    forecast = plan.forecast
-    expected = {} if forecast is None else _expected(forecast)
+    expected = {}
+    if (forecast := plan.forecast) is not None:
+        costs = {"answers_cost": forecast.answers, "trying_cost": forecast.exploring}
+        expected = {"expected_gain": forecast.gain, **costs}
     planned = {"decisions": len(plan.arms), "rounds": plan.length, "asked": plan.people, "people": 0, "numbers": 0}
     return {**_BLANK, "wave": plan.wave, "status": status, **planned, **expected}
-
-
-def _expected(forecast: Forecast) -> Row:
-    return {
-        "expected_gain": forecast.gain,
-        "answers_cost": forecast.answers,
-        "trying_cost": forecast.exploring,
-    }
 
 
 def _pilot_row(course: Course) -> Row:
@@ -242,11 +237,9 @@ def _pilot_row(course: Course) -> Row:
 
 
 def _parameters(decision: Any, taken: tuple[str, ...]) -> Row:
-    """Return a decision as columns: one for each parameter, or for each coordinate if they have no names."""
-    if not isinstance(decision, Mapping):
-        decision = {f"x{number}": value for number, value in enumerate(decision, start=1)}
+    """Return a decision as columns, whose names differ from those that are taken."""
     columns: Row = {}
-    for name, value in decision.items():
+    for name, value in parameters_of(decision).items():
         column = str(name)
         while column in taken or column in columns:
             column = f"decision_{column}"

@@ -1,4 +1,6 @@
-"""Machine code for the loops of large problems, made by numba where it is installed (the extra `fast`).
+"""What the machine offers: compiled loops, memory, threads, and processes that end with the one that started them.
+
+Machine code for the loops of large problems is made by numba where it is installed (the extra `fast`).
 
 Importing numba takes half a second, more than a small study does. So numba is imported only on demand, by code for
 large problems. Compiled code is kept on disk for the next process.
@@ -7,6 +9,8 @@ large problems. Compiled code is kept on disk for the next process.
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from voxpop.errors import InputError
 
+PR_SET_PDEATHSIG = 1  # of prctl
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -128,3 +133,19 @@ def pool() -> Iterator[Pool]:
         return
     with one_thread(), ThreadPoolExecutor(workers) as executor:
         yield Pool(workers, executor)
+
+
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
+    """Return what a child runs first so that it gets this signal when this process ends in any way (on Linux)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # the parent has already ended
+            os._exit(1)
+
+    return ask

@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """One entry of the trail."""
 
     number: int
@@ -54,7 +54,9 @@ def note(
     connection.execute(sa.insert(audit).values(**row))
 
 
-def trail(database: Database, study: str | None = None, before: int | None = None, most: int = MOST) -> list[Entry]:
+def trail(
+    database: Database, study: str | None = None, before: int | None = None, most: int = MOST
+) -> list[AuditEntry]:
     """Return the newest entries first: of one study or of all, and only those before number `before` if given."""
     wanted = sa.select(audit).order_by(audit.c.id.desc()).limit(most)
     if study is not None:
@@ -62,6 +64,4 @@ def trail(database: Database, study: str | None = None, before: int | None = Non
     if before is not None:
         wanted = wanted.where(audit.c.id < before)
     with database.read() as connection:
-        return [
-            Entry(row.id, row.at, row.actor, row.action, row.study, row.detail) for row in connection.execute(wanted)
-        ]
+        return [AuditEntry(*row) for row in connection.execute(wanted)]  # its fields are the columns, in their order

@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any
 
 from voxpop.errors import InputError, require_integer
+from voxpop.runtime.machine import end_with_parent
 from voxpop.service import logs
-from voxpop.service.children import end_with_parent
 from voxpop.service.serve import coordinator_of, listen, run
 from voxpop.service.settings import Settings
 from voxpop.service.stores.database import file_of

@@ -35,7 +35,7 @@ from voxpop.model.waves import End
 from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
 from voxpop.report.summary import constant_rows, pilot_sentences
-from voxpop.service.children import end_with_parent
+from voxpop.runtime.machine import end_with_parent
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of

@@ -10,7 +10,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -27,9 +26,9 @@ from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import PAGE_HEADERS
 from voxpop.service.console.screen import Console, form, page, study_of
 from voxpop.service.refusals import Refusal
-from voxpop.service.stores.schema import invitations
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Stage, State
@@ -94,7 +93,7 @@ class StudyView:
     buttons: tuple[Button, ...]
     findings: Findings
     wave: OpenWave | None
-    audit: tuple[audit.Entry, ...]
+    audit: tuple[audit.AuditEntry, ...]
 
 
 def study_view(coordinator: Coordinator, study: str) -> StudyView:
@@ -103,7 +102,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
     with coordinator.database.read() as connection:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
-        until = _last_deadline(connection, study, row.wave) if row.stage == Stage.COLLECTING else None
+        until = Invitations(connection, study, row.wave).last_deadline if row.stage == Stage.COLLECTING else None
     return StudyView(
         study,
         status,
@@ -114,14 +113,6 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         _open_wave(status, snapshot, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
-
-
-def _last_deadline(connection: sa.Connection, study: str, wave: int) -> float | None:
-    """Return when the last invitation that is still open runs out."""
-    table = invitations
-    ours = sa.select(sa.func.max(table.c.deadline)).where(table.c.study == study, table.c.wave == wave)
-    found: float | None = connection.execute(ours.where(~table.c.expired)).scalar_one_or_none()
-    return found
 
 
 @lru_cache(KNOWN)

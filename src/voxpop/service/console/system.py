@@ -77,7 +77,7 @@ def make_key(console: Console, name: str, role: str, study: str | None, actor: s
 class AuditPage:
     """What the screen with the audit trail shows, the newest first."""
 
-    entries: tuple[audit.Entry, ...]
+    entries: tuple[audit.AuditEntry, ...]
     older: int | None  # the number before which there are more; None: there are none
     newest: bool  # it begins with the newest entry
 

@@ -116,6 +116,13 @@ class Invitations:
         return math.inf if found is None else float(found)
 
     @property
+    def last_deadline(self) -> float | None:
+        """When the last of those that were answered or still can be runs out; None if there are none."""
+        last = sa.select(sa.func.max(invitations.c.deadline)).where(self._held)
+        found: float | None = self.connection.execute(last).scalar_one_or_none()
+        return found
+
+    @property
     def answered(self) -> list[bytes]:
         """The hashes of the tokens under which a report is here."""
         joined = invitations.join(receipts, receipts.c.invitation == invitations.c.id)

@@ -188,7 +188,7 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
     token = context.secrets.token_of(row.nonce, row.token_hash)
     if token is None:  # its secret was retired too early: somebody else is asked when its time is over
         return None
-    addresses = {"upload": f"/v1/studies/{row.id}/waves/{row.wave}/report"}
+    addresses = {"upload": f"/v2/studies/{row.id}/waves/{row.wave}/report"}
     second = snapshot.wave.release.second
     if second is not None:
         assert context.shuffler is not None

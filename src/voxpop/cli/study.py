@@ -1,0 +1,377 @@
+"""`voxpop ask`, `tell`, `undo`, `status`, `report` and `export`: a study with real people, one wave after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from voxpop import __version__
+from voxpop.cli.display import console, print_table, show_summary, show_waves, table_of
+from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request
+from voxpop.errors import InputError, require_choice
+from voxpop.io import frames as exports
+from voxpop.io.files import file_stem, write_atomically
+from voxpop.io.tables import read_answers
+from voxpop.journal.file import MARK
+from voxpop.journal.journal import Course
+from voxpop.journal.question import Question
+from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
+from voxpop.report.summary import certified, confidence, describe, expectation, number
+from voxpop.report.tables import WRITERS, exported, summary
+from voxpop.service.study.definition import NAME
+from voxpop.study.study import Study
+
+SAVED = ".json"  # the ending of a saved study
+
+Which = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="A study file (TOML), a study saved by a Python program (JSON), or the name of a study of the service.",
+    ),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A study as it is now."""
+
+    course: Course
+    files: tuple[Path, ...] = ()  # in which it is kept
+    file: Path | None = None  # the study file, with which it is conducted
+    question: Question | None = None  # the one that is open
+    progress: Mapping[str, Any] | None = None  # how far the open wave is, in the words of a coordinator
+
+
+def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
+    """Read a study without changing anything."""
+    path = Path(which)
+    if not path.is_file() and NAME.fullmatch(which):
+        return _look_at_service(which, url, key_file)
+    if key_file is not None:
+        raise InputError(f"{which} is a file, and --key-file is for a study of the service; give the study's name")
+    if path.suffix == SAVED:
+        study = Study.load(path)
+        _note_upgrade(study)
+        return Seen(study.course, _files(path), question=_question(study))
+    study = _open(path, looking=True)
+    return Seen(study.course, (path, *_files(path.with_suffix(SAVED))), path, _question(study))
+
+
+def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> Study:
+    """Open the study of a study file; `begin` makes its own file, and `looking` at it changes nothing."""
+    study = Study.from_file(file, newest, begin=begin, looking=looking)
+    if study.horizon_change is not None:
+        before, now = study.horizon_change
+        whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
+        typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
+    _note_upgrade(study)
+    return study
+
+
+def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
+    """Fetch a study's log, which holds plans and releases and no single answer, and see what follows from it."""
+    if key_file is None and not os.environ.get("VOXPOP_KEY"):
+        file = f"name {name}.toml" if Path(f"{name}.toml").is_file() else "check the path"
+        raise InputError(
+            f"there is no file {name!r}, and a study of the service needs an operator key; {file}, or give --key-file"
+        )
+    need_service()
+    from voxpop.service.study.log import Record, fold
+
+    progress = request(url, key_file, "GET", f"/v2/studies/{name}")
+    log = request(url, key_file, "GET", f"/v2/studies/{name}/log")
+    try:
+        course = fold([Record(**record) for record in log["events"]], name)
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+        raise InputError(
+            f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
+        ) from None
+    question = None if course.pending is None else Question.of(course.problem, course.pending)
+    return Seen(course, question=question, progress=progress)
+
+
+def _question(study: Study) -> Question | None:
+    """Return the question that is open, without asking the next one."""
+    pending = study.course.pending
+    return None if pending is None else Question.of(study.problem, pending, study.strata, study.direction)
+
+
+def _note_upgrade(study: Study) -> None:
+    if study.upgrade:
+        typer.echo(f"note: {study.upgrade}", err=True)
+
+
+def _files(memory: Path) -> tuple[Path, ...]:
+    return memory, memory.with_suffix(MARK)
+
+
+StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
+Newest = Annotated[
+    bool,
+    typer.Option(
+        "--newest", help="The study's file is surely its newest copy, although the mark beside it says otherwise."
+    ),
+]
+
+
+def ask(
+    study: StudyPath,
+    newest: Newest = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
+) -> None:
+    """Say what to play now, how many people to ask, and what that is expected to bring and to cost.
+
+    Asking again gives the same question.
+
+    The study remembers its waves in a file beside the study file, with the ending .json.
+    """
+    opened = _open(study, newest, begin=True)
+    question = opened.ask()
+    if as_json:
+        typer.echo(json.dumps(None if question is None else plain(question)))
+    elif question is None:
+        _show_best(opened)
+    else:
+        show_question(question, study)
+
+
+def tell(
+    study: StudyPath,
+    answers: Annotated[Path, typer.Argument(help="CSV with the columns person, reward and one per parameter.")],
+    wave: Annotated[int | None, typer.Option(help="The wave the answers belong to; the open one if not given.")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is best as one JSON object.")] = False,
+) -> None:
+    """Hand in the answers of the wave that was asked, and see what is best so far.
+
+    This closes the wave; until the next question is asked, voxpop undo takes it back.
+    """
+    opened = _open(study)
+    decisions, measure = opened.problem.decisions, opened.direction.measure
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure)
+    opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
+    if as_json:
+        typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
+    else:
+        _show_best(opened)
+
+
+def undo(study: StudyPath) -> None:
+    """Take back the answers that were told last, until the next question is asked.
+
+    In a private study their release stays charged: it has been seen, and its people cannot be asked again.
+    """
+    opened = _open(study)
+    opened.take_back()
+    said = f"wave {len(opened.log) + 1} is open again"
+    if opened.private:
+        people = opened.ledger.entries[-1].people
+        said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"
+    console.print(said, highlight=False, soft_wrap=True)
+
+
+def plain(question: Question) -> dict[str, Any]:
+    """Return a question as plain data."""
+    forecast = question.forecast
+    return {**vars(question), "forecast": None if forecast is None else asdict(forecast)}
+
+
+def show_question(question: Question, study: Path | None) -> None:
+    """Print what to play, whom to ask, what that is expected to bring, and how to hand in the answers."""
+    played = zip(question.decisions, question.rounds, strict=True)
+    rows = [(escape(describe(decision)), f"{rounds:,}") for decision, rounds in played]
+    name = f"[bold]wave {question.wave}[/bold]"
+    if question.forecast is not None:
+        name = f"[bold]wave {question.wave}[/bold]: {expectation(question.forecast)}"
+    console.print(name, highlight=False, soft_wrap=True)
+    console.print(table_of(("play", "rounds"), rows, left=("play",)))
+    drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
+    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], question.measure]
+    ask = f"then ask {question.people:,} people, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
+    ask += f"{question.measure} of each"
+    if study is not None:
+        ask += (
+            f"; put the answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
+            f"voxpop tell {study} ANSWERS.csv"
+        )
+    console.print(ask, highlight=False, markup=False)
+    passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
+    console.print(
+        f"until the answers are in, use {describe(question.meanwhile)}{passing}", highlight=False, markup=False
+    )
+
+
+def _show_best(opened: Study) -> None:
+    """Print what to do now, the two figures that say how sure that is, and why asking stopped, if it did."""
+    best, over, unanswered = opened.best, opened.ended is not None, opened.course.unanswered
+    sure = confidence(opened.policy, opened.problem, len(opened.log))
+    decision = f"[bold]{escape(describe(best.decision))}[/bold]"
+    if opened.log or opened.problem.pilot:
+        decision += f", with a {opened.reward} of {number(best.low)} to {number(best.high)}"
+    facts = {
+        "use" if unanswered else "best" if over else "best so far": decision,
+        "note": unanswered,
+        "certified": f"{certified(best.regret, best.certain)} ({sure})",
+        "expected loss": "" if best.expected_loss is None else f"{number(best.expected_loss)} per round",
+        "model check": escape(opened.warning),
+        "nothing is left to ask": opened.ended or "",
+    }
+    for name, fact in facts.items():
+        if fact:
+            console.print(f"{name}: {fact}", highlight=False, soft_wrap=True)
+
+
+LEADING = 10  # decisions that a status shows
+
+
+def status(
+    study: Which,
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what a study has found: what to do, how sure that is, what was asked, and what is left.
+
+    This changes nothing: neither does it begin a study, nor does it open a wave.
+    """
+    seen = look(study, url, key_file)
+    course = seen.course
+    if as_json:
+        typer.echo(exports.as_json(_status(seen)).decode(), nl=False)
+        return
+    show_summary(course)
+    if course.unanswered:
+        console.print(f"note: {course.unanswered}", highlight=False, soft_wrap=True)
+    if (ledger := headline(course)["ledger"]) is not None:
+        console.print(f"ledger: {_charged(ledger)}", highlight=False, soft_wrap=True)
+    if course.closed or course.problem.pilot:
+        console.print()
+        show_waves(course)
+    _show_leading(course)
+    console.print()
+    _show_next(seen)
+
+
+def report(
+    study: Which,
+    out: Annotated[Path, typer.Option(help="The folder for the report and its picture.")] = Path("voxpop-report"),
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Write a report on a study: a page with pictures that needs nothing else, to read and to send.
+
+    A study may be reported on at any time, before its first wave and after its last.
+    """
+    from voxpop.report.page import write_report
+
+    course = look(study, url, key_file).course
+    page, picture = write_report(course, out, f"{file_stem(course.name)}-results")
+    console.print(f"report: {page}\npicture: {picture}", highlight=False, markup=False, soft_wrap=True)
+
+
+def export(
+    study: Which,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write: .csv, .json or .parquet; printed as CSV if not given.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help=f"{', '.join(TABLES)}; decisions unless given. A JSON file has all of them.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Write a study's tables to a file, for spreadsheets and other programs.
+
+    They hold every decision with its estimate and bounds, every wave with what it asked, brought and cost, and the
+    average answers. A study keeps nothing about single people, so there is nothing about them to write.
+    """
+    chosen = require_choice("table", "decisions" if table is None else table, TABLES)
+    ending = ".csv" if out is None else _ending(out, table)
+    seen = look(study, url, key_file)
+    if out is None:
+        typer.echo(exported(seen.course, ending, chosen).decode(), nl=False)
+        return
+    _check_target(out, seen, force)
+    write_atomically(out, exported(seen.course, ending, chosen))
+    console.print(f"written: {out}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _ending(out: Path, table: str | None) -> str:
+    """Return the format that a file's name asks for."""
+    ending = out.suffix.lower()
+    if ending not in (*WRITERS, ".json"):
+        raise InputError(f"--out must end in .csv, .json or .parquet, got {str(out)!r}")
+    if ending == ".json" and table is not None:
+        raise InputError(f"a JSON file holds every table; leave out --table {table}, or write a .csv file")
+    return ending
+
+
+def _check_target(out: Path, seen: Seen, force: bool) -> None:
+    """Refuse to overwrite the study itself, and other files unless that is wished."""
+    if out.resolve() in {file.resolve() for file in seen.files}:
+        raise InputError(
+            f"{out} is where the study is kept; choose another name, such as {out.stem}-export{out.suffix}"
+        )
+    if out.exists() and not force:
+        raise InputError(f"{out} exists; choose another name, or replace it with --force")
+
+
+def _status(seen: Seen) -> dict[str, Any]:
+    course, question = seen.course, seen.question
+    return {
+        "summary": summary(course),
+        "question": None if question is None else plain(question),
+        "waves": wave_rows(course),
+        "leading": best_rows(course, LEADING),
+        **({} if seen.progress is None else {"progress": dict(seen.progress)}),
+    }
+
+
+def _charged(ledger: Row) -> str:
+    """Say what a private study has released so far, and what that costs."""
+    releases, people = ledger["releases"], ledger["people"]
+    if not releases:
+        return f"nothing was released; everyone may be exposed to epsilon {ledger['budget']:g}"
+    spent = "without limit" if ledger["epsilon"] is None else f"to epsilon {ledger['epsilon']:.3g}"
+    return (
+        f"{releases:,} release{'s' * (releases > 1)} about {people:,} people; the most exposed are exposed {spent}, "
+        f"of {ledger['budget']:g}, at delta {ledger['delta']:g}"
+    )
+
+
+def _show_leading(course: Course) -> None:
+    """Print the best decisions that are left, with their estimates and bounds."""
+    rows, left = best_rows(course, LEADING), len(course.state.active)
+    first = f"the best {len(rows)} of {left:,} decisions" if left > len(rows) else "the decisions"
+    console.print(f"\n[bold]{first} that could still be best[/bold]", highlight=False)
+    shown = [column for column in rows[0] if column not in ("open", "best")]
+    print_table(table_of(map(escape, shown), [[_cell(row[column]) for column in shown] for row in rows]))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value)
+    return "" if value is None else escape(str(value))
+
+
+def _show_next(seen: Seen) -> None:
+    """Print what is to be done: the open wave, or how to open one."""
+    course = seen.course
+    if seen.progress is not None:
+        console.print(progress_lines(seen.progress, live=True), highlight=False, markup=False, soft_wrap=True)
+    elif seen.question is not None:
+        show_question(seen.question, seen.file)
+    elif course.ended is None:
+        how = f"voxpop ask {seen.file}" if seen.file else "Study.ask()"
+        console.print(f"no wave is open; {how} opens wave {len(course.closed) + 1}", highlight=False, soft_wrap=True)
