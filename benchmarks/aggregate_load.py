@@ -97,7 +97,7 @@ def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:
     Shuffler(database, lambda kind, **values: None).announce(BATCH, release.batch, hashes, [])
     write_load(folder, tokens, bodies_of(release, ANSWERS)[1])
     command = ["shuffler", "--database", address, "--coordinator-url", "http://127.0.0.1:1"]
-    found = takes(folder, command, lambda: held(database), path=f"/v1/batches/{BATCH}/report")
+    found = takes(folder, command, lambda: held(database), path=f"/v2/batches/{BATCH}/report")
     database.close()
     return found
 

@@ -45,7 +45,7 @@ from voxpop.service.study.stages import Stage
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
-REPORT = f"/v1/studies/{STUDY}/waves/1/report"
+REPORT = f"/v2/studies/{STUDY}/waves/1/report"
 
 SCRIPT = """
 local tokens, bodies, place = {}, {}, 0
@@ -74,7 +74,7 @@ async def upload(request):
     json.loads(await request.body())
     return Response(b'{"status":"counted"}', 201, media_type="application/json")
 
-app = Starlette(routes=[Route("/v1/studies/{study}/waves/{wave}/report", upload, methods=["PUT"])])
+app = Starlette(routes=[Route("/v2/studies/{study}/waves/{wave}/report", upload, methods=["PUT"])])
 """
 
 

@@ -128,7 +128,7 @@ def check_ins(address: str) -> tuple[float, float]:
             study = f"small-{number % (STUDIES - 1)}"
             start = time.perf_counter()
             headers = {"authorization": f"Bearer {key_of(study, number)}"}
-            told = http.get(f"{url}/v1/studies/{study}/checkin", headers=headers).json()["next_check_in"]
+            told = http.get(f"{url}/v2/studies/{study}/checkin", headers=headers).json()["next_check_in"]
             waits.append(time.perf_counter() - start)
         assert told > 0.5 * DEVICES / RATE
         return (processor_seconds(server) - before) / SECONDS, max(waits)

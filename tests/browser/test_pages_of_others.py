@@ -57,7 +57,7 @@ def call(page: Visit, site: Site, method: str, path: str, headers: dict[str, str
 
 
 def test_a_page_that_is_listed_takes_part(browser: Browser, site: Site, elsewhere: int) -> None:
-    place, mine = f"/v1/studies/{STUDY}", as_(new_key())
+    place, mine = f"/v2/studies/{STUDY}", as_(new_key())
     token = site.invited()[0]["token"]
     with visit(browser, f"http://127.0.0.1:{elsewhere}") as page:
         page.go()
@@ -71,14 +71,14 @@ def test_a_page_that_is_listed_takes_part(browser: Browser, site: Site, elsewher
         status, refusal = ask("PUT", report, as_(token) | JSON, '{"report": [0.25]}')
         assert (status, "stays as it is" in refusal["error"]) == (409, True)
         assert ask("DELETE", f"{place}/participant", mine) == [200, {"status": "withdrawn"}]
-        assert "Failed to fetch" in ask("GET", "/v1/studies", as_(KEY))  # what operators do is for no page
+        assert "Failed to fetch" in ask("GET", "/v2/studies", as_(KEY))  # what operators do is for no page
     assert site.answered == 1
 
 
 def test_a_page_that_is_not_listed_can_neither_send_a_key_nor_read_a_reply(
     browser: Browser, site: Site, elsewhere: int
 ) -> None:
-    place, token = f"/v1/studies/{STUDY}", site.invited()[0]["token"]
+    place, token = f"/v2/studies/{STUDY}", site.invited()[0]["token"]
     with visit(browser, f"http://localhost:{elsewhere}") as page:
         page.go()
         ask = partial(call, page, site)

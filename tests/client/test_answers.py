@@ -201,7 +201,7 @@ def test_after_a_dead_address_comes_the_next_wave() -> None:
         {"upload": "http://[1"},
         {"upload": "http://coordinator:port/"},
         {"upload": "mailto:me"},
-        {"upload": "file:///v1/x"},
+        {"upload": "file:///v2/x"},
     ],
     ids=str,
 )
@@ -217,7 +217,7 @@ def test_invitations_without_content_are_refused(change: dict[str, Any]) -> None
 
 
 def test_nothing_goes_out_in_the_clear_that_was_asked_for_under_tls() -> None:
-    server = Server(told(release("shuffle"), "http://shuffler/v1/x"))
+    server = Server(told(release("shuffle"), "http://shuffler/v2/x"))
     http = httpx.Client(transport=httpx.MockTransport(server))
     device = Device("https://coordinator", STUDY, Promise("shuffle", 5.0), http=http, sleep=lambda _: None)
     with pytest.raises(InputError, match="over http"):

@@ -77,9 +77,9 @@ def test_the_memory_is_persistent_and_averages_rewards(tmp_path: Path) -> None:
     again.close()
 
 
-def told(release: Any, upload: str = "/v1/x") -> dict[str, Any]:
+def told(release: Any, upload: str = "/v2/x") -> dict[str, Any]:
     wave = {"wave": 1, "arms": [0, 1, 2, 3], "release": for_devices(encode(release))}
-    helper = {"helper": "http://helper/v1/batches/b/report"} if release.second == HELPER else {}
+    helper = {"helper": "http://helper/v2/batches/b/report"} if release.second == HELPER else {}
     return {"invited": True, "token": "t" * 43, "upload": upload, **helper, "wave": wave}
 
 
@@ -114,7 +114,7 @@ def release(model: str, epsilon: float = 5.0, people: int = 40) -> Any:
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle"])
 def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
-    address = "http://shuffler/v1/x" if model == "shuffle" else "/v1/x"
+    address = "http://shuffler/v2/x" if model == "shuffle" else "/v2/x"
     server = Server(told(release(model), address), failures=7)
     device = server.device(Promise(model, 5.0), attempts=5)
     assert device.check_in() is Outcome.OFFLINE
@@ -151,7 +151,7 @@ def test_a_device_of_a_study_that_minimises_turns_its_costs(model: str) -> None:
     ],
 )
 def test_nothing_is_sent_that_the_promise_does_not_allow(promise: Promise, made: Any, sentence: str) -> None:
-    server = Server(told(made, "http://shuffler/v1/x" if promise.model == "shuffle" else "/v1/x"))
+    server = Server(told(made, "http://shuffler/v2/x" if promise.model == "shuffle" else "/v2/x"))
     with pytest.raises(InputError, match=sentence):
         server.device(promise).check_in()
     assert server.got == []
@@ -166,7 +166,7 @@ def test_noise_for_more_people_than_there_are_is_noticed() -> None:
 
 def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
     made = release("shuffle")
-    server = Server(told(made, "http://shuffler/v1/x"))
+    server = Server(told(made, "http://shuffler/v2/x"))
     assert server.device(Promise("shuffle", 5.0)).check_in() is Outcome.ANSWERED
     (body,) = map(json.loads, server.got)
     code = made.encoding
@@ -190,9 +190,9 @@ def test_other_reports_are_numbers_and_nothing_else(model: str) -> None:
 
 def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only() -> None:
     for model, address in (
-        ("shuffle", "/v1/x"),
-        ("shuffle", "http://coordinator/v1/x"),
-        ("central", "http://spy/v1/x"),
+        ("shuffle", "/v2/x"),
+        ("shuffle", "http://coordinator/v2/x"),
+        ("central", "http://spy/v2/x"),
     ):
         server = Server(told(release(model), address))
         with pytest.raises(InputError, match="nothing is sent"):
@@ -202,15 +202,15 @@ def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only(
 
 def test_a_report_goes_to_the_promised_shuffler_only() -> None:
     promise = Promise("shuffle", 5.0, shuffler="https://shuffler.example/")
-    for address in ("https://shuffler.example.evil/v1/x", "https://shuffler.example:444/v1/x", "https://other/v1/x"):
+    for address in ("https://shuffler.example.evil/v2/x", "https://shuffler.example:444/v2/x", "https://other/v2/x"):
         server = Server(told(release("shuffle"), address))
         with pytest.raises(InputError, match="was promised, but the coordinator names"):
             server.device(promise).check_in()
         assert server.got == []
-    server = Server(told(release("shuffle"), "https://shuffler.example:443/v1/x"))
+    server = Server(told(release("shuffle"), "https://shuffler.example:443/v2/x"))
     assert server.device(promise).check_in() is Outcome.ANSWERED
     for promised, named in (("https", "http"), ("http", "https")):  # the coordinator's own address is http
-        server = Server(told(release("shuffle"), f"{named}://shuffler.example:8444/v1/x"))
+        server = Server(told(release("shuffle"), f"{named}://shuffler.example:8444/v2/x"))
         with pytest.raises(InputError, match="was promised, but the coordinator names"):
             server.device(Promise("shuffle", 5.0, shuffler=f"{promised}://shuffler.example:8444")).check_in()
         assert server.got == []
@@ -234,7 +234,7 @@ def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None
 def test_what_a_device_missed_is_answered_with_the_centre_and_spent(model: str, lived: list[int]) -> None:
     """Otherwise silence, which costs nothing, would tell a coordinator which decisions a person lived through."""
     made = release(model)
-    server = Server(told(made, "http://shuffler/v1/x" if model == "shuffle" else "/v1/x"))
+    server = Server(told(made, "http://shuffler/v2/x" if model == "shuffle" else "/v2/x"))
     device = server.device(Promise(model, 5.0), source=Silent())
     device.memory.forget(1)
     for arm in lived:

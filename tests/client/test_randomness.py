@@ -28,7 +28,7 @@ def test_local_noise_is_opendp_s_and_nothing_else() -> None:
 
 def test_a_shuffled_report_follows_from_the_operating_system_s_bits() -> None:
     made = release("shuffle")
-    server = Server(told(made, "http://shuffler/v1/x"))
+    server = Server(told(made, "http://shuffler/v2/x"))
     devices = iter([server.device(Promise("shuffle", 5.0)) for _ in range(3)])
 
     def report() -> bytes:

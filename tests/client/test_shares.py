@@ -18,7 +18,7 @@ from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.errors import InputError
 from voxpop.privacy.encoded import Encoded
 
-HELPER, COORDINATOR = "http://helper/v1/batches/b/report", "http://coordinator/v1/x"
+HELPER, COORDINATOR = "http://helper/v2/batches/b/report", "http://coordinator/v2/x"
 MADE: Encoded = release("aggregate")
 PROMISE = Promise("aggregate", 5.0)
 COUNTED = httpx.Response(201, json={"status": "counted"})
@@ -169,13 +169,13 @@ def test_a_device_that_withdraws_keeps_neither_half() -> None:
         {"helper": None},
         {"helper": 7},
         {"helper": ""},
-        {"helper": "/v1/batches/b/report"},
+        {"helper": "/v2/batches/b/report"},
         {"helper": COORDINATOR},
-        {"helper": "http://COORDINATOR:80/v1/batches/b/report"},
-        {"helper": "ftp://helper/v1/x"},
+        {"helper": "http://COORDINATOR:80/v2/batches/b/report"},
+        {"helper": "ftp://helper/v2/x"},
         {"helper": "http://[1"},
-        {"upload": "http://helper/v1/x"},
-        {"upload": "http://spy/v1/x"},
+        {"upload": "http://helper/v2/x"},
+        {"upload": "http://spy/v2/x"},
         {"upload": HELPER},
         {"upload": HELPER, "helper": COORDINATOR},
         {"token": "a\r\nb"},

@@ -1,5 +1,6 @@
 """What stays on a device: nothing of a wave that is over."""
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -20,4 +21,43 @@ def test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_wave(tmp_pat
     assert all(part in stored() for part in kept)
     memory.forget(1)
     assert not any(part in stored() for part in kept)
+    memory.close()
+
+
+FORMER = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE rewards (
+    phase INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (phase, arm));
+CREATE TABLE outbox (phase INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE twins (phase INTEGER PRIMARY KEY, address TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE made (number INTEGER PRIMARY KEY, phase INTEGER NOT NULL);
+INSERT INTO facts VALUES ('key', 'a-key'), ('registered', '');
+INSERT INTO rewards VALUES (1, 0, 2, 1.0), (2, 0, 4, 3.0);
+INSERT INTO outbox VALUES (1, 'https://c.example/v1/studies/tea/phases/1/report', 'sesame', '{}');
+INSERT INTO twins VALUES (1, 'https://h.example/v1/batches/b/report', '{}');
+INSERT INTO made VALUES (1, 1);
+"""
+
+
+def test_the_file_of_a_former_version_is_upgraded(tmp_path: Path) -> None:
+    """Where waves were called phases; nothing is lost, and what was to be sent goes to the new addresses."""
+    path = tmp_path / "d.db"
+    with sqlite3.connect(path) as file:
+        file.executescript(FORMER)
+    file.close()
+    for _ in range(2):
+        memory = Memory(path)
+        assert (memory.key, memory.registered, memory.reports) == ("a-key", True, 1)
+        assert [memory.averages(wave, [0]) for wave in (1, 2)] == [[0.5], [0.75]]
+        left = memory.outgoing()
+        assert left is not None
+        assert (left.wave, left.token) == (1, "sesame")
+        assert left.address == "https://c.example/v2/studies/tea/waves/1/report"
+        assert left.twin is not None
+        assert left.twin[0] == "https://h.example/v2/batches/b/report"
+        memory.close()
+    memory = Memory(path)
+    memory.forget(1)
+    memory.record(3, 1, 0.25)
+    assert memory.outgoing() is None
     memory.close()

@@ -74,7 +74,7 @@ def test_a_service_that_does_not_answer_is_told_at_the_next_check_in() -> None:
     assert device.withdraw() is Outcome.OFFLINE
     assert np.isnan(device.memory.averages(1, [0])).all()  # at once, whoever answers
     assert [device.check_in() for _ in range(3)] == [Outcome.OFFLINE, Outcome.WITHDRAWN, Outcome.WITHDRAWN]
-    assert heard == ["DELETE /v1/studies/tea/participant"] * 3
+    assert heard == ["DELETE /v2/studies/tea/participant"] * 3
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": "registered"}, {"error": "no"}])

@@ -191,7 +191,7 @@ class Crowd:
         while (now := decision(http, url := self.urls[number % len(self.urls)]))["stage"] != "finished":
             if now["rounds"]:
                 body = {"wave": now["wave"], "rounds": now["rounds"]}
-                place = f"{url}/v1/studies/{STUDY}/rounds/{now['wave']}-{now['index']}-{number}"
+                place = f"{url}/v2/studies/{STUDY}/rounds/{now['wave']}-{now['index']}-{number}"
                 with suppress(httpx.TransportError):
                     http.put(place, json=body, headers={"authorization": f"Bearer {key}"})
             number += 1
@@ -214,7 +214,7 @@ def decision(http: httpx.Client, url: str) -> Any:
     end = time.monotonic() + HANGING
     while time.monotonic() < end:
         with suppress(httpx.TransportError):
-            return http.get(f"{url}/v1/studies/{STUDY}/decision").json()
+            return http.get(f"{url}/v2/studies/{STUDY}/decision").json()
         time.sleep(0.05)
     raise AssertionError("nobody answers")
 

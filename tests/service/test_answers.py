@@ -35,7 +35,7 @@ def test_while_the_database_is_gone_requests_are_answered_503(tmp_path: Path) ->
     site.collect()
     with site.coordinator.database.write() as connection:
         connection.exec_driver_sql("ALTER TABLE people RENAME TO persons")
-    answer = site.client.get(f"/v1/studies/{STUDY}/checkin", headers=as_(new_key()))
+    answer = site.client.get(f"/v2/studies/{STUDY}/checkin", headers=as_(new_key()))
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
     sentence(answer)
@@ -52,7 +52,7 @@ def test_an_address_has_no_second_spelling(site: Site) -> None:
 )
 def test_a_code_that_no_device_can_send_is_refused(site: Site, code: str) -> None:
     body = {"definition": definition().encode(), "enrolment_code": code}
-    answer = site.client.put(f"/v1/studies/{STUDY}", json=body, headers=as_(KEY))
+    answer = site.client.put(f"/v2/studies/{STUDY}", json=body, headers=as_(KEY))
     assert answer.status_code == 422
     assert "letters without accents, digits and signs, and no spaces; change it" in answer.json()["error"]
     assert site.coordinator.studies() == []
@@ -60,7 +60,7 @@ def test_a_code_that_no_device_can_send_is_refused(site: Site, code: str) -> Non
 
 def test_a_study_keeps_its_enrolment_code(site: Site) -> None:
     body = {"definition": definition().encode(), "enrolment_code": "open-sesame"}
-    place = f"/v1/studies/{STUDY}"
+    place = f"/v2/studies/{STUDY}"
     assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 201
     assert site.client.put(place, json=body, headers=as_(KEY)).status_code == 200
     for code in ("open-barley", None):

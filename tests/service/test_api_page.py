@@ -88,10 +88,10 @@ def test_the_shuffler_has_a_page_of_its_own(tmp_path: Path) -> None:
 
 def test_head_is_answered_with_the_headers_of_get_and_no_body(site: Site) -> None:
     operations = site.client.get("/openapi.json").json()["paths"]
-    for path in ("/", "/api", "/openapi.json", "/healthz", "/readyz", "/v1/studies/tea/decision"):
+    for path in ("/", "/api", "/openapi.json", "/healthz", "/readyz", "/v2/studies/tea/decision"):
         got, head = site.client.get(path), site.client.head(path)
         assert (head.status_code, head.content) == (got.status_code, b"")
         assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
-    assert site.client.head("/v1/studies/tea").status_code == 401
-    assert site.client.head("/v1/batches/" + "b" * 43 + "/total").status_code == 405
+    assert site.client.head("/v2/studies/tea").status_code == 401
+    assert site.client.head("/v2/batches/" + "b" * 43 + "/total").status_code == 405
     assert all("head" not in methods for methods in operations.values())

@@ -44,14 +44,14 @@ def status_of(there: socket.socket) -> int:
 
 @pytest.mark.parametrize(("signature", "status"), [("", 401), ("v1=no", 401), ("v1=" + "0" * 64, 410)])
 def test_a_stranger_to_the_shuffler_is_refused_before_the_body(site: Site, signature: str, status: int) -> None:
-    with talk(site, f"PUT /v1/batches/{BATCH}/total", 30 * 2**20) as there:
+    with talk(site, f"PUT /v2/batches/{BATCH}/total", 30 * 2**20) as there:
         there.sendall(f"x-voxpop-signature: {signature}\r\n\r\n".encode())
         assert status_of(there) == status
 
 
 def test_without_a_shuffler_a_total_is_refused_before_the_body(site: Site) -> None:
     site.service.shuffler_keys = None
-    with talk(site, f"PUT /v1/batches/{BATCH}/total", 30 * 2**20) as there:
+    with talk(site, f"PUT /v2/batches/{BATCH}/total", 30 * 2**20) as there:
         there.sendall(f"x-voxpop-signature: {sign(SHUFFLER_KEY, 'PUT', '/', b'')}\r\n\r\n".encode())
         assert status_of(there) == 401
 
@@ -59,7 +59,7 @@ def test_without_a_shuffler_a_total_is_refused_before_the_body(site: Site) -> No
 def test_a_report_longer_than_any_of_its_study_is_refused_before_the_body(site: Site) -> None:
     site.collect()
     for study, length in ((STUDY, 1100), ("coffee", 1100)):
-        with talk(site, f"PUT /v1/studies/{study}/waves/1/report", length) as there:
+        with talk(site, f"PUT /v2/studies/{study}/waves/1/report", length) as there:
             there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
             assert status_of(there) == 413
 
@@ -81,7 +81,7 @@ def _young(site: Site) -> Snapshot:
 def test_a_body_that_takes_too_long_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BODY_SECONDS", 0.2)
     site.collect()
-    with talk(site, f"PUT /v1/studies/{STUDY}/waves/1/report", 17) as there:
+    with talk(site, f"PUT /v2/studies/{STUDY}/waves/1/report", 17) as there:
         there.sendall(f"authorization: Bearer {new_key()}\r\n\r\n".encode())
         there.sendall(b"{")
         assert status_of(there) == 503

@@ -15,7 +15,7 @@ from tests.helpers_cli import main_of, pilot_of_model, study_file
 from tests.service.served import served
 from tests.service.world import SECRET, problem
 from voxpop.calibration.fit import calibrate
-from voxpop.cli import fleet as command
+from voxpop.cli import demo as command
 from voxpop.client import Outcome
 from voxpop.gp.belief import believe
 from voxpop.model.decisions import Decisions, Float, Space

@@ -266,9 +266,9 @@ def test_forgetting_and_calling_off_over_http_take_the_coordinator_s_signature(t
             link.announce(BATCH, batch, [hashed], [])
             assert link.announce(BATCH, batch, [], [], [hashed]).withdrawn == (hashed,)
             for stranger in (b"another", b""):
-                refused = send(client, Keyring.of(stranger), url, f"/v1/batches/{BATCH}", method="DELETE")
+                refused = send(client, Keyring.of(stranger), url, f"/v2/batches/{BATCH}", method="DELETE")
                 assert refused.status_code == 401
-            assert client.delete(f"{url}/v1/batches/{BATCH}").status_code == 401
+            assert client.delete(f"{url}/v2/batches/{BATCH}").status_code == 401
             assert len(rows(shuffler, tokens)) == 1
             link.call_off(BATCH)
             assert rows(shuffler, tokens) == []

@@ -76,13 +76,13 @@ class Site:
             pass
 
     def invited(self) -> list[dict[str, Any]]:
-        found = [self.client.get(f"/v1/studies/{STUDY}/checkin", headers=as_(key)).json() for key in self.people]
+        found = [self.client.get(f"/v2/studies/{STUDY}/checkin", headers=as_(key)).json() for key in self.people]
         return [one for one in found if one["invited"]]
 
     def put(self, token: str, body: Any, wave: object = 1, study: str = STUDY, **headers: str) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.client.put(
-            f"/v1/studies/{study}/waves/{wave}/report",
+            f"/v2/studies/{study}/waves/{wave}/report",
             content=content,
             headers={"content-type": "application/json", **as_(token), **headers},
         )
@@ -224,7 +224,7 @@ def test_time_is_told_in_seconds_left(site: Site) -> None:
 
 
 def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, body = f"/v1/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
+    path, body = f"/v2/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
     monkeypatch.setattr(site.service, "_awaits", lambda batch: True)
     for signature in (
         "",
@@ -244,7 +244,7 @@ def test_nobody_can_speak_for_the_coordinator(tmp_path: Path) -> None:
     database = open_store(str(tmp_path / "s.db"), "shuffler")
     service = ShufflerApp(Shuffler(database, lambda kind, **values: None), "http://127.0.0.1:1", SHUFFLER_KEY)
     body = json.dumps({**ENCODED, "tokens": [], "overdue": []}).encode()
-    path = f"/v1/batches/{BATCH}"
+    path = f"/v2/batches/{BATCH}"
     with client_of(service.guarded(RateLimit(0, 1), 4096)) as client:
         for key, status in ((b"another", 401), (SHUFFLER_KEY, 200)):
             headers = {"content-type": "application/json", "x-voxpop-signature": sign(key, "PUT", path, body)}
@@ -291,9 +291,17 @@ def test_every_route_declares_a_role_and_refuses_the_others(
 
 
 def test_unknown_addresses_and_methods_are_refused(site: Site) -> None:
-    assert (site.client.get("/nothing").status_code, site.client.delete("/v1/studies").status_code) == (404, 405)
+    assert (site.client.get("/nothing").status_code, site.client.delete("/v2/studies").status_code) == (404, 405)
     sentence(site.client.get("/nothing"))
-    sentence(site.client.delete("/v1/studies"))
+    sentence(site.client.delete("/v2/studies"))
+
+
+@pytest.mark.parametrize("path", [f"studies/{STUDY}/checkin", f"studies/{STUDY}/phases/1/report", f"batches/{BATCH}"])
+def test_a_device_of_the_former_version_is_told_so(site: Site, path: str) -> None:
+    """Not that the study is over, after which it would never ask again."""
+    answer = site.client.get(f"/v1/{path}", headers=as_(new_key()))
+    assert answer.status_code == 404
+    assert "version 2 of the protocol" in sentence(answer)
 
 
 def test_the_rate_is_limited_and_health_is_not(tmp_path: Path) -> None:
@@ -325,7 +333,7 @@ def test_a_body_without_a_length_is_cut_off(site: Site) -> None:
 
     token = site.invited()[0]["token"]
     headers = {"content-type": "application/json", **as_(token)}
-    answer = site.client.put(f"/v1/studies/{STUDY}/waves/1/report", content=endless(), headers=headers)
+    answer = site.client.put(f"/v2/studies/{STUDY}/waves/1/report", content=endless(), headers=headers)
     assert answer.status_code == 413
     sentence(answer)
 
@@ -343,7 +351,7 @@ def test_an_unexpected_error_is_one_sentence_and_the_service_lives_on(
     heard = io.StringIO()
     with redirect_stderr(heard):
         logs.set_up("debug")
-        answer = site.client.get(f"/v1/studies/{STUDY}/decision")
+        answer = site.client.get(f"/v2/studies/{STUDY}/decision")
     assert answer.status_code == 500
     assert "try again" in sentence(answer)
     assert secret not in heard.getvalue() + answer.text
@@ -364,9 +372,9 @@ def test_no_report_key_or_token_is_in_any_log(tmp_path: Path) -> None:
             site.put(one["token"], {"report": [value + number]})
             site.put(one["token"], {"report": [math.pi]})
         site.put(invitations[0]["token"], b"{broken " + str(value).encode())
-        site.client.get(f"/v1/studies/{STUDY}", headers=as_(KEY))
+        site.client.get(f"/v2/studies/{STUDY}", headers=as_(KEY))
         site.client.get(f"/{KEY}")
-        site.client.get(f"/v1/studies/{STUDY}/decision?key={KEY}")
+        site.client.get(f"/v2/studies/{STUDY}/decision?key={KEY}")
         site.step()
         site.close()
     structlog.reset_defaults()
@@ -397,14 +405,14 @@ def test_no_key_or_token_is_in_the_database(tmp_path: Path) -> None:
 
 def test_a_study_with_an_enrolment_code_registers_only_those_who_have_it(site: Site) -> None:
     body = {"definition": definition().encode(), "enrolment_code": "sesame-open"}
-    assert site.client.put("/v1/studies/club", json=body, headers=as_(KEY)).status_code == 201
+    assert site.client.put("/v2/studies/club", json=body, headers=as_(KEY)).status_code == 201
     key = new_key()
     for code, status in (
         ({}, 403),
         ({"x-voxpop-enrolment": "wrong"}, 403),
         ({"x-voxpop-enrolment": "sesame-open"}, 201),
     ):
-        answer = site.client.put("/v1/studies/club/participant", headers={**as_(key), **code})
+        answer = site.client.put("/v2/studies/club/participant", headers={**as_(key), **code})
         assert answer.status_code == status
 
 
@@ -423,7 +431,7 @@ def test_a_study_with_an_enrolment_code_registers_only_those_who_have_it(site: S
 )
 def test_unusable_studies_are_refused(site: Site, change: dict[str, Any]) -> None:
     body = {"definition": {**definition().encode(), **change}}
-    answer = site.client.put("/v1/studies/bad", json=body, headers=as_(KEY))
+    answer = site.client.put("/v2/studies/bad", json=body, headers=as_(KEY))
     assert answer.status_code in (409, 422)
     sentence(answer)
     assert site.coordinator.studies() == []
@@ -439,12 +447,12 @@ def test_ready_means_that_studies_move(tmp_path: Path) -> None:
 
 def test_what_can_be_seen_of_a_study_is_for_those_who_may_look(site: Site) -> None:
     site.collect()
-    seen = site.client.get(f"/v1/studies/{STUDY}/watch", headers=as_(KEY)).json()
+    seen = site.client.get(f"/v2/studies/{STUDY}/watch", headers=as_(KEY)).json()
     assert (seen["status"]["invited"], len(seen["lower"]), seen["ledger"]["releases"]) == (12, 6, 0)
     open_one = CoordinatorApp(site.coordinator, open_dashboard=True)
     with client_of(open_one.guarded(RateLimit(0, 1), 4096)) as client:
-        assert client.get(f"/v1/studies/{STUDY}/watch").status_code == 200
-        declared = client.get("/openapi.json").json()["paths"]["/v1/studies/{study}/watch"]["get"]
+        assert client.get(f"/v2/studies/{STUDY}/watch").status_code == 200
+        declared = client.get("/openapi.json").json()["paths"]["/v2/studies/{study}/watch"]["get"]
     assert declared["x-voxpop-role"] == "anyone"
 
 

@@ -71,15 +71,15 @@ def test_refusals_do_not_flood_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Heard(monkeypatch)
     telemetry = Telemetry()
     for _ in range(1000):
-        telemetry.request("PUT", "/v1/studies/{study}/participant", 403, 0.001)
-    telemetry.request("PUT", "/v1/studies/{study}/participant", 404, 0.001)  # another kind
+        telemetry.request("PUT", "/v2/studies/{study}/participant", 403, 0.001)
+    telemetry.request("PUT", "/v2/studies/{study}/participant", 404, 0.001)  # another kind
     assert [line["status"] for line in heard.lines] == [403] * MOST + [404]
     heard.clock.now += PERIOD
     logs.event_logger("coordinator")("closed", study="tea", wave=1)  # any line at all
     *_, said, closed = heard.lines
     assert (said["event"], said["of"], said["status"], said["count"]) == ("suppressed", "request", 403, 1000 - MOST)
     assert closed["event"] == "closed"
-    telemetry.request("PUT", "/v1/studies/{study}/participant", 403, 0.001)
+    telemetry.request("PUT", "/v2/studies/{study}/participant", 403, 0.001)
     assert heard.lines[-1]["status"] == 403
 
 

@@ -150,8 +150,8 @@ def test_the_last_operator_s_key_is_neither_revoked_nor_made_a_viewer_s_unless_t
     site.coordinator.create(STUDY, definition())
     viewer = {"role": "viewer", "study": STUDY}
     for answer in (
-        site.client.delete("/v1/keys/me", headers=as_(KEY)),
-        site.client.put("/v1/keys/me", json=viewer, headers=as_(KEY)),
+        site.client.delete("/v2/keys/me", headers=as_(KEY)),
+        site.client.put("/v2/keys/me", json=viewer, headers=as_(KEY)),
     ):
         assert answer.status_code == 409
         assert "is the last operator's; make another operator's key first" in answer.json()["error"]
@@ -188,25 +188,25 @@ def test_the_trail_is_read_in_pages(database: Database) -> None:
 def test_over_http_viewers_see_their_study_and_change_nothing(site: Site) -> None:
     site.collect()
     site.coordinator.create("cocoa", definition())
-    made = site.client.put("/v1/keys/boss", json={"role": "viewer", "study": STUDY}, headers=as_(KEY))
+    made = site.client.put("/v2/keys/boss", json={"role": "viewer", "study": STUDY}, headers=as_(KEY))
     assert made.status_code == 201
     boss = as_(made.json()["key"])
-    place = f"/v1/studies/{STUDY}"
+    place = f"/v2/studies/{STUDY}"
     seen = [site.client.get(path, headers=boss).status_code for path in (place, place + "/log", place + "/watch")]
     assert seen == [200, 200, 200]
     refused = [
-        site.client.get("/v1/studies/cocoa", headers=boss),
-        site.client.get("/v1/studies", headers=boss),
-        site.client.get("/v1/keys", headers=boss),
-        site.client.get("/v1/audit", headers=boss),
+        site.client.get("/v2/studies/cocoa", headers=boss),
+        site.client.get("/v2/studies", headers=boss),
+        site.client.get("/v2/keys", headers=boss),
+        site.client.get("/v2/audit", headers=boss),
         site.client.put(place + "/life", json={"wanted": "ended"}, headers=boss),
         site.client.delete(place, headers=boss),
     ]
     assert [answer.status_code for answer in refused] == [403] * 6
     assert site.coordinator.status(STUDY)["stage"] == "collecting"
-    assert site.client.delete("/v1/keys/boss", headers=as_(KEY)).json() == {"name": "boss", "status": "revoked"}
+    assert site.client.delete("/v2/keys/boss", headers=as_(KEY)).json() == {"name": "boss", "status": "revoked"}
     assert site.client.get(place, headers=boss).json()["error"].startswith("this key was revoked")
-    trail = site.client.get(f"/v1/audit?study={STUDY}", headers=as_(KEY)).json()["entries"]
+    trail = site.client.get(f"/v2/audit?study={STUDY}", headers=as_(KEY)).json()["entries"]
     assert [(entry["actor"], entry["action"]) for entry in trail] == [
         ("me", "key revoked"),
         ("me", "key added"),
@@ -215,7 +215,7 @@ def test_over_http_viewers_see_their_study_and_change_nothing(site: Site) -> Non
 
 
 def test_over_http_a_study_lives_and_is_deleted(site: Site) -> None:
-    place, me = f"/v1/studies/{STUDY}", as_(KEY)
+    place, me = f"/v2/studies/{STUDY}", as_(KEY)
     body = {"definition": definition().encode(), "draft": True}
     assert site.client.put(place, json=body, headers=me).status_code == 201
     for wanted, changed in (

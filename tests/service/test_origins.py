@@ -36,7 +36,7 @@ READABLE = {
     "vary": "Origin",
     "access-control-expose-headers": "Retry-After",
 }
-PLACE = f"/v1/studies/{STUDY}"
+PLACE = f"/v2/studies/{STUDY}"
 ASK = {**PAGE, "access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}
 
 
@@ -101,7 +101,7 @@ def test_a_page_registers_checks_in_and_withdraws(site: Site) -> None:
         site.client.get(f"{PLACE}/checkin", headers=mine),
         site.client.delete(f"{PLACE}/participant", headers=mine),
         site.client.get(f"{PLACE}/checkin", headers=PAGE),
-        site.client.get("/v1/studies/coffee/checkin", headers=mine),
+        site.client.get("/v2/studies/coffee/checkin", headers=mine),
     ]
     assert [reply.status_code for reply in replies] == [201, 200, 200, 401, 404]
     assert [told(reply.headers) for reply in replies] == [READABLE] * 5
@@ -139,17 +139,17 @@ def address_of(route: Route) -> str:
 def test_only_the_routes_of_devices_are_for_pages(site: Site) -> None:
     for_pages = {(route.method, route.path) for route in site.service.routes() if route.for_devices}
     assert for_pages == {
-        ("PUT", "/v1/studies/{study}/waves/{wave}/report"),
-        ("GET", "/v1/studies/{study}/checkin"),
-        ("GET", "/v1/studies/{study}/decision"),
-        ("PUT", "/v1/studies/{study}/participant"),
-        ("DELETE", "/v1/studies/{study}/participant"),
+        ("PUT", "/v2/studies/{study}/waves/{wave}/report"),
+        ("GET", "/v2/studies/{study}/checkin"),
+        ("GET", "/v2/studies/{study}/decision"),
+        ("PUT", "/v2/studies/{study}/participant"),
+        ("DELETE", "/v2/studies/{study}/participant"),
     }
     others = [route for route in site.service.routes() if not route.for_devices]
-    assert {"/metrics", "/v1/studies", "/"} <= {route.path for route in others}
+    assert {"/metrics", "/v2/studies", "/"} <= {route.path for route in others}
     for route in others:
         assert site.service.guarded(RateLimit(0, 1), 4096).origins.headers(address_of(route), headers_of(PAGE)) == []
-    for path in ("/metrics", "/v1/studies", "/", "/healthz", "/nothing"):
+    for path in ("/metrics", "/v2/studies", "/", "/healthz", "/nothing"):
         for method in ("GET", "OPTIONS"):
             assert told(site.client.request(method, path, headers=ASK | as_(KEY)).headers) == {}, path
 
@@ -188,7 +188,7 @@ def test_a_page_can_read_that_the_service_is_crowded(site: Site) -> None:
 
 
 def test_a_shuffler_takes_reports_of_pages_and_nothing_else(shuffler: httpx.Client) -> None:
-    place = f"/v1/batches/{BATCH}"
+    place = f"/v2/batches/{BATCH}"
     report = {"report": [1], **ENCODED}
     refused = shuffler.put(f"{place}/report", json=report, headers=PAGE | as_("x" * 43))
     asked = shuffler.options(f"{place}/report", headers=ASK)
@@ -235,7 +235,7 @@ def test_flags_and_the_environment_name_origins(command: str, monkeypatch: pytes
     found: list[tuple[dict[str, str], Settings]] = []
 
     def run(app: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
-        path = f"{PLACE}/decision" if isinstance(app, CoordinatorApp) else f"/v1/batches/{BATCH}/report"
+        path = f"{PLACE}/decision" if isinstance(app, CoordinatorApp) else f"/v2/batches/{BATCH}/report"
         origins = app.guarded(RateLimit(0, 1), 4096).origins
         named = [origin for origin in (APP, OTHER) if origins.headers(path, [(b"origin", origin.encode())])]
         found.append((dict.fromkeys(named, path), settings))

@@ -21,8 +21,8 @@ MEGABYTE = 2**20
 KEY = b"k" * 43
 GET = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n"
 REPORT = {
-    "serve": b"PUT /v1/studies/%s/waves/1/report HTTP/1.1\r\nhost: x\r\n" % STUDY.encode(),
-    "shuffler": b"PUT /v1/batches/%s/report HTTP/1.1\r\nhost: x\r\n" % (b"b" * 43),
+    "serve": b"PUT /v2/studies/%s/waves/1/report HTTP/1.1\r\nhost: x\r\n" % STUDY.encode(),
+    "shuffler": b"PUT /v2/batches/%s/report HTTP/1.1\r\nhost: x\r\n" % (b"b" * 43),
 }
 KNOWN = b"authorization: Bearer %s\r\ncontent-type: application/json\r\n" % KEY
 CHUNKED = KNOWN + b"transfer-encoding: chunked\r\n\r\n"

@@ -29,7 +29,7 @@ from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.shuffler_app import ShufflerApp
 
-ROUTE = f"/v1/studies/{STUDY}/participant"
+ROUTE = f"/v2/studies/{STUDY}/participant"
 
 
 def app_of(database: Database, kind: Kind) -> Any:

@@ -76,7 +76,7 @@ class Services:
         """Forward the totals of whole batches, twice."""
         for batch, total in self.shuffler.sealed():
             self._theirs._forward()
-            send(self.client, Keyring.of(SHUFFLER_KEY), self.url, f"/v1/batches/{batch}/total", total)
+            send(self.client, Keyring.of(SHUFFLER_KEY), self.url, f"/v2/batches/{batch}/total", total)
 
     def close(self) -> None:
         self._stack.close()
@@ -105,7 +105,7 @@ def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[
 
 def run_study(services: Services, people: list[str]) -> set[str]:
     """Play and answer until the study is finished, watching it meanwhile; return the statuses of check-ins."""
-    client, place, said = services.client, f"{services.url}/v1/studies/{STUDY}", set()
+    client, place, said = services.client, f"{services.url}/v2/studies/{STUDY}", set()
     for turn in range(200):
         while services.coordinator.step(STUDY):
             pass
@@ -129,16 +129,16 @@ def run_study(services: Services, people: list[str]) -> set[str]:
 
 
 def ask_for_the_rest(services: Services) -> None:
-    place, mine = f"{services.url}/v1/studies", as_(KEY)
+    place, mine = f"{services.url}/v2/studies", as_(KEY)
     services.client.get(place, headers=mine)
     services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))
-    send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v1/batches/{'b' * 43}", method="DELETE")
+    send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v2/batches/{'b' * 43}", method="DELETE")
     services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
     services.client.delete(f"{place}/{STUDY}", headers=mine)
-    services.client.put(f"{services.url}/v1/keys/someone", json={}, headers=mine)
-    services.client.get(f"{services.url}/v1/keys", headers=mine)
-    services.client.delete(f"{services.url}/v1/keys/someone", headers=mine)
-    services.client.get(f"{services.url}/v1/audit", headers=mine)
+    services.client.put(f"{services.url}/v2/keys/someone", json={}, headers=mine)
+    services.client.get(f"{services.url}/v2/keys", headers=mine)
+    services.client.delete(f"{services.url}/v2/keys/someone", headers=mine)
+    services.client.get(f"{services.url}/v2/audit", headers=mine)
     with ExitStack() as stack:  # a coordinator is ready only while its scheduler runs
         running = services.serve(CoordinatorApp(services.coordinator), stack, lifespan="on")
         for url in (services.url, services.shuffler_url, running):
@@ -146,7 +146,7 @@ def ask_for_the_rest(services: Services) -> None:
                 services.client.get(url + path)
 
 
-UPLOAD, BATCH = "/v1/studies/{study}/waves/{wave}/report", "/v1/batches/{batch}"
+UPLOAD, BATCH = "/v2/studies/{study}/waves/{wave}/report", "/v2/batches/{batch}"
 # The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
 FORWARDED = {("PUT", BATCH + "/total", status) for status in (200, 201)}
@@ -157,7 +157,7 @@ UNUSED = {"shuffle": TO_COORDINATOR | SEALED, "aggregate": FORWARDED}
 
 @pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
 def test_every_reply_is_as_documented(services: Services, model: str) -> None:
-    client, place, people = services.client, f"{services.url}/v1/studies/{STUDY}", [new_key() for _ in range(40)]
+    client, place, people = services.client, f"{services.url}/v2/studies/{STUDY}", [new_key() for _ in range(40)]
     body = {"definition": definition(None if model == "none" else private(model), horizon=7).encode()}
     for _ in range(2):
         client.put(place, json=body, headers=as_(KEY))

@@ -94,7 +94,7 @@ def test_devices_notice_nothing_of_a_secret_replaced_over_http(address: str) -> 
         begun(it)
 
         def told(url: str) -> dict[str, Any]:
-            found = {key: client.get(f"{url}/v1/studies/{STUDY}/checkin", headers=as_(key)).json() for key in it.keys}
+            found = {key: client.get(f"{url}/v2/studies/{STUDY}/checkin", headers=as_(key)).json() for key in it.keys}
             return {key: one for key, one in found.items() if one["invited"]}
 
         def send(url: str, one: dict[str, Any]) -> int:

@@ -75,7 +75,7 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
     service.shuffler.announce(BATCH, Batch(2, 1, 2, 3, 0.1), [hash_key(token)], [])
     good: dict[str, Any] = {"report": [3], "size": 2, "coordinates": 1, "levels": 2, "trials": 3, "chance": 0.1}
     headers = {"authorization": f"Bearer {token}"}
-    path = f"/v1/batches/{BATCH}"
+    path = f"/v2/batches/{BATCH}"
     with served(service.guarded(RateLimit(0, 1), 4096)) as url, httpx.Client(base_url=url) as client:
 
         def put(document: dict[str, Any]) -> int:
@@ -118,7 +118,7 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
         assert [put(good), put(good), put({**good, "report": [4]})] == [201, 200, 409]
         encoding = {key: value for key, value in good.items() if key != "report"}
         one = json.dumps({**encoding, "size": 1, "tokens": [], "overdue": []}).encode()
-        other = f"/v1/batches/{'c' * 43}"
+        other = f"/v2/batches/{'c' * 43}"
         signature = {"content-type": "application/json", "x-voxpop-signature": sign(KEY, "PUT", other, one)}
         assert client.put(other, content=one, headers=signature).status_code == 422
     database.close()

@@ -74,7 +74,7 @@ class Folder:
 
     def has_planned(self) -> bool:
         """Return True once the first wave is open, a moment after the study was created."""
-        return bool(httpx.get(f"{self.url}/v1/studies/tea/decision").json()["wave"] == 1)
+        return bool(httpx.get(f"{self.url}/v2/studies/tea/decision").json()["wave"] == 1)
 
     def _answers(self) -> bool:
         try:

@@ -11,7 +11,7 @@ from tests.helpers_waiting import HANGING
 from tests.service.test_http import Site
 from tests.service.world import STUDY
 
-LINE = f"PUT /v1/studies/{STUDY}/waves/1/report HTTP/1.1\r\nhost: x\r\n"
+LINE = f"PUT /v2/studies/{STUDY}/waves/1/report HTTP/1.1\r\nhost: x\r\n"
 
 
 @pytest.fixture

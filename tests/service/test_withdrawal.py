@@ -360,13 +360,13 @@ def test_the_record_of_a_deleted_study_forgets_who_left_it(tmp_path: Path) -> No
 def test_a_withdrawal_over_http_needs_the_participant_s_own_key(tmp_path: Path) -> None:
     with closing(Site(tmp_path)) as site:
         site.collect()
-        place = f"/v1/studies/{STUDY}/participant"
+        place = f"/v2/studies/{STUDY}/participant"
         assert site.client.delete(place).status_code == 401
         for _ in range(2):
             answer = site.client.delete(place, headers=as_(site.people[0]))
             assert (answer.status_code, answer.json()) == (200, {"status": "withdrawn"})
         assert site.coordinator.status(STUDY)["withdrawn"] == 1
-        assert site.client.delete("/v1/studies/cocoa/participant", headers=as_(site.people[1])).status_code == 404
+        assert site.client.delete("/v2/studies/cocoa/participant", headers=as_(site.people[1])).status_code == 404
         assert site.coordinator.status(STUDY)["registered"] == 19
 
 

@@ -35,7 +35,7 @@ class Application:
         url = self.urls[self._turn % len(self.urls)]
         with suppress(httpx.TransportError):
             headers = {"authorization": f"Bearer {self.key}"}
-            answer = self._http.request(method, f"{url}/v1/studies{path}", json=body, headers=headers)
+            answer = self._http.request(method, f"{url}/v2/studies{path}", json=body, headers=headers)
             self.server_errors += answer.status_code == 500
             if answer.status_code in (200, 201):
                 return answer.json()

@@ -109,7 +109,7 @@ HOSTILE: list[tuple[str, Data, str]] = [
     ("no address", {"upload": None}, "the coordinator asks to send the report to"),
     ("an address that is none", {"upload": "http://[1"}, "the coordinator asks to send the report to"),
     ("mail", {"upload": "mailto:me"}, "the coordinator asks to send the report over mailto; nothing is sent"),
-    ("a file", {"upload": "file:///v1/x"}, "the coordinator asks to send the report over file; nothing is sent"),
+    ("a file", {"upload": "file:///v2/x"}, "the coordinator asks to send the report over file; nothing is sent"),
     ("in the clear", {"upload": "http://coordinator.example/x"}, "to send the report over http; nothing is sent"),
 ]
 
@@ -165,7 +165,7 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
     for model in ENCODED:
         told, promise, place = invitation(release(model)), promises(model), OTHERS[model]
         role = {"upload": "shuffler", "helper": "helper"}[place]
-        for address in ("/v1/x", "https://coordinator.example:443/v1/x"):
+        for address in ("/v2/x", "https://coordinator.example:443/v2/x"):
             words = f"the coordinator asks for what only a {role} may see; nothing is sent"
             yield f"{model}: the coordinator itself", promise, changed(told, {place: address}), words
         for address in (

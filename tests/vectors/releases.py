@@ -22,7 +22,7 @@ from voxpop.privacy.none import PlainRelease
 Data = dict[str, Any]
 TOKEN = "t0ken-of-an-invitation_with-43-characters-in-it"
 OTHERS = {"shuffle": "upload", "aggregate": "helper"}  # where an invitation names somebody else's address
-ELSEWHERE = "https://other.example/v1/batches/b4tch/report"
+ELSEWHERE = "https://other.example/v2/batches/b4tch/report"
 
 
 def wide(arms: int, people: int) -> tuple[Problem, State, Plan]:
@@ -62,7 +62,7 @@ def invitation(data: Data, wave: int = 3) -> Data:
     told: Data = {
         "invited": True,
         "token": TOKEN,
-        "upload": f"/v1/studies/tea/waves/{wave}/report",
+        "upload": f"/v2/studies/tea/waves/{wave}/report",
         "seconds_left": 3599.2,
         "next_check_in": 61.3,
         "wave": {"wave": wave, "arms": [10 + arm for arm in range(arms_of(data))], "release": data},

@@ -257,7 +257,7 @@ export class Device {
 
   private async call(method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> {
     const { key } = await this.memory.read();
-    const address = `${this.url}/v1/studies/${encodeURIComponent(this.study)}${path}`;
+    const address = `${this.url}/v2/studies/${encodeURIComponent(this.study)}${path}`;
     const answer = await this.caller.request(method, address, { authorization: `Bearer ${key}`, ...headers });
     const { status } = answer;
     if (isNotNow(answer)) throw new NoAnswerError(`the coordinator answered ${status}`);

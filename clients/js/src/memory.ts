@@ -2,7 +2,7 @@
 import { HUGE } from "./ball.ts";
 import { InputError, requireInteger, requireNumber } from "./errors.ts";
 
-const VERSION = 1;
+const VERSION = 2;
 
 /** One message of a report. */
 export type Upload = { address: string; body: string };
@@ -44,6 +44,23 @@ export class MemoryStorage implements Storage {
   async update(change: (kept: State | null) => State): Promise<void> {
     this.kept = change(structuredClone(this.kept));
   }
+}
+
+/** What version 1 kept: waves were called phases, also in the addresses of reports. */
+type Former = Omit<State, "version" | "outgoing"> & {
+  version: 1;
+  outgoing: { phase: number; token: string; uploads: Upload[] } | null;
+};
+
+function upgraded(kept: State | Former): State {
+  if (kept.version !== 1) return kept;
+  const { outgoing, ...rest } = kept;
+  if (outgoing === null) return { ...rest, version: VERSION, outgoing };
+  const uploads = outgoing.uploads.map(({ address, body }) => ({
+    address: address.replace("/v1/", "/v2/").replace("/phases/", "/waves/"),
+    body,
+  }));
+  return { ...rest, version: VERSION, outgoing: { wave: outgoing.phase, token: outgoing.token, uploads } };
 }
 
 export class Memory {
@@ -103,19 +120,23 @@ export class Memory {
     });
   }
 
+  private begun(): State {
+    return {
+      version: VERSION,
+      key: this.newKey(),
+      registered: false,
+      withdrawn: false,
+      forgotten: false,
+      rewards: {},
+      outgoing: null,
+      made: [],
+    };
+  }
+
   private async change<T>(edit: (state: State) => T): Promise<T> {
     let found: { value: T } | undefined;
     await this.storage.update((kept) => {
-      const state = kept ?? {
-        version: VERSION,
-        key: this.newKey(),
-        registered: false,
-        withdrawn: false,
-        forgotten: false,
-        rewards: {},
-        outgoing: null,
-        made: [],
-      };
+      const state = kept === null ? this.begun() : upgraded(kept);
       if (state.version !== VERSION) {
         throw new InputError(`this device was kept by another version (${state.version}) of the software; use that one`);
       }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Device, InputError, MemoryStorage, NoAnswerError, Outcome, StudyOverError } from "../src/index.ts";
+import type { State } from "../src/memory.ts";
 import { CENTRAL, LOCAL, Services, told, type Reply } from "./services.ts";
 
 const PORTAL: Reply = { text: "<html>Welcome to our hotel</html>" };
@@ -16,7 +17,7 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   assert.deepEqual([state.rewards, state.outgoing, state.made], [{}, null, [3]]);
   assert.match(state.key, /^[\w-]{43}$/);
   const { address, headers } = services.uploads[0]!;
-  assert.equal(address, "https://coordinator.example/v1/studies/tea/waves/3/report");
+  assert.equal(address, "https://coordinator.example/v2/studies/tea/waves/3/report");
   assert.equal(headers.get("authorization"), `Bearer ${String(told("local").token)}`);
   assert.equal(await device.checkIn(), Outcome.SPENT);
   assert.equal(services.uploads.length, 1);
@@ -226,8 +227,21 @@ test("what cannot be kept or protected is refused in one sentence", async () => 
   const wrong: [number, number, number, number][] = [[0, 0, 1, 1], [1, -1, 1, 1], [1, 0, NaN, 1], [1, 0, 1, 0], [1.5, 0, 1, 1]];
   for (const given of wrong) await assert.rejects(device.record(...given), InputError);
   const newer = structuredClone(await device.memory.read());
-  const storage = new MemoryStorage({ ...newer, version: 2 as 1 });
-  await assert.rejects(new Services({}).device(LOCAL, { storage }).checkIn(), /another version \(2\)/);
+  const storage = new MemoryStorage({ ...newer, version: 3 as 2 });
+  await assert.rejects(new Services({}).device(LOCAL, { storage }).checkIn(), /another version \(3\)/);
+});
+
+test("what a device of version 1 kept is upgraded", async () => {
+  const upload = { address: "https://coordinator.example/v1/studies/tea/phases/3/report", body: "{}" };
+  const rest = { key: "a-key", registered: true, withdrawn: false, forgotten: false, rewards: { 3: { 0: [2, 1] } }, made: [3] };
+  const former = { ...rest, version: 1, outgoing: { phase: 3, token: "sesame", uploads: [upload] } };
+  const device = new Services({}).device(LOCAL, { storage: new MemoryStorage(former as unknown as State) });
+  const address = "https://coordinator.example/v2/studies/tea/waves/3/report";
+  const outgoing = { wave: 3, token: "sesame", uploads: [{ address, body: "{}" }] };
+  assert.deepEqual(await device.memory.read(), { ...rest, version: 2, outgoing });
+  const idle = { ...rest, version: 1, outgoing: null };
+  const other = new Services({}).device(LOCAL, { storage: new MemoryStorage(idle as unknown as State) });
+  assert.deepEqual(await other.memory.read(), { ...rest, version: 2, outgoing: null });
 });
 
 test("a device that lost its storage is someone new", async () => {

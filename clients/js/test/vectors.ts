@@ -42,7 +42,7 @@ class Script extends Source {
 }
 
 export const KNOWN = {
-  version: 1 as const,
+  version: 2 as const,
   key: "k".repeat(43),
   registered: true,
   withdrawn: false,

@@ -100,7 +100,7 @@ def check_helper(release: Release, told: Mapping[str, Any], promise: Promise) ->
 
 def send_share(told: Mapping[str, Any], promise: Promise, share: dict[str, Any], http: httpx.Client) -> None:
     """Send a share to the helper until it is counted; refuse to go on if it is not."""
-    address = f"{str(promise.helper).rstrip('/')}/v1/batches/{told['batch']}/report"
+    address = f"{str(promise.helper).rstrip('/')}/v2/batches/{told['batch']}/report"
     headers = {"content-type": "application/json", "authorization": f"Bearer {told['token']}"}
     try:
         answer = Caller(http, ATTEMPTS, time.sleep).request("PUT", address, headers, json.dumps(share).encode())

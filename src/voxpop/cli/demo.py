@@ -224,7 +224,7 @@ def _definition(study: str, url: str, key: str | None) -> tuple[str, Definition]
             f"the definition of {study!r} is for operators; add --key-file, or give the study file instead"
         )
     require_name(study)
-    return study, Definition.decode(send(url, key, "GET", f"/v1/studies/{study}/log")["events"][0]["body"])
+    return study, Definition.decode(send(url, key, "GET", f"/v2/studies/{study}/log")["events"][0]["body"])
 
 
 def _tastes(
@@ -281,7 +281,7 @@ class _Application:
         return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
-        return send(self.url, self.key, method, f"/v1/studies/{self.study}{path}", body)
+        return send(self.url, self.key, method, f"/v2/studies/{self.study}{path}", body)
 
 
 def _live(crowd: Crowd, application: _Application | None) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def create(
 
     name, definition = read_definition(file)
     body = {"definition": definition.encode(), "enrolment_code": enrolment_code, "draft": draft}
-    request(url, key_file, "PUT", f"/v1/studies/{name}", body)
+    request(url, key_file, "PUT", f"/v2/studies/{name}", body)
     given = {"--url": None if url == LOCAL else url, "--key-file": None if key_file is None else str(key_file)}
     options = [part for flag, value in given.items() if value is not None for part in (flag, value)]
     following = ["voxpop", "study", "start"] if draft else ["voxpop", "status"]
@@ -167,7 +167,7 @@ def status(
     need_service()
     last = ""
     while True:
-        found = request(url, key_file, "GET", f"/v1/studies/{name}")
+        found = request(url, key_file, "GET", f"/v2/studies/{name}")
         line = json.dumps(found) if as_json else progress_lines(found)
         if line != last:
             typer.echo(line)
@@ -190,9 +190,9 @@ def played(
     from voxpop.service.keys import new_key
 
     if wave is None:
-        wave = request(url, key_file, "GET", f"/v1/studies/{name}/decision")["wave"]
+        wave = request(url, key_file, "GET", f"/v2/studies/{name}/decision")["wave"]
     body = {"wave": wave, "rounds": rounds}
-    found = request(url, key_file, "PUT", f"/v1/studies/{name}/rounds/{new_key()}", body)
+    found = request(url, key_file, "PUT", f"/v2/studies/{name}/rounds/{new_key()}", body)
     typer.echo(f"{found['counted']} rounds counted, {found['played']} played in wave {wave}")
 
 
@@ -204,7 +204,7 @@ def list_all(
 ) -> None:
     """List all studies with their state, their wave and their people; those that are archived come last."""
     need_service()
-    found = request(url, key_file, "GET", "/v1/studies")
+    found = request(url, key_file, "GET", "/v2/studies")
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -254,7 +254,7 @@ def archive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
 def unarchive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
     """List an archived study again."""
     need_service()
-    if request(url, key_file, "GET", f"/v1/studies/{name}")["life"] != "archived":  # a draft would be started
+    if request(url, key_file, "GET", f"/v2/studies/{name}")["life"] != "archived":  # a draft would be started
         typer.echo(f"the study {name} is not archived; nothing had to be changed")
         return
     _change(name, "running", url, key_file, "is listed again")
@@ -271,7 +271,7 @@ def delete(
     need_service()
     if not yes and typer.prompt(f"Type the study's name to delete it with its log and its people ({name})") != name:
         raise InputError(f"that is not the name {name!r}; nothing was deleted")
-    request(url, key_file, "DELETE", f"/v1/studies/{name}")
+    request(url, key_file, "DELETE", f"/v2/studies/{name}")
     typer.echo(f"the study {name} is deleted")
 
 
@@ -284,7 +284,7 @@ def trail(
 ) -> None:
     """Show who did what, the newest first."""
     need_service()
-    found = request(url, key_file, "GET", "/v1/audit" if name is None else f"/v1/audit?study={name}")
+    found = request(url, key_file, "GET", "/v2/audit" if name is None else f"/v2/audit?study={name}")
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -298,5 +298,5 @@ def trail(
 
 def _change(name: str, wanted: str, url: str, key_file: Path | None, now: str) -> None:
     need_service()
-    done: Any = request(url, key_file, "PUT", f"/v1/studies/{name}/life", {"wanted": wanted})
+    done: Any = request(url, key_file, "PUT", f"/v2/studies/{name}/life", {"wanted": wanted})
     typer.echo(f"the study {name} {now}{'' if done['changed'] else '; nothing had to be changed'}")

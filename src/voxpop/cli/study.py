@@ -86,8 +86,8 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
     need_service()
     from voxpop.service.study.log import Record, fold
 
-    progress = request(url, key_file, "GET", f"/v1/studies/{name}")
-    log = request(url, key_file, "GET", f"/v1/studies/{name}/log")
+    progress = request(url, key_file, "GET", f"/v2/studies/{name}")
+    log = request(url, key_file, "GET", f"/v2/studies/{name}/log")
     try:
         course = fold([Record(**record) for record in log["events"]], name)
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError):

@@ -260,7 +260,7 @@ class Device:
 
     def _study(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         mine = {"authorization": f"Bearer {self.memory.key}", **(headers or {})}
-        answer = self._caller.request(method, f"{self.url}/v1/studies/{self.study}{path}", mine)
+        answer = self._caller.request(method, f"{self.url}/v2/studies/{self.study}{path}", mine)
         if is_not_now(answer):
             raise httpx.TransportError(f"the coordinator answered {answer.status_code}")
         if answer.status_code >= 400:

@@ -61,7 +61,20 @@ class Memory:
         self._file = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         finalize(self, self._file.close)  # from 3.13 on, Python warns of a connection that is dropped while open
         self._file.execute("PRAGMA secure_delete = ON")
+        self._upgrade()
         self._file.executescript(TABLES)
+
+    def _upgrade(self) -> None:
+        """Upgrade the file of a former version, in which waves were called phases, also in the addresses of reports."""
+        with self._transaction():
+            columns = self._file.execute("SELECT name FROM pragma_table_info('rewards')").fetchall()
+            if ("phase",) not in columns:
+                return
+            for table in ("rewards", "outbox", "twins", "made"):
+                self._file.execute(f"ALTER TABLE {table} RENAME COLUMN phase TO wave")
+            for table in ("outbox", "twins"):
+                renamed = "replace(replace(address, '/v1/', '/v2/'), '/phases/', '/waves/')"
+                self._file.execute(f"UPDATE {table} SET address = {renamed}")
 
     @property
     def key(self) -> str:

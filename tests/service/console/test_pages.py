@@ -187,7 +187,7 @@ def test_errors_are_pages_for_browsers_and_json_for_programs(operator: Browser) 
 
 
 def test_the_api_answers_browsers_in_json_too(operator: Browser) -> None:
-    assert list(operator.get("/v1/studies").json()) == ["error"]
+    assert list(operator.get("/v2/studies").json()) == ["error"]
 
 
 def test_a_refused_request_of_htmx_is_a_message_on_the_open_page(operator: Browser) -> None:

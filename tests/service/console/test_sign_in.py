@@ -197,8 +197,8 @@ def test_htmx_may_send_the_token_as_a_header(operator: Browser) -> None:
 
 
 def test_the_api_takes_no_cookies(operator: Browser) -> None:
-    assert operator.get("/v1/studies").status_code == 401
-    assert operator.client.delete(f"/v1/studies/{STUDY}").status_code == 401
+    assert operator.get("/v2/studies").status_code == 401
+    assert operator.client.delete(f"/v2/studies/{STUDY}").status_code == 401
 
 
 def test_an_open_service_lets_everybody_look_and_nobody_change(tmp_path: Path) -> None:
@@ -258,11 +258,11 @@ def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -
     with desk_at(str(tmp_path / "open.db"), open_to_all=True) as desk, desk.served() as url, Browser(url) as browser:
         desk.coordinator.create("idea", definition(), draft=True)
         places = ["/studies/idea" + part for part in ("", "/people", "/events/0", "/export/decisions.csv")]
-        assert [browser.get(place).status_code for place in (*places, "/v1/studies/idea/watch")] == [404] * 5
+        assert [browser.get(place).status_code for place in (*places, "/v2/studies/idea/watch")] == [404] * 5
         for place in ("/studies/idea/live", "/studies/idea/people/live"):
             assert "There is no such study any more" in first_event(browser, place)
         assert "idea" not in browser.get("/").text
-        listed = browser.get("/v1/studies").json()
+        listed = browser.get("/v2/studies").json()
         assert listed["studies"] == [glance["study"] for glance in listed["glances"]] == ["coffee", STUDY]
         assert "idea" not in first_event(browser, "/live")
         page = browser.get(f"/studies/{STUDY}").text
@@ -270,8 +270,8 @@ def test_an_open_service_shows_neither_drafts_nor_who_did_what(tmp_path: Path) -
         assert "command line" not in page
         assert "command line" not in first_event(browser, f"/studies/{STUDY}/live")
         key = {"authorization": f"Bearer {KEY}"}
-        assert "idea" in browser.client.get("/v1/studies", headers=key).json()["studies"]
-        assert browser.client.get("/v1/studies/idea/watch", headers=key).status_code == 200
+        assert "idea" in browser.client.get("/v2/studies", headers=key).json()["studies"]
+        assert browser.client.get("/v2/studies/idea/watch", headers=key).status_code == 200
         browser.sign_in()
         assert "idea" in browser.get("/").text
         assert "command line" in browser.get("/studies/idea").text

@@ -48,7 +48,7 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     """
     request = Request(scope)
     session, path = known_session(request), request.url.path
-    if path.startswith("/v1/") or "text/html" not in request.headers.get("accept", ""):
+    if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
         return None
     if path.endswith("/live"):  # a browser would try again for ever if these were errors
         if isinstance(refusal, SignedOut):

@@ -71,7 +71,7 @@ class Demo:
 
     def play(self, watch: Callable[[dict[str, Any]], None]) -> None:
         """Act as the application: play the decisions in force until the study is over."""
-        place, patience = f"/v1/studies/{STUDY}", Patience("the demonstration")
+        place, patience = f"/v2/studies/{STUDY}", Patience("the demonstration")
         while True:
             seen = self.get(place + "/watch")
             watch(seen)
@@ -100,7 +100,7 @@ class Demo:
 
     def check(self) -> list[str]:
         """Return the differences between the service and the simulator on the same reports."""
-        events = [Record(**event) for event in self.get(f"/v1/studies/{STUDY}/log")["events"]]
+        events = [Record(**event) for event in self.get(f"/v2/studies/{STUDY}/log")["events"]]
         return disagreements(events, self.reports, own_noise=True)
 
     def listen(self, stream: IO[str]) -> None:
@@ -126,7 +126,7 @@ class Demo:
 
     def create(self) -> None:
         """Create the study."""
-        self._request("PUT", f"/v1/studies/{STUDY}", {"definition": self.definition.encode()})
+        self._request("PUT", f"/v2/studies/{STUDY}", {"definition": self.definition.encode()})
 
 
 @contextmanager

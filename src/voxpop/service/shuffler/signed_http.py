@@ -51,7 +51,7 @@ class HttpShuffler:
     ) -> BatchProgress:
         said = {"tokens": tokens, "overdue": overdue} | ({"forget": forget} if forget else {})
         document = batch.stated() | {part: [token.hex() for token in some] for part, some in said.items()}
-        answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}", document)
+        answer = send(self.client, self.keys, self.url, f"/v2/batches/{name}", document)
         if answer.status_code in (409, 410, 422):
             raise Refusal(answer.status_code, "the second server refuses this batch; ask its operator")
         answer.raise_for_status()
@@ -61,14 +61,14 @@ class HttpShuffler:
 
     def seal(self, name: str, tokens: list[bytes]) -> Sealed:
         document = {"tokens": [token.hex() for token in tokens]}
-        answer = send(self.client, self.keys, self.url, f"/v1/batches/{name}/seal", document)
+        answer = send(self.client, self.keys, self.url, f"/v2/batches/{name}/seal", document)
         if answer.status_code in (404, 409, 410, 422):
             raise Refusal(answer.status_code, "the helper refuses to seal this batch; ask its operator")
         answer.raise_for_status()
         return _sealed(answer)
 
     def call_off(self, name: str) -> None:
-        send(self.client, self.keys, self.url, f"/v1/batches/{name}", method="DELETE").raise_for_status()
+        send(self.client, self.keys, self.url, f"/v2/batches/{name}", method="DELETE").raise_for_status()
 
     def problem(self) -> str | None:
         """Return in one sentence why the shuffler cannot work now, or None."""
@@ -81,7 +81,7 @@ class HttpShuffler:
         return f"it answers, but is not ready (status {answer.status_code}); ask its operator"
 
     def upload_address(self, name: str) -> str:
-        return f"{self.public_url}/v1/batches/{name}/report"
+        return f"{self.public_url}/v2/batches/{name}/report"
 
 
 def _sealed(answer: httpx.Response) -> Sealed:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from voxpop.journal.journal import Finished, Opened, Released
 from voxpop.model.direction import Direction
-from voxpop.model.waves import Feedback, Forecast, Plan
-from voxpop.privacy import Entry
+from voxpop.model.waves import Forecast
 from voxpop.privacy.release import Batch
 from voxpop.service.operators import KeyInfo
 from voxpop.service.study.coordinator import MOST_ROUNDS
@@ -158,67 +158,14 @@ class DeviceWave(Body):
     direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
 
 
-class OpenedWave(Body):
-    """The plan of a wave and the public constants of its release."""
-
-    plan: Plan
-    release: Release
-
-
-class ClosedWave(Body):
-    """The release of a wave and its entry in the ledger."""
-
-    feedback: Feedback
-    entry: Entry
-
-
-class Finish(Body):
-    """Why no further wave is planned."""
-
-    reason: str = ""
-    early: Annotated[bool, says("An operator ended the study.")] = False
-
-
-class Error(Body):
-    """Why a request was refused, in one sentence."""
-
-    error: str
-
-
-class Alive(Body):
-    """The process is alive."""
-
-    status: Literal["alive"]
-
-
-class Ready(Body):
-    """The service is ready for requests."""
-
-    status: Literal["ready"]
-
-
-class OpenAPIInfo(Body):
-    """What the document is about."""
-
-    title: str
-    version: str
-    description: str
-
-
 class OpenAPI(Body):
     """An OpenAPI document."""
 
     openapi: Literal["3.1.0"]
-    info: OpenAPIInfo
+    info: dict[str, str]
     tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
-
-
-class StudyCreated(Body):
-    """The name of the study."""
-
-    study: str
 
 
 class StudyGlance(Body):
@@ -233,46 +180,12 @@ class StudyGlance(Body):
     answered: Annotated[Count, says("Who of them has answered.")]
 
 
-class StudyNames(Body):
-    """The names of all studies, and each at a glance."""
-
-    studies: list[str]
-    glances: list[StudyGlance]
-
-
 class LifeChanged(Body):
     """Where a study stands now."""
 
     study: str
     wanted: Wanted
     changed: Annotated[bool, says("False if it was there already.")]
-
-
-class Deleted(Body):
-    """A study was deleted."""
-
-    study: str
-    status: Literal["deleted"]
-
-
-class KeyMade(Body):
-    """A new key, which is shown only here."""
-
-    name: str
-    key: str
-
-
-class Keys(Body):
-    """All keys by name."""
-
-    keys: list[KeyInfo]
-
-
-class Revoked(Body):
-    """A key was revoked, now or before."""
-
-    name: str
-    status: Literal["revoked"]
 
 
 class AuditEntry(Body):
@@ -284,12 +197,6 @@ class AuditEntry(Body):
     action: str
     study: str | None
     detail: str
-
-
-class Audit(Body):
-    """The audit trail, the newest entries first."""
-
-    entries: list[AuditEntry]
 
 
 class BestDecision(Body):
@@ -355,12 +262,6 @@ class Status(Body):
     says: Annotated[list[str], says("The same in sentences.")]
 
 
-class Log(Body):
-    """The events of a study."""
-
-    events: list[LogEvent]
-
-
 class WatchedWave(Body):
     """A closed wave."""
 
@@ -418,25 +319,6 @@ class CurrentDecision(DecisionInForce):
     stage: Stage
 
 
-class RoundsCounted(Body):
-    """The rounds that were counted now, and those played in the wave so far."""
-
-    counted: Count
-    played: Count
-
-
-class Registered(Body):
-    """The participant is registered."""
-
-    status: Literal["registered"]
-
-
-class Withdrawn(Body):
-    """The participant has withdrawn, now or before; what may be forgotten is."""
-
-    status: Literal["withdrawn"]
-
-
 class Invitation(Body, kw_only=True):
     """The participant is invited to send a report."""
 
@@ -467,18 +349,6 @@ class NotNeeded(Body):
     next_check_in: Annotated[Pause | None, says("null if the participant is never asked again.")]
 
 
-class Receipt(Body):
-    """The report is stored, now or by an earlier request."""
-
-    status: Literal["counted", "counted before"]
-
-
-class Taken(Body):
-    """The total is stored."""
-
-    status: Literal["taken"]
-
-
 class BatchProgress(Body):
     """How far a batch is."""
 
@@ -487,56 +357,58 @@ class BatchProgress(Body):
     answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
 
 
-class SealedBatch(Body):
-    """The total of the shares, or the tokens without a share; then nothing was added up."""
-
-    total: list[int]
-    missing: list[Hash]
+# Small replies
 
 
-class CalledOff(Body):
-    """A batch was deleted, now or before."""
-
-    status: Literal["called off"]
-
-
-# The log
+def reply(name: str, description: str, /, **properties: Any) -> type[msgspec.Struct]:
+    """Make the body of a reply that nobody but its reader takes apart."""
+    return msgspec.defstruct(name, list(properties.items()), bases=(Body,), namespace={"__doc__": description})
 
 
-class Event(Body):
-    """An event of the log."""
-
-    seq: Count
-    at: Annotated[float, says("Seconds since 1970 by the clock of the coordinator that appended it.")]
+def event(kind: str, description: str, body: Any) -> type[msgspec.Struct]:
+    """Make the body of a record of a study's log; its time is that of the coordinator that appended it, since 1970."""
+    return reply(f"{kind.capitalize()}Event", description, seq=Count, at=float, kind=Literal[kind], body=body)
 
 
-class CreatedEvent(Event):
-    """The study was created."""
-
-    kind: Literal["created"]
-    body: StudyDefinition
-
-
-class OpenedEvent(Event):
-    """A wave was planned."""
-
-    kind: Literal["opened"]
-    body: OpenedWave
-
-
-class ClosedEvent(Event):
-    """A wave was released."""
-
-    kind: Literal["closed"]
-    body: ClosedWave
-
-
-class FinishedEvent(Event):
-    """There is nothing left to learn."""
-
-    kind: Literal["finished"]
-    body: Finish
-
-
-class CheckIn(Body):
-    """Whether the participant is invited and, if so, what the device needs."""
+Error = reply("Error", "Why a request was refused, in one sentence.", error=str)
+Alive = reply("Alive", "The process is alive.", status=Literal["alive"])
+Ready = reply("Ready", "The service is ready for requests.", status=Literal["ready"])
+StudyCreated = reply("StudyCreated", "The name of the study.", study=str)
+StudyNames = reply(
+    "StudyNames", "The names of all studies, and each at a glance.", studies=list[str], glances=list[StudyGlance]
+)
+Deleted = reply("Deleted", "A study was deleted.", study=str, status=Literal["deleted"])
+KeyMade = reply("KeyMade", "A new key, which is shown only here.", name=str, key=str)
+Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
+Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])
+Audit = reply("Audit", "The audit trail, the newest entries first.", entries=list[AuditEntry])
+Log = reply("Log", "The events of a study.", events=list[LogEvent])
+RoundsCounted = reply(
+    "RoundsCounted",
+    "The rounds that were counted now, and those played in the wave so far.",
+    counted=Count,
+    played=Count,
+)
+Registered = reply("Registered", "The participant is registered.", status=Literal["registered"])
+Withdrawn = reply(
+    "Withdrawn", "The participant has withdrawn, now or before; what may be forgotten is.", status=Literal["withdrawn"]
+)
+Receipt = reply(
+    "Receipt", "The report is stored, now or by an earlier request.", status=Literal["counted", "counted before"]
+)
+Taken = reply("Taken", "The total is stored.", status=Literal["taken"])
+SealedBatch = reply(
+    "SealedBatch",
+    "The total of the shares, or the tokens without a share; then nothing was added up.",
+    total=list[int],
+    missing=list[Hash],
+)
+CalledOff = reply("CalledOff", "A batch was deleted, now or before.", status=Literal["called off"])
+CheckIn = reply("CheckIn", "Whether the participant is invited and, if so, what the device needs.")  # one of these:
+CHECK_INS = (Invitation, Waiting, NotNeeded)
+EVENTS = (
+    event("created", "The study was created.", StudyDefinition),
+    event("opened", "A wave was planned.", Opened),
+    event("closed", "A wave was released.", Released),
+    event("finished", "There is nothing left to learn.", Finished),
+)

@@ -184,11 +184,11 @@ class CoordinatorApp:
 
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
-        v1 = "/v1/studies/{study}"
+        study = "/v2/studies/{study}"
         return [
             Route(
                 "PUT",
-                v1 + "/waves/{wave}/report",
+                study + "/waves/{wave}/report",
                 "token",
                 self.upload_report,
                 "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
@@ -199,7 +199,7 @@ class CoordinatorApp:
             ),
             Route(
                 "GET",
-                v1 + "/checkin",
+                study + "/checkin",
                 "participant",
                 self.check_in,
                 "Check whether this participant is invited and, if so, get what the device needs.",
@@ -209,7 +209,7 @@ class CoordinatorApp:
             ),
             Route(
                 "GET",
-                v1 + "/decision",
+                study + "/decision",
                 "anyone",
                 self.decision,
                 "Get the decision in force.",
@@ -219,7 +219,7 @@ class CoordinatorApp:
             ),
             Route(
                 "PUT",
-                v1 + "/participant",
+                study + "/participant",
                 "participant",
                 self.register,
                 "Register as a participant; repeating the request changes nothing.",
@@ -230,7 +230,7 @@ class CoordinatorApp:
             ),
             Route(
                 "DELETE",
-                v1 + "/participant",
+                study + "/participant",
                 "participant",
                 self.withdraw,
                 "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
@@ -248,7 +248,7 @@ class CoordinatorApp:
             *self.operators.routes(),
             Route(
                 "PUT",
-                v1 + "/rounds/{key}",
+                study + "/rounds/{key}",
                 "operator",
                 self.play,
                 "Report rounds that were played; repeating a key changes nothing.",
@@ -258,7 +258,7 @@ class CoordinatorApp:
             ),
             Route(
                 "PUT",
-                "/v1/batches/{batch}/total",
+                "/v2/batches/{batch}/total",
                 "shuffler",
                 self.total,
                 "Deliver the total of a whole batch.",

@@ -16,11 +16,11 @@ from voxpop.io.schema import ProblemData
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.options import Option, options_of
 from voxpop.policies import POLICIES, policy_options
-from voxpop.privacy import Private
+from voxpop.privacy import Private, Release
 from voxpop.privacy.models import RELEASES, release_type_of
 from voxpop.service.study.definition import Rules
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import COMPONENT
+from voxpop.service.web.bodies import CHECK_INS, COMPONENT, EVENTS
 from voxpop.service.web.routes import PARAMETERS, Role, Route
 
 Schema = dict[str, Any]
@@ -53,8 +53,6 @@ REFUSALS = {
 RETRY = {"Retry-After": {"description": "Seconds to wait before trying again.", "schema": {"type": "integer"}}}
 NUMBER = {"type": "number"}
 NUMBER_OR_NULL = {"anyOf": [NUMBER, {"type": "null"}]}
-CHECK_INS = (bodies.Invitation, bodies.Waiting, bodies.NotNeeded)
-EVENTS = (bodies.CreatedEvent, bodies.OpenedEvent, bodies.ClosedEvent, bodies.FinishedEvent)
 # The names of the limits of an option in JSON Schema
 LIMITS = {"above": "exclusiveMinimum", "least": "minimum", "below": "exclusiveMaximum", "most": "maximum"}
 TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}
@@ -196,8 +194,8 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
 
 def _array_or_kernel(kind: Any) -> Schema:
     """Describe the types that msgspec does not know."""
-    if kind is Kernel:
-        return _ref("Kernel")
+    if kind in (Kernel, Release):
+        return _ref(kind.__name__)
     return {"type": "array", "items": {"anyOf": [NUMBER, {"type": "array", "items": NUMBER}]}}  # a vector or a matrix
 
 

@@ -123,14 +123,14 @@ class OperatorApi:
 
     def routes(self) -> list[Route]:
         """Declare the routes."""
-        v1 = "/v1/studies/{study}"
+        study = "/v2/studies/{study}"
         watcher: Role = "anyone" if self._open else "viewer"
         lister: Role = "anyone" if self._open else "operator"
         return [
-            Route("GET", "/v1/studies", lister, self.studies, "List all studies.", {200: bodies.StudyNames}),
+            Route("GET", "/v2/studies", lister, self.studies, "List all studies.", {200: bodies.StudyNames}),
             Route(
                 "PUT",
-                v1,
+                study,
                 "operator",
                 self.create_study,
                 "Create a study; repeating the request changes nothing.",
@@ -139,14 +139,20 @@ class OperatorApi:
                 NewStudy,
                 most_bytes=MOST_STUDY_BYTES,
             ),
-            Route("GET", v1, "viewer", self.status, "Get how far a study is.", {200: bodies.Status}, (403, 404)),
-            Route("GET", v1 + "/log", "viewer", self.log, "Get a study's log.", {200: bodies.Log}, (403, 404)),
+            Route("GET", study, "viewer", self.status, "Get how far a study is.", {200: bodies.Status}, (403, 404)),
+            Route("GET", study + "/log", "viewer", self.log, "Get a study's log.", {200: bodies.Log}, (403, 404)),
             Route(
-                "GET", v1 + "/watch", watcher, self.watch, "Get a study's estimates.", {200: bodies.Watch}, (403, 404)
+                "GET",
+                study + "/watch",
+                watcher,
+                self.watch,
+                "Get a study's estimates.",
+                {200: bodies.Watch},
+                (403, 404),
             ),
             Route(
                 "PUT",
-                v1 + "/life",
+                study + "/life",
                 "operator",
                 self.change_life,
                 "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
@@ -156,17 +162,17 @@ class OperatorApi:
             ),
             Route(
                 "DELETE",
-                v1,
+                study,
                 "operator",
                 self.delete_study,
                 "Delete a draft or a finished study, with its people and its log.",
                 {200: bodies.Deleted},
                 (403, 404, 409),
             ),
-            Route("GET", "/v1/keys", "operator", self.keys, "List all keys.", {200: bodies.Keys}, (403,)),
+            Route("GET", "/v2/keys", "operator", self.keys, "List all keys.", {200: bodies.Keys}, (403,)),
             Route(
                 "PUT",
-                "/v1/keys/{name}",
+                "/v2/keys/{name}",
                 "operator",
                 self.add_key,
                 "Make a key for an operator or a viewer; it replaces the key under the same name.",
@@ -176,7 +182,7 @@ class OperatorApi:
             ),
             Route(
                 "DELETE",
-                "/v1/keys/{name}",
+                "/v2/keys/{name}",
                 "operator",
                 self.revoke_key,
                 "Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing.",
@@ -185,7 +191,7 @@ class OperatorApi:
             ),
             Route(
                 "GET",
-                "/v1/audit",
+                "/v2/audit",
                 "operator",
                 self.audit,
                 "Get who did what, the newest first: to one study, or before an entry with this number.",

@@ -47,6 +47,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
 }
 NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
 OTHER_BYTES = 1024  # for everything around the numbers
+FORMER = "this service speaks version 2 of the protocol, in which phases are called waves; update what asks version 1"
 KEY = re.compile(rf"[\x21-\x7e]{{{LEAST},{MOST}}}")
 WAVE = re.compile(r"[1-9][0-9]{0,2}|1000")
 
@@ -193,6 +194,8 @@ class Router:
                     return
                 allowed.update(methods)
         body.limit(self._most_bytes)
+        if scope["path"].startswith("/v1/"):
+            raise Refusal(404, FORMER)
         if allowed:
             sentence = "this address does not take this method; see /openapi.json"
             raise Refusal(405, sentence, allow=", ".join(sorted(allowed)))

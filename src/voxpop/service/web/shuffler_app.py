@@ -141,7 +141,7 @@ class ShufflerApp:
     def _forward(self) -> None:
         self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
-            answer = signed_http.send(self._client, self.keys, self.url, f"/v1/batches/{batch}/total", total)
+            answer = signed_http.send(self._client, self.keys, self.url, f"/v2/batches/{batch}/total", total)
             if answer.status_code in (200, 201, 410):  # 410: presumably released already
                 self.shuffler.taken(batch)
             else:
@@ -151,7 +151,7 @@ class ShufflerApp:
 
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
-        batch = "/v1/batches/{batch}"
+        batch = "/v2/batches/{batch}"
         return [
             Route(
                 "PUT",
