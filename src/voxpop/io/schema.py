@@ -11,21 +11,27 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from voxpop.errors import InputError, require_array, require_choice, require_integer
 from voxpop.model.decisions import Decisions
+from voxpop.model.direction import Direction
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.problem import Evidence, Problem
+from voxpop.model.strata import Strata
 from voxpop.model.waves import Feedback, Plan
-from voxpop.privacy import Entry, Release
+from voxpop.policies import Policy, make_policy
+from voxpop.privacy import Budget, Entry, NoPrivacy, Privacy, Release
 from voxpop.privacy.ball import Ball
-from voxpop.privacy.models import release_type_of
+from voxpop.privacy.models import privacy_from_settings, release_type_of
 from voxpop.runtime.extensions import find, name_of
+
+if TYPE_CHECKING:
+    from voxpop.calibration.fit import Calibration
 
 VERSION = 2  # of sealed documents
 NULLS = {"ball": "radius", "cost": "epsilon"}  # the parts of a release in which null stands for infinity
@@ -154,6 +160,53 @@ def decode_kernel(data: Any) -> Kernel:
         raise InputError(f"the {data['type']} kernel needs {known}, got {sorted(arguments)}") from None
 
 
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """What a study begins with: the first record of its journal."""
+
+    problem: Problem  # it maximises: if the study minimises, its levels have the other sign
+    policy: Policy
+    privacy: Privacy = field(default_factory=NoPrivacy)
+    name: str = "study"
+    reward: str = "reward"  # what the reward is called
+    direction: Direction = Direction.MAXIMIZE
+    strata: Strata | None = None
+    charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
+    calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
+
+    @property
+    def budget(self) -> Budget | None:
+        """What a person may be exposed to in the whole study; None if nothing is promised."""
+        return self.privacy.budget
+
+    def encode(self) -> dict[str, Any]:
+        """Return the definition as plain data."""
+        rest = {"strata": self.strata and dict(self.strata.shares), "charged": encode(self.charged)}
+        return {
+            "problem": encode(self.problem),
+            "policy": self.policy.settings(),
+            "privacy": self.privacy.settings(),
+            "name": self.name,
+            "reward": self.reward,
+            "direction": str(self.direction),
+            **{name: value for name, value in rest.items() if value},
+        }
+
+    @classmethod
+    def decode(cls, data: Mapping[str, Any]) -> Definition:
+        """Read what `encode` wrote."""
+        return cls(
+            decode(Problem, data["problem"]),
+            make_policy(**data["policy"]),
+            privacy_from_settings(data["privacy"]),
+            str(data["name"]),
+            str(data["reward"]),
+            Direction.of(data["direction"]),
+            Strata(data["strata"]) if "strata" in data else None,
+            tuple(decode(Entry, entry) for entry in data.get("charged", ())),
+        )
+
+
 def pack(kind: str, content: dict[str, Any]) -> str:
     """Write a document with its format, version, checksum and content."""
     head = {"format": kind, "version": VERSION, "checksum": _checksum(content)}
@@ -200,17 +253,26 @@ def decode_release(data: Any) -> Release:
     """Read what `encode` wrote of a release; raise an `InputError` for anything else."""
     try:
         kind = release_type_of(data["model"])
-        json.dumps(data, allow_nan=False)  # refuses infinities and NaN
+        _require_finite(data)
         parts = {**data, **{name: _unbounded(data[name], part) for name, part in NULLS.items() if name in data}}
         made = msgspec.convert(parts, kind, dec_hook=_part)
         for part in ("cost", "encoding"):
-            _refuse_unknown(part, data.get(part), encode(made).get(part))
+            _refuse_unknown(part, data.get(part), encode(getattr(made, part, None)))
         return made
     except InputError as error:
         raise InputError(f"this is not a release: {error}; it must be what encode writes") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}".strip()
         raise InputError(f"this is not a release ({problem:.200}); it must be what encode writes") from None
+
+
+def _require_finite(data: Mapping[str, Any]) -> None:
+    """Refuse infinities and NaN, which JSON does not have; those in lists are refused where arrays are made of them."""
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            _require_finite(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{name} must be finite, got {value}")
 
 
 def _refuse_unknown(name: str, data: Any, known: Any) -> None:

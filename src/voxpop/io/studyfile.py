@@ -53,7 +53,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -112,28 +112,20 @@ def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:
         return _problem(data), _policy(data)
 
 
-@dataclass(frozen=True, eq=False)
-class StudyFile:
-    """What a study file defines. The problem is in the file's own units: costs, if the direction is to minimize."""
-
-    problem: Problem
-    policy: Policy
-    privacy: Privacy
-    strata: Strata | None
-    direction: Direction
-    name: str
-    reward: str
-    gives_beta: bool = False  # instead of leaving it to the horizon
-
-
-def read_study_file(path: Path) -> StudyFile:
-    """Read a study file."""
+def read_study_file(path: Path) -> tuple[wire.Definition, bool]:
+    """Read the definition of a study, and whether the file gives beta instead of leaving it to the horizon."""
     problem, policy, data = read_study(path)
     direction = direction_of(path, data)
-    name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
-    return StudyFile(
-        problem, policy, privacy_of(path, data), strata_of(path, data), direction, name, reward, "beta" in data["model"]
+    definition = wire.Definition(
+        direction.problem(problem),
+        policy,
+        privacy_of(path, data),
+        str(data.get("name", path.stem)),
+        str(data.get("reward", direction.measure)),
+        direction,
+        strata_of(path, data),
     )
+    return definition, "beta" in data["model"]
 
 
 def direction_of(path: Path, data: Mapping[str, Any]) -> Direction:

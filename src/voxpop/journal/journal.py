@@ -9,70 +9,22 @@ they are behind `Journal`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
+from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
 from voxpop.journal.question import Answer
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
-from voxpop.model.strata import Strata
 from voxpop.model.waves import End, Feedback, Plan, latest_warning
-from voxpop.policies import Policy, make_policy
-from voxpop.privacy import Budget, Entry, Ledger, NoPrivacy, Privacy, Release
-from voxpop.privacy.models import privacy_from_settings
-
-
-@dataclass(frozen=True, eq=False)
-class Definition:
-    """What a study begins with: the first record of its journal."""
-
-    problem: Problem  # it maximises: if the study minimises, its levels have the other sign
-    policy: Policy
-    privacy: Privacy = field(default_factory=NoPrivacy)
-    name: str = "study"
-    reward: str = "reward"  # what the reward is called
-    direction: Direction = Direction.MAXIMIZE
-    strata: Strata | None = None
-    charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
-    calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
-
-    @property
-    def budget(self) -> Budget | None:
-        """What a person may be exposed to in the whole study; None if nothing is promised."""
-        return self.privacy.budget
-
-    def encode(self) -> dict[str, Any]:
-        """Return the definition as plain data."""
-        rest = {"strata": self.strata and dict(self.strata.shares), "charged": encode(self.charged)}
-        return {
-            "problem": encode(self.problem),
-            "policy": self.policy.settings(),
-            "privacy": self.privacy.settings(),
-            "name": self.name,
-            "reward": self.reward,
-            "direction": str(self.direction),
-            **{name: value for name, value in rest.items() if value},
-        }
-
-    @classmethod
-    def decode(cls, data: Mapping[str, Any]) -> Definition:
-        """Read what `encode` wrote."""
-        return cls(
-            decode(Problem, data["problem"]),
-            make_policy(**data["policy"]),
-            privacy_from_settings(data["privacy"]),
-            str(data["name"]),
-            str(data["reward"]),
-            Direction.of(data["direction"]),
-            Strata(data["strata"]) if "strata" in data else None,
-            tuple(decode(Entry, entry) for entry in data.get("charged", ())),
-        )
+from voxpop.policies import Policy
+from voxpop.privacy import Entry, Ledger, Privacy, Release
 
 
 @dataclass(frozen=True, eq=False)

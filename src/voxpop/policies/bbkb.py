@@ -16,18 +16,17 @@ of IGP-UCB at the start of the batch, times sqrt(C) because the variance has fal
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.model.options import check, option
+from voxpop.model.options import option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
-from voxpop.policies.protocol import OVER, require_few_rounds
+from voxpop.policies.protocol import OVER, Configured, require_few_rounds
 from voxpop.runtime.machine import require_room
 
 
@@ -52,7 +51,7 @@ class SparseState(State):
 
 
 @dataclass(frozen=True)
-class BBKB:
+class BBKB(Configured):
     """Batched budgeted kernel bandit."""
 
     delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
@@ -61,13 +60,6 @@ class BBKB:
     seed: int = option(0, least=0, help="The seed of the dictionary.")
     name = "bbkb"
     aggregates = False
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which nothing was played and the dictionary is empty."""
@@ -117,10 +109,6 @@ class BBKB:
         known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)
         after = self._bounded(problem, changed(state.played(plan), belief=known))
         return after, news(problem, after, known.gain)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest mean."""
-        return state.best
 
     def _bonus(self, problem: Problem, gain: float) -> float:
         return math.sqrt(self.switch) * confidence_bonus(problem, gain, self.delta)

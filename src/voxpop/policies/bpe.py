@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -26,19 +25,15 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import noise_variance
-from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
+from voxpop.policies.protocol import ALONE, OVER, Configured, prior_state, require_few_rounds
 
 
 @dataclass(frozen=True)
-class BPE:
+class BPE(Configured):
     """Batched pure exploration."""
 
     name = "bpe"
     aggregates = False
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior is known."""
@@ -70,10 +65,6 @@ class BPE:
         gain = information_gain(noisy, plan.arms, plan.pulls)
         info = Info(len(at), len(after.active), float(width.max()), gain, problem.norm_bound, refuted=False)
         return after, info
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the active action of largest estimate."""
-        return state.best
 
 
 def batch_lengths(horizon: int) -> list[int]:

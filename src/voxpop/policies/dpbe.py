@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,11 +29,11 @@ from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.posterior import in_blocks, information_gain, regress
 from voxpop.gp.selection import greedy_information_gain, require_end, select
 from voxpop.gp.widths import AffineEstimator, root_form
-from voxpop.model.options import REQUIRED, check, option
+from voxpop.model.options import REQUIRED, option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.protocol import ALONE, OVER, prior_state, require_few_rounds
+from voxpop.policies.protocol import ALONE, OVER, Configured, prior_state, require_few_rounds
 
 PRINTED: dict[str, Any] = {
     "width": "printed",
@@ -50,7 +50,7 @@ DOUBLINGS = 12  # of the norm bound before the oldest phases are dropped
 
 
 @dataclass(frozen=True)
-class DPBE:
+class DPBE(Configured):
     """The paper's algorithm with its parts selectable; the defaults are the policy `dpbe`."""
 
     alpha: float = option(0.7, above=0, most=2, help="Wave l of dpbe asks ceil(2^(alpha l)) people.")
@@ -67,7 +67,7 @@ class DPBE:
     aggregates = True
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.compare and self.width == "printed":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
@@ -79,10 +79,6 @@ class DPBE:
         if replace(self, **PRINTED) == self:
             return "dpbe-paper" if self.people is None else "dpbe-fixed"
         return "dpbe"
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior is known."""
@@ -121,10 +117,6 @@ class DPBE:
             forgotten=phases - len(after.history),
         )
         return after, info
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the active action of largest lead."""
-        return state.best
 
     def _rested(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """Give the incumbent the rounds that would teach almost nothing: only more people narrow a width much.

@@ -17,17 +17,17 @@ Updates are collected and subtracted from the covariance together, which reads i
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.model.options import check, option
+from voxpop.model.options import option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.protocol import OVER, require_few_rounds
+from voxpop.policies.protocol import OVER, Configured, require_few_rounds
 from voxpop.runtime.machine import require_room
 
 TOGETHER = 16  # updates that are subtracted from the covariance at once
@@ -86,19 +86,12 @@ class Believing(State):
 
 
 @dataclass(frozen=True)
-class GPUCB:
+class GPUCB(Configured):
     """Upper confidence bounds; an action is chosen every round."""
 
     delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
     name: ClassVar[str] = "gp-ucb"
     aggregates: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior is known."""
@@ -128,10 +121,6 @@ class GPUCB:
         belief = state.belief.condition(arm, feedback.mean.item(0), noise)
         after = self._bounded(problem, changed(state.played(plan), belief=belief))
         return after, news(problem, after, belief.gain)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest mean."""
-        return state.best
 
     def _rounds(self, problem: Problem, variance: float, left: int) -> int:
         """Return how often to play an action whose value has this variance."""

@@ -9,37 +9,30 @@ An arm is in force for ceil(2 sigma^2 / (v^2 max k)) rounds: from then on only m
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from voxpop.gp.belief import believe, pooled_best, total_noise
 from voxpop.gp.posterior import information_gain
-from voxpop.model.options import check, option
+from voxpop.model.options import option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import Belief, Believing
-from voxpop.policies.protocol import OVER, prior_state
+from voxpop.policies.protocol import OVER, Configured, prior_state
 
 MOST_ARMS = 101  # of more actions, an evenly spread subset is played
 
 
 @dataclass(frozen=True)
-class Pooled:
+class Pooled(Configured):
     """What these policies have in common: answers go to the pool, and the action of largest pooled mean is used."""
 
     name: ClassVar[str]
     aggregates: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
@@ -51,10 +44,6 @@ class Pooled:
         after = state.record(plan, feedback)
         after = changed(after, decision=pooled_best(problem, after.history))
         return after, unproven(problem, after, plan)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest pooled mean."""
-        return state.best
 
 
 @dataclass(frozen=True)
@@ -164,7 +153,7 @@ JITTER = 1e-9  # of the prior variance, so that a covariance that is singular to
 
 
 @dataclass(frozen=True)
-class Thompson:
+class Thompson(Configured):
     """Thompson sampling with averages of a few people."""
 
     people: int = option(20, least=1, help="The people in each wave.")
@@ -175,13 +164,6 @@ class Thompson:
     seed: int = option(0, least=0, help="The seed of the draws.")
     name = "thompson"
     aggregates = True
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
@@ -208,10 +190,6 @@ class Thompson:
         assert isinstance(after, Believing)
         after = (fitted if over or after.wave.bit_count() == 1 else one_more)(problem, after)
         return after, unproven(problem, after, plan)
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action of largest pooled mean."""
-        return state.best
 
     def _draw(self, problem: Problem, state: Believing) -> int:
         """Return which of the actions that are compared is the best of a drawn function."""

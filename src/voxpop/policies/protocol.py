@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from voxpop.errors import InputError
 from voxpop.gp.belief import pooled_best
+from voxpop.model.options import check
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
@@ -29,6 +31,27 @@ def prior_state(problem: Problem) -> State:
     """Return the state before the first wave; a pilot says already what to use meanwhile."""
     state = State.prior(problem, problem.norm_bound)
     return changed(state, decision=pooled_best(problem)) if problem.pilot else state
+
+
+@dataclass(frozen=True)
+class Configured:
+    """What policies have in common: settings that the table of options checks, and a state that knows what is best."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
+
+    def best(self, problem: Problem, state: State) -> int:
+        """Return the action to use now."""
+        return state.best
 
 
 class Policy(Protocol):

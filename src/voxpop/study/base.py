@@ -45,6 +45,12 @@ class BaseStudy(HasCourse):
                 raise InputError(f"{said}; restore it from a copy") from None
         return study
 
+    @classmethod
+    def _begun_as(cls, definition: Definition, path: Path | None) -> Self:
+        study = cls.__new__(cls)
+        study._begin(definition, path)
+        return study
+
     def _begin(self, definition: Definition, path: Path | None) -> None:
         """Begin a study, which is saved if there is a path."""
         self._conduct(definition)  # refuses what cannot be a study, before there is a file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from voxpop.errors import InputError
 from voxpop.io.studyfile import read_study_file
@@ -53,26 +53,27 @@ class DeviceStudy(BaseStudy):
         towards = Direction.of(direction)
         named = reward or towards.measure
         begun = Definition(towards.problem(problem), policy, privacy or NoPrivacy(), name, named, towards)
-        if path is None or not Path(path).exists():
-            study = cls()
-            study._begin(begun, None if path is None else Path(path))
-            return study
+        return cls._opened(begun, None if path is None else Path(path))
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str]) -> Self:
+        """Begin the study of a study file, or go on with it; it is saved beside the file, with the ending .json."""
+        path = Path(path)
+        begun, _ = read_study_file(path)
+        if begun.strata is not None:
+            raise InputError(f"{path} has strata, and devices that randomise cannot be weighed; remove [strata]")
+        return cls._opened(begun, path.with_suffix(".json"))
+
+    @classmethod
+    def _opened(cls, begun: Definition, path: Path | None) -> Self:
+        if path is None or not path.exists():
+            return cls._begun_as(begun, path)
         study = cls.load(path)
         if (part := study.differs_from(begun)) is not None:
             raise InputError(
                 f"{path} was begun with another {part}; undo the change, or move the file away to begin a new study"
             )
         return study
-
-    @classmethod
-    def from_file(cls, path: str | PathLike[str]) -> Self:
-        """Begin the study of a study file, or go on with it; it is saved beside the file, with the ending .json."""
-        path = Path(path)
-        found = read_study_file(path)
-        if found.strata is not None:
-            raise InputError(f"{path} has strata, and devices that randomise cannot be weighed; remove [strata]")
-        names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
-        return cls.open(found.problem, found.policy, found.privacy, path.with_suffix(".json"), **names)
 
     def open_wave(self) -> Wave | None:
         """Return the wave to play and ask about now; None when nothing is left to learn."""

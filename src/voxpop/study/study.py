@@ -112,27 +112,23 @@ class Study(BaseStudy):
         from voxpop.io.studyfile import read_study_file
 
         path = Path(path)
-        memory, found = path.with_suffix(".json"), read_study_file(path)
-        names: dict[str, Any] = {"direction": found.direction, "name": found.name, "reward": found.reward}
+        memory, (given, gives_beta) = path.with_suffix(".json"), read_study_file(path)
         if not memory.exists():
-            kept = memory if begin and not looking else None
-            return cls(found.problem, found.policy, kept, found.privacy, found.strata, **names)
+            return cls._begun_as(given, memory if begin and not looking else None)
         study = cls.load(memory, newest)
-        before = study.problem.horizon
-        beta = found.problem.beta if found.gives_beta else study.problem.beta  # or else that of the first horizon
-        problem = found.direction.problem(replace(found.problem, horizon=before, beta=beta))
-        given = Definition(problem, found.policy, found.privacy, direction=found.direction, strata=found.strata)
-        if study.differs_from(given):
+        before, horizon = study.problem.horizon, given.problem.horizon
+        beta = given.problem.beta if gives_beta else study.problem.beta  # or else that of the first horizon
+        if study.differs_from(replace(given, problem=replace(given.problem, horizon=before, beta=beta))):
             raise InputError(
                 f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
                 f"move {memory} away to begin a new study"
             )
-        study._course = study._course.named(found.name, found.reward)
-        if found.problem.horizon != before:
-            study.horizon_change = (before, found.problem.horizon)
+        study._course = study._course.named(given.name, given.reward)
+        if horizon != before:
+            study.horizon_change = (before, horizon)
             if not looking:
                 with said_of(path):
-                    study.change_horizon(found.problem.horizon)
+                    study.change_horizon(horizon)
         return study
 
     @classmethod

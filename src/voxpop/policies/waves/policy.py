@@ -8,7 +8,7 @@ fixed before them (`statements.py`). The recommendation is the pooled posterior'
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -17,11 +17,11 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
 from voxpop.gp.posterior import information_gain
-from voxpop.model.options import check, option
+from voxpop.model.options import option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
-from voxpop.policies.protocol import ALONE, OVER
+from voxpop.policies.protocol import ALONE, OVER, Configured
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.statements import (
@@ -83,7 +83,7 @@ class WavesState(State):
 
 
 @dataclass(frozen=True)
-class Waves:
+class Waves(Configured):
     """Ask while asking pays; every limit may be left out."""
 
     answer_cost: float | None = stopping(
@@ -134,12 +134,9 @@ class Waves:
     name = "waves"
     aggregates = True
 
-    def __post_init__(self) -> None:
-        check(self)
-
     def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **{key: value for key, value in asdict(self).items() if value is not None}}
+        """Return the arguments with which `make_policy` makes this policy again, without limits that are not given."""
+        return {key: value for key, value in super().settings().items() if value is not None}
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known."""
@@ -276,10 +273,6 @@ class Waves:
             spent=state.spent + level,
             statements=(*state.statements, statement),
         )
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the active action of largest pooled mean."""
-        return state.best
 
     def _price(self, problem: Problem) -> float:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
