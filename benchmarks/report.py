@@ -93,7 +93,7 @@ def as_dict(results: Results, limits: dict[str, float], before: dict[str, float]
 
 def draw(curves: list[Curve], folder: Path) -> None:
     """Draw cost against each size, with the fitted exponent, as PNG and SVG."""
-    with panels(len(curves), "", width=3.0, height=3.4) as (figure, axes):
+    with panels(len(curves), "", width=3.4, height=3.4) as (figure, axes):
         for ax, curve in zip(axes, curves, strict=True):
             ax.plot(curve.sizes, curve.times, "o-", color=BLUE)
             if curve.limit is not None:
@@ -101,7 +101,7 @@ def draw(curves: list[Curve], folder: Path) -> None:
                 ax.plot(curve.sizes, allowed, "--", color=MUTED, label=f"allowed: exponent {curve.limit:g}")
                 ax.legend(fontsize=8, loc="upper left")
             logarithmic(ax)
-            ax.set_title(curve.note or f"exponent {curve.exponent:.2f}", fontsize=10)
+            ax.set_title(curve.note or f"exponent {curve.exponent:.2f}", fontsize=8)
             ax.set_xlabel(curve.axis)
         axes[0].set_ylabel("seconds")
     write_atomically(folder / "speed.svg", svg(figure))

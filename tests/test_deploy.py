@@ -21,9 +21,9 @@ from tests.helpers_waiting import HANGING, until
 from voxpop.cli.commands import load
 from voxpop.service.settings import Settings
 from voxpop.service.web.bodies import MOST_STUDY_BYTES
-from voxpop.service.web.study_metrics import GAUGES
-from voxpop.service.web.telemetry import GAUGES as OF_SERVICE
-from voxpop.service.web.telemetry import Telemetry
+from voxpop.service.web.metrics import SERVICE_GAUGES as OF_SERVICE
+from voxpop.service.web.metrics import STUDY_GAUGES as GAUGES
+from voxpop.service.web.metrics import Telemetry
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))

@@ -130,8 +130,8 @@ FAULTS = [
         "helper's share kept",
         "A device that is done keeps the share that it sent to the helper.",
         "client/storage.py",
-        '            for table in ("outbox", "twins"):\n',
-        '            for table in ("outbox",):\n',
+        '            for table in ("outbox", "twins"):\n                self._file.execute(f"DELETE',
+        '            for table in ("outbox",):\n                self._file.execute(f"DELETE',
         (f"{SHARES}::test_both_halves_are_sent_until_both_are_acknowledged",),
     ),
     Fault(

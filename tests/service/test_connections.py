@@ -28,8 +28,8 @@ from voxpop.service.web import connections as module
 from voxpop.service.web.connections import Connections, affordable_connections
 from voxpop.service.web.guard import Guard
 from voxpop.service.web.limits import RateLimit, caller_of
+from voxpop.service.web.metrics import Telemetry
 from voxpop.service.web.shuffler_app import ShufflerApp
-from voxpop.service.web.telemetry import Telemetry
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 METRICS = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"

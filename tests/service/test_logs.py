@@ -19,7 +19,7 @@ from voxpop.service.refusals import DATABASE_AWAY
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.web.guard import refusal_of
-from voxpop.service.web.telemetry import Telemetry
+from voxpop.service.web.metrics import Telemetry
 
 
 class Heard:

@@ -23,8 +23,8 @@ from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.guard import ENDLESS
 from voxpop.service.web.limits import RateLimit
-from voxpop.service.web.study_metrics import GAUGES, SHARED_SECONDS, StudyMetrics
-from voxpop.service.web.telemetry import Telemetry
+from voxpop.service.web.metrics import SHARED_SECONDS, StudyMetrics, Telemetry
+from voxpop.service.web.metrics import STUDY_GAUGES as GAUGES
 
 ME = Principal("me")
 

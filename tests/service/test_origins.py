@@ -239,6 +239,7 @@ def test_flags_and_the_environment_name_origins(command: str, monkeypatch: pytes
         origins = app.guarded(RateLimit(0, 1), 4096).origins
         named = [origin for origin in (APP, OTHER) if origins.headers(path, [(b"origin", origin.encode())])]
         found.append((dict.fromkeys(named, path), settings))
+        (app.coordinator if isinstance(app, CoordinatorApp) else app.shuffler).database.close()
 
     monkeypatch.setattr(serve, "run", run)
     monkeypatch.setattr(Settings, "own_shuffler_key", lambda self: Keyring.of(SHUFFLER_KEY))

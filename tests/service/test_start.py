@@ -15,6 +15,8 @@ from voxpop.service.serve import coordinator_of, run, shuffler_of
 from voxpop.service.settings import Settings, settings_of
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.shuffler_app import ShufflerApp
 
 
 def test_another_secret_is_refused(address: str) -> None:
@@ -64,8 +66,9 @@ def test_the_port_is_taken_from_the_environment(
     monkeypatch.chdir(tmp_path)
     seen: list[int | None] = []
 
-    def noted(service: object, settings: Settings) -> None:
+    def noted(service: CoordinatorApp | ShufflerApp, settings: Settings) -> None:
         seen.append(settings.port)
+        (service.coordinator if isinstance(service, CoordinatorApp) else service.shuffler).database.close()
 
     monkeypatch.setattr(serve, "run", noted)
     monkeypatch.setenv("VOXPOP_SHUFFLER_KEY", "k" * 40)

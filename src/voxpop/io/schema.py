@@ -253,17 +253,26 @@ def decode_release(data: Any) -> Release:
     """Read what `encode` wrote of a release; raise an `InputError` for anything else."""
     try:
         kind = release_type_of(data["model"])
-        json.dumps(data, allow_nan=False)  # refuses infinities and NaN
+        _require_finite(data)
         parts = {**data, **{name: _unbounded(data[name], part) for name, part in NULLS.items() if name in data}}
         made = msgspec.convert(parts, kind, dec_hook=_part)
         for part in ("cost", "encoding"):
-            _refuse_unknown(part, data.get(part), encode(made).get(part))
+            _refuse_unknown(part, data.get(part), encode(getattr(made, part, None)))
         return made
     except InputError as error:
         raise InputError(f"this is not a release: {error}; it must be what encode writes") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}".strip()
         raise InputError(f"this is not a release ({problem:.200}); it must be what encode writes") from None
+
+
+def _require_finite(data: Mapping[str, Any]) -> None:
+    """Refuse infinities and NaN, which JSON does not have; those in lists are refused where arrays are made of them."""
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            _require_finite(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{name} must be finite, got {value}")
 
 
 def _refuse_unknown(name: str, data: Any, known: Any) -> None:

@@ -53,7 +53,7 @@ class JournalFile:
         if path.suffix in (MARK, ENDING):
             raise InputError(f"{path} has the ending of a file beside a study; give the study another, such as .json")
         self.old: OldStudy | None = None  # files of an earlier version, which the next change replaces
-        self._seen = ""  # the last digest that this program read or wrote
+        self._seen = b""  # the whole lines, as this program read or wrote them last
 
     @classmethod
     def create(cls, path: Path, definition: Definition) -> JournalFile:
@@ -78,7 +78,7 @@ class JournalFile:
         journal.definition = _read(lines[0], f"{path}, line 1", lambda line: Definition.decode(line.body))
         if newest and journal._private:
             with locked(path):
-                journal._set_mark(lines)
+                journal._set_mark(len(lines) - 1, lines[-1].digest)
         elif lines[0].marked:
             journal._compare(lines, mark)
         return journal
@@ -98,8 +98,9 @@ class JournalFile:
         """Return the events after the first `after` ones."""
         if self.old is not None:
             return list(self.old.events[after:])
-        lines = _lines(read_bytes(self.path), str(self.path))
-        self._seen = lines[-1].digest
+        data = read_bytes(self.path)
+        lines = _lines(data, str(self.path))
+        self._seen = data[: data.rfind(b"\n") + 1]
         return [
             _read(line, f"{self.path}, line {place}", lambda line: decode_event(line.kind, line.body))
             for place, line in enumerate(lines[1 + after :], start=2 + after)
@@ -117,41 +118,43 @@ class JournalFile:
                 self.old = None
                 return
             data = read_bytes(self.path)
-            lines = _lines(data, str(self.path))
-            if (len(lines) - 1, lines[-1].digest) != (expected, self._seen):
+            seen, size = self._seen, len(self._seen)
+            if data[: data.rfind(b"\n") + 1] != seen or seen.count(b"\n") != expected + 1:
                 raise InputError(
                     f"{self.path} was changed by another program after this one opened it; repeat the command, or "
                     "open it again with Study.load"
                 )
-            size, added = data.rfind(b"\n") + 1, _chain(lines[-1].digest, map(encode_event, events))
+            last = json.loads(seen.splitlines()[-1])["digest"]
+            added = _chain(last, map(encode_event, events))
             append_durably(self.path, size, _text(added))
             try:
-                self._set_mark([*lines, *added])
+                self._set_mark(expected + len(added), added[-1].digest if added else last)
             except BaseException:
                 with suppress(InputError):  # if this fails as well, the next change finds the file changed
                     append_durably(self.path, size, b"")
                 raise
-            self._seen = added[-1].digest if added else self._seen
+            self._seen = seen + _text(added)
 
     def _write(self, definition: Definition, events: Sequence[Event] = ()) -> None:
         """Write the whole file in one step."""
         self.definition = definition
         lines = _chained(definition, events, self._private)
+        last, text = lines[-1].digest, _text(lines)
         if events:  # until the journal is in their place, there are older files, which need no mark
-            self._set_mark(lines)
-        write_durably(self.path, _text(lines))
+            self._set_mark(len(events), last)
+        write_durably(self.path, text)
         if not events:
-            self._set_mark(lines)
-        self._seen = lines[-1].digest
+            self._set_mark(0, last)
+        self._seen = text
 
     @property
     def _private(self) -> bool:
         return self.definition.privacy.model != NoPrivacy.model
 
-    def _set_mark(self, lines: Sequence[Line]) -> None:
+    def _set_mark(self, events: int, digest: str) -> None:
         """Mark how long the journal is; without privacy any copy may be continued."""
         if self._private:
-            write_durably(self.mark, json.dumps({"events": len(lines) - 1, "digest": lines[-1].digest}) + "\n")
+            write_durably(self.mark, json.dumps({"events": events, "digest": digest}) + "\n")
 
     def _marked(self) -> tuple[int, str] | None:
         """Return the number of events and the digest of the mark; None if there is no mark."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import sqlalchemy as sa
 import uvicorn
-from sqlalchemy.dialects import postgresql, sqlite
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.errors import InputError, require_integer, require_number
@@ -21,7 +20,7 @@ from voxpop.service.keys import Keyring, check_of, exposed
 from voxpop.service.settings import Settings
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
-from voxpop.service.stores.database import Database
+from voxpop.service.stores.database import Database, insert_into
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import marks, studies
 from voxpop.service.study import life, participants
@@ -71,8 +70,7 @@ def _require_same_secret(database: Database, secrets: Keyring) -> None:
     """
     mark = check_of(secrets.in_use)
     with database.write() as connection:
-        insert = sqlite.insert(marks) if database.embedded else postgresql.insert(marks)
-        connection.execute(insert.values(name="secret", mark=mark).on_conflict_do_nothing())
+        connection.execute(insert_into(connection, marks).values(name="secret", mark=mark).on_conflict_do_nothing())
         known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret").with_for_update())
         accepted = secrets.holds(known.scalar_one())
         if accepted:

@@ -28,7 +28,7 @@ from voxpop.service import logs
 from voxpop.service.serve import coordinator_of, listen, run
 from voxpop.service.settings import Settings
 from voxpop.service.stores.database import file_of
-from voxpop.service.web.telemetry import SHARED
+from voxpop.service.web.metrics import SHARED
 
 MOST = 64  # workers
 READY = b"ready\n"

@@ -26,7 +26,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import DatabaseFacts, facts_of
-from voxpop.service.web.readiness import DATABASE_SECONDS
+from voxpop.service.web.health import DATABASE_SECONDS
 
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler

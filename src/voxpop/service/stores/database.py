@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -226,6 +227,11 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+
+
+def insert_into(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    """Begin an insert that says what to do about rows that are there: both databases can, and neither as the other."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
 def scrub_after(connection: sa.Connection) -> None:

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from voxpop.service.keys import hash_key, token_of
-from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.database import insert_into, scrub_after
 from voxpop.service.stores.schema import EVERYBODY, counts, inbox, invitations, people, receipts, studies, tallies
 
 LOCKED = ""  # the writer of those who hold the lock on the study's row
@@ -271,9 +270,8 @@ class Invitations:
         """Add to the counters of the wave; without a writer's name, only under the lock on the study's row."""
         if not any(more.values()):
             return
-        insert = sqlite.insert(tallies) if self.connection.dialect.name == "sqlite" else postgresql.insert(tallies)
         sums = {name: tallies.c[name] + number for name, number in more.items()}
-        new = insert.values(study=self.study, wave=self.wave, writer=writer, **more)
+        new = insert_into(self.connection, tallies).values(study=self.study, wave=self.wave, writer=writer, **more)
         self.connection.execute(new.on_conflict_do_update(index_elements=["study", "wave", "writer"], set_=sums))
 
 

@@ -10,13 +10,12 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
-from voxpop.service.stores.database import Database, scrub_after
+from voxpop.service.stores.database import Database, insert_into, scrub_after
 from voxpop.service.stores.schema import (
     counts,
     deleted,
@@ -194,8 +193,8 @@ def _delete_again(context: Context, study: str, created: float) -> bool:
 
 def _note_deleted(connection: sa.Connection, study: str, created: float) -> None:
     """Remember a deletion in the database, so that the name is not used again and nobody misses the study."""
-    insert = sqlite.insert(deleted) if connection.dialect.name == "sqlite" else postgresql.insert(deleted)
-    connection.execute(insert.values(study=study, created_at=created).on_conflict_do_nothing())
+    new = insert_into(connection, deleted).values(study=study, created_at=created)
+    connection.execute(new.on_conflict_do_nothing())
 
 
 def _remove(connection: sa.Connection, study: str) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.report.summary import describe
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.database import insert_into
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import NAMES, Funnel
@@ -172,14 +173,9 @@ def _refresh(context: Context, stale: Sequence[str]) -> bool:
 
 def _write(context: Context, made: list[dict[str, Any]]) -> None:
     """Store summaries, unless others have stored newer ones or deleted the study."""
-    insert = sqlite.insert(summaries) if context.database.embedded else postgresql.insert(summaries)
-    given = insert.excluded
-    newest = insert.on_conflict_do_update(
-        index_elements=["study"], set_={"seq": given.seq, "body": given.body}, where=summaries.c.seq < given.seq
-    )
     for row in made:
-        try:
-            with context.database.write() as connection:
-                connection.execute(newest, row)
-        except IntegrityError:  # the study was deleted
-            continue
+        with suppress(IntegrityError), context.database.write() as connection:  # the study may be deleted by now
+            insert = insert_into(connection, summaries)
+            newer = {"seq": insert.excluded.seq, "body": insert.excluded.body}
+            older = summaries.c.seq < insert.excluded.seq
+            connection.execute(insert.on_conflict_do_update(index_elements=["study"], set_=newer, where=older), row)

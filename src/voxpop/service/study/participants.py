@@ -24,13 +24,12 @@ from secrets import SystemRandom
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import hash_key, same
 from voxpop.service.refusals import Refusal, no_study
-from voxpop.service.stores.database import scrub_after
+from voxpop.service.stores.database import insert_into, scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, studies
 from voxpop.service.study import log
 from voxpop.service.study.context import Context
@@ -80,7 +79,7 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
                 answers.append(problem or False)
         if new:
             # Another coordinator may have registered the same device a moment ago.
-            insert = sqlite.insert(people) if context.database.embedded else postgresql.insert(people)
+            insert = insert_into(connection, people)
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
             stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
             _count(connection, Counter(stored.scalars()))

@@ -77,9 +77,6 @@ class Cause(StrEnum):
     OLD_DATABASE = "old database"  # more was released than the database knows
 
 
-LACKS_PEOPLE = (Cause.FEW_PEOPLE, Cause.NOBODY_LEFT)
-
-
 @dataclass(frozen=True)
 class Hold:
     """A reason why a study stands still, with the figures that its sentence needs."""

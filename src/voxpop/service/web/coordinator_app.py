@@ -27,12 +27,14 @@ from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, Report, Rounds, Total
 from voxpop.service.web.guard import Guard
+from voxpop.service.web.health import Readiness, standard_routes
 from voxpop.service.web.limits import RateLimit
+from voxpop.service.web.metrics import StudyMetrics, Telemetry
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.operator_api import OperatorApi
 from voxpop.service.web.origins import Origins
-from voxpop.service.web.readiness import Readiness
 from voxpop.service.web.routes import (
+    STUDY,
     Role,
     RoleCheck,
     Route,
@@ -44,10 +46,9 @@ from voxpop.service.web.routes import (
     path_text,
     path_wave,
     read_body,
+    route,
+    routes_of,
 )
-from voxpop.service.web.standard_routes import standard_routes
-from voxpop.service.web.study_metrics import StudyMetrics
-from voxpop.service.web.telemetry import Telemetry
 
 DESCRIPTION = (
     "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role of "
@@ -103,39 +104,19 @@ class CoordinatorApp:
         with self.coordinator.database.read() as connection:
             return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
 
-    # -- for the application
-
-    async def decision(self, request: Request, _: str) -> Response:
-        return JSONResponse(await run_in_threadpool(self.coordinator.decision, path_text(request, "study")))
-
-    async def play(self, request: Request, _: str) -> Response:
-        study, key = path_text(request, "study"), path_text(request, "key")
-        rounds = await read_body(request, Rounds)
-        done = await run_in_threadpool(self.coordinator.play, study, rounds.wave, key, rounds.rounds)
-        self.scheduler.nudge(study)
-        return JSONResponse(done)
-
     # -- for people
 
-    async def register(self, request: Request, key: str) -> Response:
-        code = request.headers.get("x-voxpop-enrolment")
-        study = path_text(request, "study")
-        new = accepted(await self.registrations.put(participants.Newcomer(study, key, code)))
-        if new:
-            self.scheduler.nudge(study)
-        return JSONResponse({"status": "registered"}, 201 if new else 200)
-
-    async def withdraw(self, request: Request, key: str) -> Response:
-        study = path_text(request, "study")
-        await run_in_threadpool(self.coordinator.withdraw, study, key)
-        self.scheduler.nudge(study)
-        return JSONResponse({"status": "withdrawn"})
-
-    async def check_in(self, request: Request, key: str) -> Response:
-        reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
-        return Response(reply, media_type="application/json")
-
+    @route(
+        "PUT",
+        STUDY + "/waves/{wave}/report",
+        "token",
+        {201: bodies.Receipt, 200: bodies.Receipt},
+        (403, 404, 409, 410),
+        Report,
+        for_devices=True,
+    )
     async def upload_report(self, request: Request, token: str) -> Response:
+        """Upload the report for an invitation; repeating the same report is fine, a different one is refused."""
         study, wave = path_text(request, "study"), path_wave(request)
         body = body_of(request)
         most = most_bytes_of(self._known_numbers(study))
@@ -156,9 +137,69 @@ class CoordinatorApp:
         snapshot = self.coordinator.snapshots.known(study)
         return 0 if snapshot is None else snapshot.most_arms
 
+    # -- for the application
+
+    @route("GET", STUDY + "/decision", "anyone", {200: bodies.CurrentDecision}, (404,), for_devices=True)
+    async def decision(self, request: Request, _: str) -> Response:
+        """Get the decision in force."""
+        return JSONResponse(await run_in_threadpool(self.coordinator.decision, path_text(request, "study")))
+
+    @route("PUT", STUDY + "/rounds/{key}", "operator", {200: bodies.RoundsCounted}, (403, 404, 409), Rounds)
+    async def play(self, request: Request, _: str) -> Response:
+        """Report rounds that were played; repeating a key changes nothing."""
+        study, key = path_text(request, "study"), path_text(request, "key")
+        rounds = await read_body(request, Rounds)
+        done = await run_in_threadpool(self.coordinator.play, study, rounds.wave, key, rounds.rounds)
+        self.scheduler.nudge(study)
+        return JSONResponse(done)
+
+    # -- for people
+
+    @route(
+        "PUT",
+        STUDY + "/participant",
+        "participant",
+        {201: bodies.Registered, 200: bodies.Registered},
+        (403, 404, 410),
+        headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
+        for_devices=True,
+    )
+    async def register(self, request: Request, key: str) -> Response:
+        """Register as a participant; repeating the request changes nothing."""
+        code = request.headers.get("x-voxpop-enrolment")
+        study = path_text(request, "study")
+        new = accepted(await self.registrations.put(participants.Newcomer(study, key, code)))
+        if new:
+            self.scheduler.nudge(study)
+        return JSONResponse({"status": "registered"}, 201 if new else 200)
+
+    @route("DELETE", STUDY + "/participant", "participant", {200: bodies.Withdrawn}, (404,), for_devices=True)
+    async def withdraw(self, request: Request, key: str) -> Response:
+        """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
+        study = path_text(request, "study")
+        await run_in_threadpool(self.coordinator.withdraw, study, key)
+        self.scheduler.nudge(study)
+        return JSONResponse({"status": "withdrawn"})
+
+    @route("GET", STUDY + "/checkin", "participant", {200: bodies.CheckIn}, (404,), for_devices=True)
+    async def check_in(self, request: Request, key: str) -> Response:
+        """Check whether this participant is invited and, if so, get what the device needs."""
+        reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
+        return Response(reply, media_type="application/json")
+
     # -- for the shuffler
 
+    @route(
+        "PUT",
+        "/v2/batches/{batch}/total",
+        "shuffler",
+        {201: bodies.Taken, 200: bodies.Taken},
+        (404, 409, 410),
+        Total,
+        most_bytes=MOST_STUDY_BYTES,
+    )
     async def total(self, request: Request, _: str) -> Response:
+        """Deliver the total of a whole batch."""
         total = await read_body(request, Total)
         new = await run_in_threadpool(
             self.coordinator.take_total, path_text(request, "batch"), msgspec.to_builtins(total)
@@ -184,60 +225,8 @@ class CoordinatorApp:
 
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
-        study = "/v2/studies/{study}"
         return [
-            Route(
-                "PUT",
-                study + "/waves/{wave}/report",
-                "token",
-                self.upload_report,
-                "Upload the report for an invitation; repeating the same report is fine, a different one is refused.",
-                {201: bodies.Receipt, 200: bodies.Receipt},
-                (403, 404, 409, 410),
-                Report,
-                for_devices=True,
-            ),
-            Route(
-                "GET",
-                study + "/checkin",
-                "participant",
-                self.check_in,
-                "Check whether this participant is invited and, if so, get what the device needs.",
-                {200: bodies.CheckIn},
-                (404,),
-                for_devices=True,
-            ),
-            Route(
-                "GET",
-                study + "/decision",
-                "anyone",
-                self.decision,
-                "Get the decision in force.",
-                {200: bodies.CurrentDecision},
-                (404,),
-                for_devices=True,
-            ),
-            Route(
-                "PUT",
-                study + "/participant",
-                "participant",
-                self.register,
-                "Register as a participant; repeating the request changes nothing.",
-                {201: bodies.Registered, 200: bodies.Registered},
-                (403, 404, 410),
-                headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
-                for_devices=True,
-            ),
-            Route(
-                "DELETE",
-                study + "/participant",
-                "participant",
-                self.withdraw,
-                "Withdraw: what may be forgotten of this participant is; repeating the request changes nothing.",
-                {200: bodies.Withdrawn},
-                (404,),
-                for_devices=True,
-            ),
+            *routes_of(self),
             *standard_routes(
                 lambda: self.coordinator.database,
                 self.telemetry,
@@ -246,27 +235,6 @@ class CoordinatorApp:
                 self.metrics_of_studies,
             ),
             *self.operators.routes(),
-            Route(
-                "PUT",
-                study + "/rounds/{key}",
-                "operator",
-                self.play,
-                "Report rounds that were played; repeating a key changes nothing.",
-                {200: bodies.RoundsCounted},
-                (403, 404, 409),
-                Rounds,
-            ),
-            Route(
-                "PUT",
-                "/v2/batches/{batch}/total",
-                "shuffler",
-                self.total,
-                "Deliver the total of a whole batch.",
-                {201: bodies.Taken, 200: bodies.Taken},
-                (404, 409, 410),
-                Total,
-                most_bytes=MOST_STUDY_BYTES,
-            ),
             *console_routes(self.console, self.sign_in),
         ]
 

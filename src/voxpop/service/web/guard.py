@@ -15,8 +15,8 @@ from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.refusals import DATABASE_AWAY, Refusal, no_database
 from voxpop.service.web.limits import Body, HeldBytes, RateLimit, caller_of
+from voxpop.service.web.metrics import Telemetry
 from voxpop.service.web.origins import NOBODY, Origins
-from voxpop.service.web.telemetry import Telemetry
 
 UNLIMITED = ("/healthz", "/readyz")  # exempt from the rate limit
 

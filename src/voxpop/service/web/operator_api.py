@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,15 +14,26 @@ from voxpop.service import audit, operators
 from voxpop.service.keys import new_key
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
-from voxpop.service.study import life
+from voxpop.service.study import life, overview
+from voxpop.service.study.context import Context
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.stages import Life
 from voxpop.service.study.status import watched
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy
-from voxpop.service.web.listing import listed
-from voxpop.service.web.routes import PARAMETERS, Role, Route, bearer, path_text, query_text, read_body
+from voxpop.service.web.routes import (
+    PARAMETERS,
+    STUDY,
+    Route,
+    bearer,
+    path_text,
+    query_text,
+    read_body,
+    route,
+    routes_of,
+)
 
 
 class OperatorApi:
@@ -57,7 +69,17 @@ class OperatorApi:
 
     # -- handlers
 
+    @route(
+        "PUT",
+        STUDY,
+        "operator",
+        {201: bodies.StudyCreated, 200: bodies.StudyCreated},
+        (403, 404, 409),
+        NewStudy,
+        most_bytes=MOST_STUDY_BYTES,
+    )
     async def create_study(self, request: Request, actor: str) -> Response:
+        """Create a study; repeating the request changes nothing."""
         study = path_text(request, "study")
         new = await read_body(request, NewStudy)
         definition = await run_in_threadpool(Definition.decode, new.definition)
@@ -66,54 +88,81 @@ class OperatorApi:
         self._nudge(study)
         return JSONResponse({"study": study}, 201 if created else 200)
 
+    @route("PUT", STUDY + "/life", "operator", {200: bodies.LifeChanged}, (403, 404, 409), LifeChange)
     async def change_life(self, request: Request, actor: str) -> Response:
+        """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
         study = path_text(request, "study")
         wanted = Wanted((await read_body(request, LifeChange)).wanted)
         changed = await run_in_threadpool(self.coordinator.change, study, wanted, actor)
         self._nudge(study)
         return JSONResponse({"study": study, "wanted": wanted, "changed": changed})
 
+    @route("DELETE", STUDY, "operator", {200: bodies.Deleted}, (403, 404, 409))
     async def delete_study(self, request: Request, actor: str) -> Response:
+        """Delete a draft or a finished study, with its people and its log."""
         study = path_text(request, "study")
         await run_in_threadpool(self.coordinator.delete, study, actor)
         return JSONResponse({"study": study, "status": "deleted"})
 
+    @route("GET", "/v2/keys", "operator", {200: bodies.Keys}, (403,))
     async def keys(self, request: Request, _: str) -> Response:
+        """List all keys."""
         found = await run_in_threadpool(operators.list_keys, self.coordinator.database)
         return JSONResponse({"keys": [asdict(key) for key in found]})
 
+    @route("PUT", "/v2/keys/{name}", "operator", {201: bodies.KeyMade}, (403, 404, 409), NewKey)
     async def add_key(self, request: Request, actor: str) -> Response:
+        """Make a key for an operator or a viewer; it replaces the key under the same name."""
         name, new, key = path_text(request, "name"), await read_body(request, NewKey), new_key()
         now = self.coordinator.context.clock()
         given = (self.coordinator.database, name, key, now, new.role, new.study, actor)
         await run_in_threadpool(operators.add_key, *given)
         return JSONResponse({"name": name, "key": key}, 201)
 
+    @route("DELETE", "/v2/keys/{name}", "operator", {200: bodies.Revoked}, (403, 404, 409))
     async def revoke_key(self, request: Request, actor: str) -> Response:
+        """Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing."""
         name, now = path_text(request, "name"), self.coordinator.context.clock()
         await run_in_threadpool(operators.revoke_key, self.coordinator.database, name, now, actor)
         return JSONResponse({"name": name, "status": "revoked"})
 
+    @route(
+        "GET",
+        "/v2/audit",
+        "operator",
+        {200: bodies.Audit},
+        (403, 404),
+        query={name: PARAMETERS[name] for name in ("study", "before")},
+    )
     async def audit(self, request: Request, _: str) -> Response:
+        """Get who did what, the newest first: to one study, or before an entry with this number."""
         study, before = query_text(request, "study"), query_text(request, "before")
         page = (study, None if before is None else int(before))
         entries = await run_in_threadpool(audit.trail, self.coordinator.database, *page)
         return JSONResponse({"entries": [asdict(entry) for entry in entries]})
 
+    @route("GET", "/v2/studies", "operator", {200: bodies.StudyNames})
     async def studies(self, request: Request, _: str) -> Response:
+        """List all studies."""
         known = "authorization" in request.headers
         drafts = not self._open or (known and (await self.principal(request)).operates)
         found = await run_in_threadpool(listed, self.coordinator.context, drafts)
         return JSONResponse({"studies": [glance["study"] for glance in found], "glances": found})
 
+    @route("GET", STUDY, "viewer", {200: bodies.Status}, (403, 404))
     async def status(self, request: Request, _: str) -> Response:
+        """Get how far a study is."""
         return JSONResponse(await run_in_threadpool(self.coordinator.status, path_text(request, "study")))
 
+    @route("GET", STUDY + "/log", "viewer", {200: bodies.Log}, (403, 404))
     async def log(self, request: Request, _: str) -> Response:
+        """Get a study's log."""
         events = await run_in_threadpool(self.coordinator.log, path_text(request, "study"))
         return JSONResponse({"events": [{"seq": e.seq, "kind": e.kind, "at": e.at, "body": e.body} for e in events]})
 
+    @route("GET", STUDY + "/watch", "viewer", {200: bodies.Watch}, (403, 404))
     async def watch(self, request: Request, _: str) -> Response:
+        """Get a study's estimates."""
         study = path_text(request, "study")
         if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
             if "authorization" not in request.headers:
@@ -123,80 +172,24 @@ class OperatorApi:
 
     def routes(self) -> list[Route]:
         """Declare the routes."""
-        study = "/v2/studies/{study}"
-        watcher: Role = "anyone" if self._open else "viewer"
-        lister: Role = "anyone" if self._open else "operator"
         return [
-            Route("GET", "/v2/studies", lister, self.studies, "List all studies.", {200: bodies.StudyNames}),
-            Route(
-                "PUT",
-                study,
-                "operator",
-                self.create_study,
-                "Create a study; repeating the request changes nothing.",
-                {201: bodies.StudyCreated, 200: bodies.StudyCreated},
-                (403, 404, 409),
-                NewStudy,
-                most_bytes=MOST_STUDY_BYTES,
-            ),
-            Route("GET", study, "viewer", self.status, "Get how far a study is.", {200: bodies.Status}, (403, 404)),
-            Route("GET", study + "/log", "viewer", self.log, "Get a study's log.", {200: bodies.Log}, (403, 404)),
-            Route(
-                "GET",
-                study + "/watch",
-                watcher,
-                self.watch,
-                "Get a study's estimates.",
-                {200: bodies.Watch},
-                (403, 404),
-            ),
-            Route(
-                "PUT",
-                study + "/life",
-                "operator",
-                self.change_life,
-                "Start, pause, resume, end or archive a study; repeating the request changes nothing.",
-                {200: bodies.LifeChanged},
-                (403, 404, 409),
-                LifeChange,
-            ),
-            Route(
-                "DELETE",
-                study,
-                "operator",
-                self.delete_study,
-                "Delete a draft or a finished study, with its people and its log.",
-                {200: bodies.Deleted},
-                (403, 404, 409),
-            ),
-            Route("GET", "/v2/keys", "operator", self.keys, "List all keys.", {200: bodies.Keys}, (403,)),
-            Route(
-                "PUT",
-                "/v2/keys/{name}",
-                "operator",
-                self.add_key,
-                "Make a key for an operator or a viewer; it replaces the key under the same name.",
-                {201: bodies.KeyMade},
-                (403, 404, 409),
-                NewKey,
-            ),
-            Route(
-                "DELETE",
-                "/v2/keys/{name}",
-                "operator",
-                self.revoke_key,
-                "Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing.",
-                {200: bodies.Revoked},
-                (403, 404, 409),
-            ),
-            Route(
-                "GET",
-                "/v2/audit",
-                "operator",
-                self.audit,
-                "Get who did what, the newest first: to one study, or before an entry with this number.",
-                {200: bodies.Audit},
-                (403, 404),
-                query={name: PARAMETERS[name] for name in ("study", "before")},
-            ),
+            replace(one, role="anyone") if self._open and one.name in ("studies", "watch") else one
+            for one in routes_of(self)
         ]
+
+
+def listed(context: Context, drafts: bool) -> list[dict[str, Any]]:
+    """Return where each study is, by name, in a constant number of queries; drafts only if they are wanted."""
+    return [
+        {
+            "study": glance.study,
+            "state": glance.state,
+            "archived": glance.life == Life.ARCHIVED,
+            "wave": glance.wave,
+            "registered": glance.registered,
+            "people": glance.wanted,
+            "answered": glance.answered,
+        }
+        for glance in overview.look(context)
+        if drafts or glance.life != Life.DRAFT
+    ]

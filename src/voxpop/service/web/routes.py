@@ -6,9 +6,11 @@ made from these declarations. A handler runs only for callers with the route's r
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
@@ -21,6 +23,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.web.limits import Body
 
 Model = TypeVar("Model", bound=msgspec.Struct)
+Declared = TypeVar("Declared", bound=Callable[..., Any])
 Role = Literal[
     "anyone",
     "operator",
@@ -45,6 +48,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
 }
+STUDY = "/v2/studies/{study}"  # the address of a study
 NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
 OTHER_BYTES = 1024  # for everything around the numbers
 FORMER = "this service speaks version 2 of the protocol, in which phases are called waves; update what asks version 1"
@@ -75,6 +79,31 @@ class Route:
     def name(self) -> str:
         """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
         return str(self.handler.__name__)
+
+
+def route(
+    method: str,
+    path: str,
+    role: Role,
+    replies: Mapping[int, type[msgspec.Struct] | None],
+    refusals: tuple[int, ...] = (),
+    body: type[msgspec.Struct] | None = None,
+    **rest: Any,
+) -> Callable[[Declared], Declared]:
+    """Declare the route of a handler, whose first line of documentation is the summary."""
+
+    def declare(handler: Declared) -> Declared:
+        declared = {"replies": replies, "refusals": refusals, "body": body, **rest}
+        vars(handler)["route"] = partial(Route, method, path, role, summary=inspect.getdoc(handler) or "", **declared)
+        return handler
+
+    return declare
+
+
+def routes_of(service: object) -> list[Route]:
+    """Return the routes of all handlers of a service, in the order in which they are defined."""
+    declared = [name for name, part in vars(type(service)).items() if hasattr(part, "route")]
+    return [getattr(service, name).route(handler=getattr(service, name)) for name in declared]
 
 
 def pattern_of(path: str) -> re.Pattern[str]:

@@ -34,7 +34,9 @@ from voxpop.service.web.bodies import (
     ShuffledReport,
 )
 from voxpop.service.web.guard import Guard
+from voxpop.service.web.health import standard_routes
 from voxpop.service.web.limits import RateLimit
+from voxpop.service.web.metrics import Telemetry
 from voxpop.service.web.openapi import openapi_document
 from voxpop.service.web.origins import Origins
 from voxpop.service.web.routes import (
@@ -48,15 +50,16 @@ from voxpop.service.web.routes import (
     most_bytes_of,
     path_text,
     read_body,
+    route,
+    routes_of,
 )
-from voxpop.service.web.standard_routes import standard_routes
-from voxpop.service.web.telemetry import Telemetry
 
 DESCRIPTION = (
     "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
     "shares it is a helper, and tells the coordinator their total once, for the tokens that it names. The "
     'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
 )
+BATCH = "/v2/batches/{batch}"
 RETRY = 1.0  # seconds between attempts to forward
 
 
@@ -84,22 +87,42 @@ class ShufflerApp:
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
+    @route(
+        "PUT", BATCH, "coordinator", {200: BatchProgress}, (404, 409, 410), Announcement, most_bytes=MOST_STUDY_BYTES
+    )
     async def announce(self, request: Request, _: str) -> Response:
+        """Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated."""
         said = await read_body(request, Announcement)
         parts = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue, said.forget))
         name = path_text(request, "batch")
         return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, *parts))
 
+    @route(
+        "PUT", BATCH + "/seal", "coordinator", {200: SealedBatch}, (404, 409, 410), Seal, most_bytes=MOST_STUDY_BYTES
+    )
     async def seal(self, request: Request, _: str) -> Response:
+        """Add up the shares of exactly these tokens, once, or say which are missing; may be repeated."""
         said = await read_body(request, Seal)
         chosen = [bytes.fromhex(token) for token in said.tokens]
         return JSONResponse(await run_in_threadpool(self.shuffler.seal, path_text(request, "batch"), chosen))
 
+    @route("DELETE", BATCH, "coordinator", {200: CalledOff}, (404,))
     async def call_off(self, request: Request, _: str) -> Response:
+        """Delete a batch with all its reports, because nothing will be released; may be repeated."""
         await run_in_threadpool(self.shuffler.call_off, path_text(request, "batch"))
         return JSONResponse({"status": "called off"})
 
+    @route(
+        "PUT",
+        BATCH + "/report",
+        "token",
+        {201: Receipt, 200: Receipt},
+        (403, 404, 409, 410),
+        ShuffledReport,
+        for_devices=True,
+    )
     async def upload_report(self, request: Request, token: str) -> Response:
+        """Upload the report for an invitation, with the batch and encoding that its noise was made for."""
         batch = path_text(request, "batch")
         body_of(request).limit(most_bytes_of(await self._coordinates_of(batch)))
         report = await read_body(request, ShuffledReport)
@@ -151,50 +174,8 @@ class ShufflerApp:
 
     def routes(self) -> list[Route]:
         """Declare every route, the busiest first: the router tries them in this order."""
-        batch = "/v2/batches/{batch}"
         return [
-            Route(
-                "PUT",
-                batch + "/report",
-                "token",
-                self.upload_report,
-                "Upload the report for an invitation, with the batch and encoding that its noise was made for.",
-                {201: Receipt, 200: Receipt},
-                (403, 404, 409, 410),
-                ShuffledReport,
-                for_devices=True,
-            ),
-            Route(
-                "PUT",
-                batch,
-                "coordinator",
-                self.announce,
-                "Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated.",
-                {200: BatchProgress},
-                (404, 409, 410),
-                Announcement,
-                most_bytes=MOST_STUDY_BYTES,
-            ),
-            Route(
-                "PUT",
-                batch + "/seal",
-                "coordinator",
-                self.seal,
-                "Add up the shares of exactly these tokens, once, or say which are missing; may be repeated.",
-                {200: SealedBatch},
-                (404, 409, 410),
-                Seal,
-                most_bytes=MOST_STUDY_BYTES,
-            ),
-            Route(
-                "DELETE",
-                batch,
-                "coordinator",
-                self.call_off,
-                "Delete a batch with all its reports, because nothing will be released; may be repeated.",
-                {200: CalledOff},
-                (404,),
-            ),
+            *routes_of(self),
             *standard_routes(lambda: self.shuffler.database, self.telemetry, lambda: None, lambda: self.document),
         ]
 

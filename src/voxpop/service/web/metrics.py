@@ -1,21 +1,27 @@
-"""Gauges of all studies for Prometheus, from a constant number of queries and at most once in a few seconds.
+"""Metrics and logs: what a service counts of its requests, which anyone may read, and gauges of its studies.
 
-They carry the names of studies, and are therefore only for those who may see the studies: operators, and the viewers of
-one study. Nothing in them is about a person.
+The gauges carry the names of studies, and are therefore only for those who may see the studies: operators, and the
+viewers of one study. Nothing in them is about a person. They take a constant number of queries, at most once in a few
+seconds.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from prometheus_client import generate_latest
-from prometheus_client.core import GaugeMetricFamily
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
+from voxpop import __version__
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import overview
@@ -24,8 +30,75 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.stages import Life, Stage, time_of
 
+METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH")
+SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the variable that makes the metrics library count in files of a folder
+SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)  # bounds of the histogram
+
+SERVICE_GAUGES = {  # of this process, when it is asked
+    "voxpop_database_up": "1 if a small write reached the database, 0 if not",
+    "voxpop_scheduler_lag_seconds": "Seconds since studies were last looked at; it grows if something is stuck",
+}
+
+
+class Telemetry:
+    """Prometheus metrics of one service, and a log line for every request."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        if SHARED in os.environ:  # one of several workers: when asked, it adds up what all of them have counted
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+            registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self._requests = Counter("voxpop_requests", "Requests answered", labels, registry=registry)
+        self._seconds = Histogram(
+            "voxpop_request_seconds", "Time to answer", ("route",), buckets=SECONDS, registry=registry
+        )
+        self.refused = Counter("voxpop_connections_refused", "Connections beyond the limits", registry=registry)
+        self.reports = Counter("voxpop_reports", "Reports counted", registry=registry)
+        self.events = Counter("voxpop_events", "Events of studies", ("kind",), registry=registry)
+        self.database_up = True  # as of the last look
+        self.registry.register(_Build())
+        self.observe(lambda: {"voxpop_database_up": float(self.database_up)})
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
+        self._log = structlog.get_logger().bind()
+
+    def observe(self, gauges: Callable[[], Mapping[str, float]]) -> None:
+        """Ask for the values of some of the gauges in `SERVICE_GAUGES` whenever metrics are read."""
+        self.registry.register(_Gauges(gauges))
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count and log a request. `route` is the pattern of the route, because an address may contain secrets."""
+        method = method if method in METHODS else "other"
+        key = method, route, status
+        if key not in self._known:
+            self._known[key] = self._requests.labels(method, route, str(status)), self._seconds.labels(route)
+        requests, histogram = self._known[key]
+        requests.inc()
+        histogram.observe(seconds)
+        log = self._log.debug if status < 400 else self._log.info
+        log("request", method=method, route=route, status=status, seconds=round(seconds, 4))
+
+
+@dataclass(frozen=True)
+class _Gauges(Collector):
+    """Gauges whose values are asked for when metrics are read."""
+
+    values: Callable[[], Mapping[str, float]]
+
+    def collect(self) -> Iterator[Metric]:
+        for name, value in self.values().items():
+            yield GaugeMetricFamily(name, SERVICE_GAUGES[name], value=value)
+
+
+class _Build(Collector):
+    """Which voxpop this is."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("voxpop_build", "Which voxpop this is", value={"version": __version__})
+
+
 SHARED_SECONDS = 5.0  # for which a look at the studies holds
-GAUGES = {  # each with the label `study`
+STUDY_GAUGES = {  # each with the label `study`
     "stage": "1, with the stage of the study and what operators want of it as labels",
     "wave": "The wave that is under way, or the last one",
     "registered": "People who are registered",
@@ -118,7 +191,7 @@ class _Families:
 
     def collect(self) -> Iterable[Metric]:
         """Return one family for each gauge that has a value."""
-        found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in GAUGES}
+        found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in STUDY_GAUGES}
         for study, samples in self.samples.items():
             for name, labels, value in samples:
                 found[name].append(({"study": study, **labels}, value))
@@ -128,7 +201,7 @@ class _Families:
 
 
 def _family(name: str, rows: list[tuple[dict[str, str], float]]) -> Any:
-    family = GaugeMetricFamily(f"voxpop_study_{name}", GAUGES[name], labels=list(rows[0][0]))
+    family = GaugeMetricFamily(f"voxpop_study_{name}", STUDY_GAUGES[name], labels=list(rows[0][0]))
     for labels, value in rows:
         family.add_metric(list(labels.values()), value)
     return family
