@@ -36,9 +36,10 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
 from voxpop.privacy.ball import Ball
+from voxpop.privacy.clipped import Clipped
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.models import Private
-from voxpop.privacy.release import PrivateRelease, View
+from voxpop.privacy.release import View
 from voxpop.privacy.sources import Source
 
 LEAST_TRIALS = 100
@@ -104,7 +105,7 @@ def specimen(people: int) -> tuple[Problem, State, Plan]:
 
 
 def attack(
-    release: PrivateRelease,
+    release: Clipped,
     source: Source,
     people: int,
     trials: int,
@@ -143,7 +144,7 @@ def attack(
 class Neighbours:
     """Releases of two groups that differ in one person."""
 
-    release: PrivateRelease
+    release: Clipped
     source: Source
     people: int
     watch: Callable[[int], None] | None

@@ -24,16 +24,31 @@ MOST_CONDITION = 1e9  # of a ball's root; the roots that calibration computes st
 
 @dataclass(frozen=True, eq=False)
 class Clipped(ABC):
-    """A release that clips answers to a ball; the models that inherit from it add their noise."""
+    """A release that promises (eps, delta): it clips answers to a ball, and models that inherit from it add noise."""
 
     ball: Ball
     beta: Chance  # the failure probability of the widths, which also bounds the effect of clipping
     cost: Entry  # what it spends of the privacy of one person
     model: ClassVar[str]
+    seen: ClassVar[str]
     noise_on_device: ClassVar[bool] = False
     second: ClassVar[str | None] = None
     most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
+        """Calibrate the least noise for (eps, delta), this ball and people of whom this share is honest."""
+
+    @classmethod
+    @abstractmethod
+    def cost_of(cls, epsilon: float, delta: float, honest: float = 1.0) -> Entry:
+        """Return what a release of this promise costs a person in it."""
+
+    @abstractmethod
+    def variance(self, count: int) -> float:
+        """Variance of the noise per whitened coordinate, averaged over `count` people."""
 
     @property
     def arms(self) -> int:
@@ -112,7 +127,7 @@ class Clipped(ABC):
 
     @property
     def glimpses(self) -> dict[str, View]:
-        """Empty: somebody sees people's reports, unless the model overrides this."""
+        """What each server holds alone of the first person, by its name, if that must tell nothing; otherwise empty."""
         return {}
 
     def describe(self) -> dict[str, Any]:

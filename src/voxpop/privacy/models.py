@@ -19,18 +19,19 @@ from voxpop.model.waves import Plan
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.privacy.ball import Ball, candidates, unbounded
 from voxpop.privacy.central import Central
+from voxpop.privacy.clipped import Clipped
 from voxpop.privacy.gaussian import classical_multiplier, delta_of
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.local import Local
 from voxpop.privacy.none import NoPrivacy, PlainRelease
-from voxpop.privacy.release import Privacy, PrivateRelease, Release
+from voxpop.privacy.release import Privacy, Release
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
 from voxpop.runtime.extensions import find
 
-Calibrate = Callable[[Entry, Problem, Plan], PrivateRelease]
+Calibrate = Callable[[Entry, Problem, Plan], Clipped]
 
 
-def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> PrivateRelease:
+def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> Clipped:
     """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE."""
     cost = Entry(model, 0, epsilon, delta, guaranteed=False)
     return PRINTED[model](cost, problem, plan)
@@ -42,7 +43,7 @@ def _gaussian(made: type[Central | Local]) -> Calibrate:
     It is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
     """
 
-    def calibrate(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+    def calibrate(cost: Entry, problem: Problem, plan: Plan) -> Clipped:
         std = 2 * _spread(cost, problem, plan) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
         step = problem.grid_step
         return made(unbounded(problem, plan), problem.beta, cost, step, std / step)
@@ -50,7 +51,7 @@ def _gaussian(made: type[Central | Local]) -> Calibrate:
     return calibrate
 
 
-def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> PrivateRelease:
+def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> Clipped:
     """Calibrate by eq:gbp_set; answers are clipped to the sum of the norm bound and the spread."""
     arms = len(plan.arms)
     radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
@@ -83,7 +84,7 @@ def caveats(model: str, epsilon: float, delta: float) -> list[str]:
 
 
 # To add a trust model, write its release in a file of its own and list it here.
-RELEASES: dict[str, type[PrivateRelease]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
+RELEASES: dict[str, type[Clipped]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would
 ANCHORS = 4  # noise is predicted from numbers of people that are powers of this
 MOST_PEOPLE = 100_000  # the floor never asks for more people than this in a wave
@@ -152,7 +153,7 @@ class Private:
         floor = self._floor(problem, state, plan) if self.floor is None else self.floor
         return replace(plan, people=max(plan.people, floor))
 
-    def calibrate(self, problem: Problem, state: State, plan: Plan) -> PrivateRelease:
+    def calibrate(self, problem: Problem, state: State, plan: Plan) -> Clipped:
         """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
             return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
@@ -189,7 +190,7 @@ class Private:
         return asdict(self)
 
     @property
-    def release_type(self) -> type[PrivateRelease]:
+    def release_type(self) -> type[Clipped]:
         """The type of its releases."""
         return RELEASES[self.model]
 
@@ -205,7 +206,7 @@ class Private:
             return None
         return self.release_type.cost_of(self.epsilon, self.delta, self.honest)
 
-    def _releases(self, balls: list[Ball], people: int, beta: float) -> list[PrivateRelease]:
+    def _releases(self, balls: list[Ball], people: int, beta: float) -> list[Clipped]:
         """Calibrate a release for each ball."""
         make = self.release_type.make
         return [make(ball, self.epsilon, self.delta, people, beta, self.honest) for ball in balls]
@@ -233,7 +234,7 @@ class Private:
         return max(high, plan.people)
 
 
-def _mean_width(problem: Problem, state: State, plan: Plan, release: PrivateRelease) -> float:
+def _mean_width(problem: Problem, state: State, plan: Plan, release: Clipped) -> float:
     """Predict the mean width of the active actions after a release, if everyone answers."""
     people = plan.people
     noise = problem.answer_noise(plan.arms, plan.pulls, people) + release.variance(people) * release.ball.shape

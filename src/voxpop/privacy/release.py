@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from msgspec import Meta
@@ -19,7 +19,6 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.strata import Sample
 from voxpop.model.waves import Feedback, Plan, Tally
-from voxpop.privacy.ball import Ball
 from voxpop.privacy.ledger import Budget, Entry
 from voxpop.privacy.sources import Source
 
@@ -180,40 +179,6 @@ class Release(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the main public constants, for people to read."""
-
-
-class PrivateRelease(Release, Protocol):
-    """A release that promises (eps, delta) to everyone in it."""
-
-    @property
-    def ball(self) -> Ball:
-        """The ball that answers are clipped to."""
-
-    @property
-    def cost(self) -> Entry:
-        """What it spends of the privacy of one person."""
-
-    @property
-    def mu(self) -> float:
-        """The promise as an attacker can test it: the distance of two unit Gaussians that is (eps, delta)-private."""
-
-    @classmethod
-    def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:
-        """Calibrate the least noise for (eps, delta), this ball and people of whom this share is honest."""
-
-    @classmethod
-    def cost_of(cls, epsilon: float, delta: float, honest: float = 1.0) -> Entry:
-        """Return what a release of this promise costs a person in it."""
-
-    def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
-
-    def view(self, answers: Array, source: Source) -> Array:
-        """Return what an attacker sees of people's answers, in whitened coordinates."""
-
-    @property
-    def glimpses(self) -> dict[str, View]:
-        """What each server holds alone of the first person, by its name, if that must tell nothing; otherwise empty."""
 
 
 class Privacy(Channel, Protocol):
