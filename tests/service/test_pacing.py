@@ -20,7 +20,7 @@ def told(it: World, key: str) -> dict[str, Any]:
 def pause(crowd: int, life: str = "running", stage: str = "open", participations: int = 0, **rules: Any) -> float:
     """Return the pause of a device that waits, without the random part."""
     made = definition(**rules)
-    snapshot: Any = SimpleNamespace(definition=made, current=SimpleNamespace(plan=SimpleNamespace(asked=50)))
+    snapshot: Any = SimpleNamespace(definition=made, wave=SimpleNamespace(plan=SimpleNamespace(asked=50)))
     row = SimpleNamespace(life=life, stage=stage, opened_at=1000.0)
     return participants.next_check_in(crowd, snapshot, row, participations, 1010.0)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ def test_an_upload_says_for_whom_its_noise_was_made(tmp_path: Path) -> None:
             {"report": 3},
         ]
         for lie in lies:
-            assert put({**good, **lie}) == 422, lie
+            is_json = not {"NaN", "Infinity"} & set(re.findall(r"\w+", json.dumps(lie)))
+            assert put({**good, **lie}) == (422 if is_json else 400), lie
         assert [put(good), put(good), put({**good, "report": [4]})] == [201, 200, 409]
         encoding = {key: value for key, value in good.items() if key != "report"}
         one = json.dumps({**encoding, "size": 1, "tokens": [], "overdue": []}).encode()
