@@ -220,9 +220,9 @@ FAULTS = [
     Fault(
         "protected answer repeated",
         "Reading a protected pilot quotes one of its answers, to show how rewards are written.",
-        "io/tables.py",
-        "unit if hidden else column.reading",
-        "column.reading",
+        "io/columns.py",
+        "Numbers(tuple(_alone(cell, everywhere) for cell in table[name].cells))",
+        "Numbers(tuple(_alone(cell, everywhere) for cell in table[name].cells), example=table[name].cells[0])",
         ("io/test_tables.py::test_no_answer_of_a_protected_pilot_is_repeated",),
     ),
     Fault(

@@ -184,7 +184,7 @@ def read_pilot_table(
     pilot = _pilot(table, columns, space, people, protected)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
-    said += _said_of_others(table, columns, names, protected)
+    said += _said_of_others(table, columns, names)
     known = tuple(dict.fromkeys(people))
     return PilotTable(pilot, space, (*said, *table.notes), known, table["person"].lines, whole)
 
@@ -314,18 +314,14 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole:
     return said
 
 
-def _said_of_others(
-    table: Table, columns: Mapping[str, Numbers | Words], names: list[str], protected: bool
-) -> list[str]:
-    """Say how rewards and rounds were read, and which columns were left out; never an answer that is protected."""
+def _said_of_others(table: Table, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
+    """Say how rewards and rounds were read, by an example (protected answers have none), and what was left out."""
     said = []
     for name in ("reward", "rounds"):
         column = columns.get(name)
         if isinstance(column, Numbers) and column.example:
             same = "; write later answers in percent, too" if column.unit == PERCENT else ""
-            hidden = protected and name == "reward"
-            unit = f", in {column.unit}" if column.unit else ""
-            said.append(f"{name}: number{unit if hidden else column.reading}{same}")
+            said.append(f"{name}: number{column.reading}{same}")
     if "rounds" not in columns:
         said.append("rounds: 1 behind every reward, since there is no column rounds")
     ignored = [name for name in table.names if name not in (*RESERVED, *names)]
