@@ -55,7 +55,9 @@ class SqlJournal:
     def records(self, start: int = 0) -> list[Record]:
         """Return the records numbered `start` and above."""
         wanted = sa.select(events).where(events.c.study == self.study, events.c.seq >= start).order_by(events.c.seq)
-        return [Record(row.seq, row.kind, row.at, json.loads(row.body)) for row in self.connection.execute(wanted)]
+        found = [Record(row.seq, row.kind, row.at, json.loads(row.body)) for row in self.connection.execute(wanted)]
+        assert [record.seq for record in found] == [start + place for place in range(len(found))], "the log has a gap"
+        return found
 
     def read(self, after: int = 0) -> list[Event]:
         """Return the events after the first `after` ones."""
