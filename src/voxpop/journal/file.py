@@ -272,7 +272,7 @@ def _read(line: Line, source: str, decode: Callable[[Line], Decoded]) -> Decoded
     """Decode a line, or say that it is damaged."""
     try:
         return decode(line)
-    except (LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(source, error) from None
 
 
