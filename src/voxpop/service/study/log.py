@@ -15,7 +15,6 @@ from voxpop.errors import InputError
 from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
-from voxpop.model.direction import Direction
 from voxpop.service.refusals import no_study
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
@@ -148,10 +147,7 @@ class Snapshot(Course):
     def told(self) -> str:
         """What devices are told about the open wave, as JSON."""
         assert self.wave is not None
-        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release))
-        if self.direction is Direction.MINIMIZE:  # devices record costs, and the release is made for their negative
-            told["direction"] = str(self.direction)
-        return text_of(told)
+        return text_of(wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction))
 
     @cached_property
     def most_arms(self) -> int:
