@@ -22,7 +22,9 @@ BESIDE = re.compile(
     rf"|(?-i:\b{NOTES}\b)(?:\.md|\s+(?:section|errata))",
     re.IGNORECASE,
 )
-GENERATED = re.compile(r"\.git|\.venv|\..*_cache|\.hypothesis|__pycache__|.*\.egg-info|dist|build|voxpop-\w+")
+GENERATED = re.compile(
+    r"\.git|\.venv|\..*_cache|\.hypothesis|__pycache__|node_modules|.*\.egg-info|dist|build|voxpop-\w+"
+)
 
 
 def files_of(root: Path) -> list[Path]:

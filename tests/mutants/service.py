@@ -131,8 +131,8 @@ FAULTS = [
         "An upload is acknowledged although its transaction may still fail.",
         "service/group_commit.py",
         "            verdicts = await loop.run_in_executor(",
-        "            for _, _, done in batch:\n"
-        "                done(True, None)  # type: ignore[arg-type]\n"
+        "            for _, _, answer in batch:\n"
+        "                answer.set_result(True)  # type: ignore[arg-type]\n"
         "            verdicts = await loop.run_in_executor(",
         (f"{DURABLE}::test_an_upload_is_acknowledged_after_its_transaction",),
     ),

@@ -237,6 +237,7 @@ def world(
         yield it
     finally:
         database.close()
+        it.coordinator.database.close()  # another may have taken over
 
 
 @contextmanager

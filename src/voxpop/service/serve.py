@@ -141,6 +141,12 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
 
 def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None = None) -> None:
     """Serve requests until stopped; one of several workers says when it is ready, and shares its port with them."""
+    service = app.coordinator if isinstance(app, CoordinatorApp) else app.shuffler
+    with closing(service.database):
+        _run(app, settings, ready)
+
+
+def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None) -> None:
     require_number("rate", settings.rate, least=0)
     require_number("burst", settings.burst, least=1)
     require_integer("connections", settings.connections, least=0)

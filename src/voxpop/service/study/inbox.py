@@ -27,9 +27,7 @@ from voxpop.service.keys import digest_of, hash_key, same
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge, unknown_token
 from voxpop.service.stores.database import driver_of
-from voxpop.service.stores.schema import studies
 from voxpop.service.study.context import Context
-from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.stages import Stage
 
 HEAD = struct.Struct("!iiiii")  # dimensions, whether there is NULL, type of an element, length, first index
@@ -104,6 +102,12 @@ Row = tuple[int, bytes, bytes]  # invitation, digest and body
 TRIES = 20  # to store a group; each time another coordinator was quicker with one of its tokens
 Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
+COUNT = """
+    INSERT INTO tallies (study, wave, writer, answered, refused) VALUES ({})
+    ON CONFLICT (study, wave, writer) DO UPDATE
+    SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+"""
+
 # For PostgreSQL: one statement looks the reports of a group up, and one stores those of a wave and counts them.
 LOCK = "SELECT id, seq, wave, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
 FIND = """
@@ -111,17 +115,14 @@ FIND = """
         CASE WHEN r.invitation IS NOT NULL THEN coalesce(r.digest, '') END AS digest
     FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%b)
 """
-STORE = """
+STORE = f"""
     WITH given AS (
         SELECT * FROM unnest(%(invitations)b::bigint[], %(digests)b::bytea[], %(bodies)b::bytea[])
         AS given (invitation, digest, body)
     ), noted AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
     ), counted AS (
-        INSERT INTO tallies (study, wave, writer, answered, refused)
-        VALUES (%(study)b, %(wave)b, %(writer)b, %(answered)b, %(refused)b)
-        ON CONFLICT (study, wave, writer) DO UPDATE
-        SET answered = tallies.answered + excluded.answered, refused = tallies.refused + excluded.refused
+        {COUNT.format("%(study)b, %(wave)b, %(writer)b, %(answered)b, %(refused)b")}
     )
     INSERT INTO inbox (invitation, study, wave, body) SELECT invitation, %(study)b, %(wave)b, body FROM given
 """
@@ -242,7 +243,7 @@ class _InSqlite:
     """The same in SQLite, where the transaction holds the only write lock.
 
     The driver releases the GIL for every row and has to wait for it again, so invitations come as one row of JSON, and
-    each table takes one statement. SQLAlchemy's work per row would cost as much as the database.
+    each table takes one statement. SQLAlchemy's work would cost as much as the database: it gets no statement to build.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -250,13 +251,13 @@ class _InSqlite:
 
     def look(self, names: list[str], hashes: list[bytes]) -> Found:
         """Find the studies, and the invitations of these tokens."""
-        wanted = sa.select(studies).where(studies.c.id.in_(names))
-        stages = {row.id: row for row in self._connection.execute(wanted)}
-        marks = ", ".join("?" * len(hashes))
+        wanted = f"SELECT id, seq, wave, stage FROM studies WHERE id IN ({_marks(len(names))})"
+        stages = {row.id: row for row in self._connection.exec_driver_sql(wanted, tuple(names))}
         statement = (
             "SELECT json_group_array(json_array(i.id, i.study, i.wave, hex(i.token_hash), i.expired,"
             " CASE WHEN r.invitation IS NOT NULL THEN hex(r.digest) END))"  # hex(NULL) is empty
-            f" FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash IN ({marks})"
+            " FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id"
+            f" WHERE i.token_hash IN ({_marks(len(hashes))})"
         )
         text = self._connection.exec_driver_sql(statement, tuple(hashes)).scalar_one()
         rows = [
@@ -274,13 +275,17 @@ class _InSqlite:
             ("inbox (invitation, study, wave, body)", reports_of),
         ):
             if reports:
-                marks = ", ".join(["(" + ", ".join("?" * (len(values) // len(reports))) + ")"] * len(reports))
-                self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {marks}", values)
-        answered, refused = counted["answered"], counted["refused"]
-        Invitations(self._connection, *place).add(writer=writer, answered=answered, refused=refused)
+                rows = ", ".join([f"({_marks(len(values) // len(reports))})"] * len(reports))
+                self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {rows}", values)
+        tally = (*place, writer, counted["answered"], counted["refused"])
+        self._connection.exec_driver_sql(COUNT.format(_marks(len(tally))), tally)
 
     def commit(self) -> None:
         """Leave that to the end of the transaction, which first looks after the file."""
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -266,12 +266,12 @@ class Invitations:
         wanted = sa.select(*sums).where(tallies.c.study == self.study, tallies.c.wave == self.wave)
         return Funnel(*map(int, self.connection.execute(wanted).one()))
 
-    def add(self, *, writer: str = LOCKED, **more: int) -> None:
-        """Add to the counters of the wave; without a writer's name, only under the lock on the study's row."""
+    def add(self, **more: int) -> None:
+        """Add to the counters of the wave, under the lock on the study's row."""
         if not any(more.values()):
             return
         sums = {name: tallies.c[name] + number for name, number in more.items()}
-        new = insert_into(self.connection, tallies).values(study=self.study, wave=self.wave, writer=writer, **more)
+        new = insert_into(self.connection, tallies).values(study=self.study, wave=self.wave, writer=LOCKED, **more)
         self.connection.execute(new.on_conflict_do_update(index_elements=["study", "wave", "writer"], set_=sums))
 
 
