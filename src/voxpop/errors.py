@@ -60,7 +60,10 @@ def require_number(
     wanted = f"{name} must be a number {' and '.join(limits)}".rstrip() if limits else f"{name} must be a number"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{wanted}, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -125,7 +128,7 @@ def require_array(name: str, values: object) -> Array:
     """Return the values as a new float array, or raise an `InputError` if any is not finite."""
     try:
         array = np.array(values, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
     if not all_finite(array):
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])

@@ -39,6 +39,19 @@ INSERT INTO made VALUES (1, 1);
 """
 
 
+def test_a_file_from_before_there_were_shares_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "d.db"
+    with sqlite3.connect(path) as file:
+        file.executescript("\n".join(line for line in FORMER.splitlines() if "twins" not in line))
+    file.close()
+    memory = Memory(path)
+    left = memory.outgoing()
+    assert left is not None
+    assert (left.address, left.twin) == ("https://c.example/v2/studies/tea/waves/1/report", None)
+    assert memory.averages(2, [0]) == [0.75]
+    memory.close()
+
+
 def test_the_file_of_a_former_version_is_upgraded(tmp_path: Path) -> None:
     """Where waves were called phases; nothing is lost, and what was to be sent goes to the new addresses."""
     path = tmp_path / "d.db"

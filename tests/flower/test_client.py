@@ -43,6 +43,14 @@ def test_averages_are_sent_as_they_are_where_the_server_is_trusted(tmp_path: Pat
     assert answered(message, tmp_path, model) == {"report": answers_of(7, *asked_of(message))}
 
 
+def test_costs_are_turned_where_the_study_minimises(tmp_path: Path) -> None:
+    message = question("none", lambda told: told.update(direction="minimize"))
+    costs = answers_of(7, *asked_of(message))
+    assert answered(message, tmp_path, "none") == {"report": [0.0 - cost for cost in costs]}
+    odd = question("none", lambda told: told.update(direction="less"))
+    assert "unknown direction 'less'" in answered(odd, tmp_path, "none")["declined"]
+
+
 def test_noise_on_nodes_is_that_of_the_operating_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, secure = list[Any](), Secure.gaussian
 

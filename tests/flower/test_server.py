@@ -55,6 +55,13 @@ def test_nodes_that_are_silent_broken_or_odd_are_replaced_and_nobody_is_asked_tw
     assert not set(names) & (grid.silent | grid.broken | grid.odd)
 
 
+def test_a_study_of_costs_finds_the_least(tmp_path: Path) -> None:
+    """What these people answer is largest in the middle of the decisions."""
+    begun = study()
+    costs = DeviceStudy.open(begun.problem, begun.policy, direction="minimize")
+    assert conduct(Direct(tmp_path, 60), costs).best.decision in ([0.0], [1.0])
+
+
 def test_the_ledger_knows_every_release_and_what_it_cost(tmp_path: Path) -> None:
     done = conduct(Direct(tmp_path, 60, model="local"), study("local"))
     assert [entry.people for entry in done.ledger.entries] == [wave.plan.people for wave in done.closed]

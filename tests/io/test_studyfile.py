@@ -200,6 +200,8 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "unknown model entry": ("noise_std", "noise_sd", ["'noise_sd'", "did you mean 'noise_std'?"]),
     "negative noise": ("noise_std = 0.1", "noise_std = -0.1", ["noise_std", "above 0", "-0.1"]),
     "nan bias": ("bias_std = 0.2", "bias_std = nan", ["bias_std", "nan"]),
+    "great noise": ("noise_std = 0.1", f"noise_std = 1{'0' * 400}", ["noise_std", "above 0"]),
+    "great mean": ("prior_mean = 0.5", f"prior_mean = 1{'0' * 400}", ["prior_mean"]),
     "infinite norm": ("norm_bound = 1.5", "norm_bound = inf", ["norm_bound", "inf"]),
     "beta": ("norm_bound = 1.5", "norm_bound = 1.5\nbeta = 1.0", ["beta", "below 1", "1.0"]),
     "unknown policy": ('name = "dpbe"', 'name = "dpeb"', ["did you mean 'dpbe'?"]),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from tests.helpers_cli import refusal
 from tests.journal.backends import BACKENDS, Backend, FileBackend, SqlBackend
@@ -28,6 +29,7 @@ from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.policies import make_policy
 from voxpop.privacy import Secure, make_privacy
+from voxpop.service.stores.schema import events as events_table
 
 POINTS = np.linspace(0.0, 1.0, 9)[:, None]
 PILOT = Evidence(POINTS[[0, 4]], np.array([5.0, 5.0]), 20, np.array([0.6, 0.9]))
@@ -195,6 +197,18 @@ def test_a_copy_of_a_study_without_privacy_is_continued(backend: Backend) -> Non
     again = backend.open()
     assert written(again.read()) == written(events[:2])
     again.append(events[2:3], 2)
+
+
+def test_a_gap_in_the_journal_of_a_database_is_noticed(tmp_path: Path) -> None:
+    definition, events, _ = happened()
+    backend = SqlBackend(tmp_path, str(tmp_path / "tea.db"))
+    journal = backend.create(definition)
+    journal.append(events[:3], 0)
+    with backend.database.write() as connection:
+        connection.execute(sa.delete(events_table).where(events_table.c.seq == 2))
+    with pytest.raises(AssertionError, match="the log has a gap"):
+        journal.read()
+    backend.database.close()
 
 
 def test_events_that_cannot_follow_are_refused() -> None:

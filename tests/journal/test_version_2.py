@@ -130,6 +130,21 @@ def test_a_program_killed_before_the_journal_took_their_place_leaves_them_as_the
     assert len(Study.load(path).log) == 2
 
 
+@pytest.mark.parametrize("name", ["private", "older"])
+def test_a_copy_from_before_the_upgrade_is_refused_unless_it_is_vouched_for(folder: Path, name: str) -> None:
+    """The journal has released more since, which neither the copy nor its record knows."""
+    path = folder / f"{name}.json"
+    before = path.read_bytes()
+    study = Study.load(path)
+    question = asked(study)
+    study.tell(question.wave, records(question, "d"))
+    path.write_bytes(before)
+    with pytest.raises(InputError, match=r"\.mark knows \d+ steps of it") as caught:
+        Study.load(path)
+    assert "--newest" in refusal(caught)
+    assert len(Study.load(path, newest=True).log) == len(study.log) - 1
+
+
 def test_a_file_that_another_program_changed_is_not_replaced(folder: Path) -> None:
     path = folder / "private.json"
     study = Study.load(path)

@@ -338,6 +338,18 @@ def test_a_body_without_a_length_is_cut_off(site: Site) -> None:
     sentence(answer)
 
 
+def test_a_wave_with_many_decisions_does_not_raise_the_limit_of_the_service(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.collect()
+    monkeypatch.setattr(CoordinatorApp, "_known_numbers", lambda *_: 10**6)
+    headers = {"content-type": "application/json", **as_(site.invited()[0]["token"])}
+    content = (b" " * 2**20 for _ in range(3))
+    answer = site.client.put(f"/v2/studies/{STUDY}/waves/1/report", content=content, headers=headers)
+    assert answer.status_code == 413
+    sentence(answer)
+
+
 def test_an_unexpected_error_is_one_sentence_and_the_service_lives_on(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,12 +1,15 @@
 """A study of costs is the study of rewards with the other sign: the same plans and the same decision."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.service.world import STUDY, World, definition, world
+from voxpop.cli import study
+from voxpop.cli.operators import LOCAL
 from voxpop.errors import Array
 from voxpop.model.direction import Direction
 from voxpop.service.study.status import watched
@@ -50,3 +53,14 @@ def test_devices_are_told_whether_they_record_costs(tmp_path: Path) -> None:
             it.settle()
             _, invitation = next(it.invited())
             assert invitation["wave"].get("direction") == ("minimize" if direction is Direction.MINIMIZE else None)
+
+
+def test_the_command_line_asks_a_study_of_costs_for_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOXPOP_KEY", "sesame")
+    with world(str(tmp_path / "a.db"), replace(definition(), direction=Direction.MINIMIZE), 20) as it:
+        it.settle()
+        replies = {"log": {"events": [asdict(record) for record in it.coordinator.log(STUDY)]}}
+        monkeypatch.setattr(study, "request", lambda *asked: replies.get(asked[3].rpartition("/")[2], {}))
+        seen = study.look(STUDY, LOCAL, None)
+    assert seen.question is not None
+    assert seen.question.measure == "cost"

@@ -147,6 +147,8 @@ CHANGES: dict[str, Callable[[list[Any]], object]] = {
     "too many averages": lambda records: records[2][1]["feedback"].update(mean=[0.1, 0.2]),
     "half an arm": lambda records: records[1][1]["plan"].update(arms=[0.5]),
     "an arm that does not exist": lambda records: records[1][1]["plan"].update(arms=[7]),
+    "no trust model": lambda records: records[0][1].update(privacy=None),
+    "no rounds": lambda records: records[1][1]["plan"].update(pulls=[]),
     "a release without a wave": lambda records: records.pop(1),
 }
 

@@ -38,7 +38,8 @@ def client_app(answers: Answers, promise: Promise) -> ClientApp:
     """Make a ClientApp that takes part in a study.
 
     `answers(decisions, rounds)` returns what this node gained on average from each decision, while it was in force for
-    so many rounds; NaN where it does not know. It stays on the node but for what the promise allows.
+    so many rounds, or what that cost it if the study minimises; NaN where it does not know. It stays on the node but
+    for what the promise allows.
     """
     app = ClientApp()
 
@@ -84,7 +85,7 @@ def _report(question: messages.Question, answers: Answers, promise: Promise, mem
     check_helper(release, question.helper, promise)
     if memory.reports >= promise.participations:
         raise _spent(promise)
-    averages = _averages(question, answers)
+    averages = question.direction.turn(_averages(question, answers))
     if np.isnan(averages).any() and not release.fills_gaps:
         raise InputError("this node does not know what it gained from some decision; nothing is sent")
     source = Secure()

@@ -15,6 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from voxpop.errors import Array, InputError, require_integer
+from voxpop.model.direction import Direction
 
 ACTION = "voxpop"  # nodes answer messages of this type in a handler of their own, beside any training
 MESSAGE_TYPE = f"query.{ACTION}"
@@ -31,6 +32,7 @@ class Question:
     rounds: list[int]
     release: dict[str, Any]
     helper: dict[str, Any]  # where one share of the report goes, if it is shared
+    direction: Direction = Direction.MAXIMIZE  # if it minimises, what the node says are costs
 
 
 def ask(node: int, told: dict[str, Any], seconds: float) -> Message:
@@ -47,7 +49,8 @@ def read_question(message: Message) -> Question:
         if not len(decisions) == len(rounds) > 0 or not all(type(count) is int and count > 0 for count in rounds):
             raise ValueError("it needs a number of rounds for each decision")
         wave = require_integer("wave", told["wave"], least=1, most=MOST_WAVE)
-        return Question(wave, decisions, rounds, told["release"], dict(told.get("helper", {})))
+        direction = Direction.of(told.get("direction", Direction.MAXIMIZE))
+        return Question(wave, decisions, rounds, told["release"], dict(told.get("helper", {})), direction)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"this is not a voxpop question ({error!s:.200}); nothing is sent") from None
 

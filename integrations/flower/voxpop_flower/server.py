@@ -56,7 +56,7 @@ class Collector:
 
     def collect(self, study: DeviceStudy, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
         """Ask as many nodes as the wave asks people; return their tally and their names."""
-        told = wave_for_devices(study.problem, wave.plan, encode(wave.release))
+        told = wave_for_devices(study.problem, wave.plan, encode(wave.release), study.direction)
         shared, reports = shared_of(wave, self.helper), dict[int, Array]()
         while True:
             self._gather(wave, told, shared, reports)

@@ -94,7 +94,9 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
         raise InputError(
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None
-    question = None if course.pending is None else Question.of(course.problem, course.pending)
+    question = (
+        None if course.pending is None else Question.of(course.problem, course.pending, direction=course.direction)
+    )
     return Seen(course, question=question, progress=progress)
 
 

@@ -66,13 +66,12 @@ class Memory:
 
     def _upgrade(self) -> None:
         """Upgrade the file of a former version, in which waves were called phases, also in the addresses of reports."""
+        named = "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE c.name = 'phase'"
         with self._transaction():
-            columns = self._file.execute("SELECT name FROM pragma_table_info('rewards')").fetchall()
-            if ("phase",) not in columns:
-                return
-            for table in ("rewards", "outbox", "twins", "made"):
+            former = [table for (table,) in self._file.execute(named).fetchall()]  # the oldest have no twins
+            for table in former:
                 self._file.execute(f"ALTER TABLE {table} RENAME COLUMN phase TO wave")
-            for table in ("outbox", "twins"):
+            for table in {"outbox", "twins"}.intersection(former):
                 renamed = "replace(replace(address, '/v1/', '/v2/'), '/phases/', '/waves/')"
                 self._file.execute(f"UPDATE {table} SET address = {renamed}")
 

@@ -296,13 +296,19 @@ def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, "ball": {**data["ball"], "tail": [[], []]}}
 
 
-def wave_for_devices(problem: Problem, plan: Plan, release: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what devices are told of a wave, as plain data: what was played, and how to make a report of it."""
+def wave_for_devices(
+    problem: Problem, plan: Plan, release: Mapping[str, Any], direction: Direction = Direction.MAXIMIZE
+) -> dict[str, Any]:
+    """Write what devices are told of a wave, as plain data: what was played, and how to make a report of it.
+
+    If the study minimises, devices record costs, and the release is made for their negative.
+    """
     arms = plan.arms.tolist()
-    return {
+    told = {
         "wave": plan.wave,
         "arms": arms,
         "decisions": [problem.decisions[arm] for arm in arms],
         "rounds": plan.pulls.tolist(),
         "release": for_devices(release),
     }
+    return told if direction is Direction.MAXIMIZE else {**told, "direction": str(direction)}

@@ -73,6 +73,8 @@ class JournalFile:
         if _version(data, str(path)) < VERSION:
             journal.old = OldStudy.read(path, newest)
             journal.definition = journal.old.definition
+            if mark is not None and journal._private:  # an earlier upgrade marked it: this may be a copy from before
+                journal._compare(_chained(journal.definition, journal.old.events, marked=True), mark)
             return journal
         lines = _lines(data, str(path))
         journal.definition = _read(lines[0], f"{path}, line 1", lambda line: Definition.decode(line.body))
@@ -112,11 +114,10 @@ class JournalFile:
         Files of an earlier version are replaced by a journal; they are kept, under another name.
         """
         with locked(self.path):
-            if self.old is not None:
+            if self.old is not None:  # first the journal of what the files hold, so that its mark fits them as well
                 self.old.keep()
-                self._write(self.definition, [*self.old.events, *events])
+                self._write(self.definition, self.old.events)
                 self.old = None
-                return
             data = read_bytes(self.path)
             seen, size = self._seen, len(self._seen)
             if data[: data.rfind(b"\n") + 1] != seen or seen.count(b"\n") != expected + 1:
@@ -271,7 +272,7 @@ def _read(line: Line, source: str, decode: Callable[[Line], Decoded]) -> Decoded
     """Decode a line, or say that it is damaged."""
     try:
         return decode(line)
-    except (LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(source, error) from None
 
 

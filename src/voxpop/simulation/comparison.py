@@ -37,7 +37,7 @@ class RunSummary:
     numbers: int  # eq:comm_cost
     merged: int  # the same, if everyone sent one average for each distinct action
     people: int
-    waves: int  # phases
+    waves: int
     seconds: float
     kept: bool  # the best action was never dropped
     certificate: bool | None  # whether it is true; None if it says no more than the prior

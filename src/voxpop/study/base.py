@@ -40,7 +40,9 @@ class BaseStudy(HasCourse):
         with said_of(path):
             try:
                 study._conduct(journal.definition, journal)
-            except (ArithmeticError, LookupError, TypeError) as error:
+            except InputError:
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 said = f"its events do not follow from one another ({type(error).__name__}: {error})"
                 raise InputError(f"{said}; restore it from a copy") from None
         return study

@@ -15,7 +15,6 @@ from voxpop.errors import InputError
 from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
-from voxpop.model.direction import Direction
 from voxpop.service.refusals import no_study
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
@@ -55,7 +54,9 @@ class SqlJournal:
     def records(self, start: int = 0) -> list[Record]:
         """Return the records numbered `start` and above."""
         wanted = sa.select(events).where(events.c.study == self.study, events.c.seq >= start).order_by(events.c.seq)
-        return [Record(row.seq, row.kind, row.at, json.loads(row.body)) for row in self.connection.execute(wanted)]
+        found = [Record(row.seq, row.kind, row.at, json.loads(row.body)) for row in self.connection.execute(wanted)]
+        assert [record.seq for record in found] == [start + place for place in range(len(found))], "the log has a gap"
+        return found
 
     def read(self, after: int = 0) -> list[Event]:
         """Return the events after the first `after` ones."""
@@ -146,10 +147,7 @@ class Snapshot(Course):
     def told(self) -> str:
         """What devices are told about the open wave, as JSON."""
         assert self.wave is not None
-        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release))
-        if self.direction is Direction.MINIMIZE:  # devices record costs, and the release is made for their negative
-            told["direction"] = str(self.direction)
-        return text_of(told)
+        return text_of(wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction))
 
     @cached_property
     def most_arms(self) -> int:

@@ -92,8 +92,11 @@ class Body:
                 self.whole = False
 
     def limit(self, most: int) -> None:
-        """Refuse a body of more than `most` bytes: at once if that is announced, or as soon as they have arrived."""
-        self._most = most
+        """Refuse a body of more than `most` bytes: at once if that is announced, or as soon as they have arrived.
+
+        The strictest limit applies.
+        """
+        self._most = min(self._most, most)
         if (self.announced or self._seen) > most:
             raise too_large(most)
 
