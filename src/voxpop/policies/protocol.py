@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -34,16 +35,16 @@ def prior_state(problem: Problem) -> State:
 
 
 @dataclass(frozen=True)
-class Configured:
+class Configured(ABC):
     """What policies have in common: settings that the table of options checks, and a state that knows what is best."""
 
     def __post_init__(self) -> None:
         check(self)
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name by which it is chosen."""
-        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
