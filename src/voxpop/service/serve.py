@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import sys
@@ -177,6 +178,7 @@ def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[
         headers=[("strict-transport-security", f"max-age={settings.hsts}")] if tls and settings.hsts else [],
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a wave does not delay answers
+    gc.freeze()  # a search for garbage in all that is loaded by now would delay answers for 100 ms
     if ready is None:
         host, port = listener.getsockname()[:2]
         scheme = "http" if tls is None else "https"
