@@ -283,6 +283,7 @@ class PrivacySummary(Body):
     delta: float | None
     calibration: str | None
     caveats: list[str]
+    honest: float = 1.0
 
 
 class LedgerTotals(Body):
