@@ -49,7 +49,6 @@ def test_the_wheel_holds_the_package_its_licence_and_nothing_else(wheel: Path) -
     assert shipped == package | {f"voxpop-{voxpop.__version__}.dist-info/{name}" for name in about}
     assert "voxpop/py.typed" in shipped
     assert {".csv", ".j2", ".py"} <= {PurePosixPath(name).suffix for name in package}
-    assert any(name.startswith("voxpop/service/stores/migrations/") for name in package)
 
 
 def install(what: str, environment: Path) -> set[str]:

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from alembic import command
 
-from tests.service.world import own_shuffler, quiet
+from tests.service.world import own_shuffler
 from voxpop.client.promise import Promise
-from voxpop.errors import InputError
 from voxpop.privacy import Simulated
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.encoded import Encoding
@@ -20,8 +18,6 @@ from voxpop.privacy.shuffle import Shuffled
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
-from voxpop.service.stores.database import open_database
-from voxpop.service.stores.migrate import _config, migrate, open_store
 from voxpop.service.stores.schema import batches, reports, tokens
 
 NAME, PEOPLE = "b" * 43, 1000
@@ -89,67 +85,17 @@ def test_the_ball_of_a_release_may_differ() -> None:
         assert ends.ravel().tolist() == [0, MANY_LEVELS.levels]
 
 
-def first_version(address: str, state: str, used: list[str], free: list[str]) -> None:
-    """Make the database of a shuffler of the first version, with a batch of three people."""
-    database = open_database(address)
-    config = _config("shuffler")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "shuffler_1")
-        total = '{"count": 3, "total": [9], "tokens": []}' if state == "forwarded" else None
-        row = {"id": NAME, "coordinates": 1, "bits": 10, "size": 3, "state": state, "total": total}
-        old = sa.table("batches", *map(sa.column, row))
-        connection.execute(sa.insert(old).values(row))
-        for token in used + free:
-            digest = b"d" * 32 if token in used else None
-            values = sa.insert(tokens).values(token_hash=hash_key(token), batch=NAME, withdrawn=False, digest=digest)
-            connection.execute(values)
-        for token in used:
-            body = np.array([3.0], dtype="<f8").tobytes()
-            connection.execute(sa.insert(reports).values(token_hash=hash_key(token), batch=NAME, body=body))
-    database.close()
-
-
-def test_a_batch_of_the_first_version_takes_reports_once_its_encoding_is_announced(address: str) -> None:
-    used, free = [new_key()], [new_key(), new_key()]
-    first_version(address, "collecting", used, free)
-    with pytest.raises(InputError, match="run: voxpop migrate"):
-        open_store(address, "shuffler")
-    database = open_database(address)
-    assert migrate(database, "shuffler") == ("shuffler_1", "shuffler_3")
-    shuffler, batch = Shuffler(database, quiet), Batch(3, 1, 4, 6, 0.1)
-
-    def upload(token: str, made_for: Batch) -> object:
-        return shuffler.store([EncodedReport(NAME, token, np.array([5.0]).tobytes(), made_for)])[0]
-
-    for made_for in (batch, Batch(3, 1, 9, 1, 0.1)):
-        refused = upload(free[0], made_for)
-        assert status_of(refused) == 503  # a device sends it again
-        assert isinstance(refused, Refusal)
-        assert refused.retry_after is not None
-    for other in (Batch(4, 1, 4, 6, 0.1), Batch(3, 2, 4, 6, 0.1), Batch(3, 1, 4, 7, 0.1)):
+def test_a_batch_whose_encoding_is_not_known_takes_nothing(tmp_path: Path) -> None:
+    """The first version stored none; its batches are in databases that were upgraded since."""
+    token, batch = new_key(), Batch(3, 1, 4, 6, 0.1)
+    with own_shuffler(str(tmp_path / "s.db")) as shuffler:
+        shuffler.announce(NAME, batch, [hash_key(token)], [])
+        with shuffler.database.write() as connection:
+            connection.execute(sa.update(batches).values(levels=None, chance=None))
         with pytest.raises(Refusal, match="other constants"):
-            shuffler.announce(NAME, other, [], [])
-    assert stored(shuffler) == (1, 1)
-    assert shuffler.announce(NAME, batch, [], [])["count"] == 1
-    with pytest.raises(Refusal, match="other constants"):
-        shuffler.announce(NAME, Batch(3, 1, 5, 5, 0.1), [], [])
-    assert status_of(upload(free[0], Batch(3, 1, 5, 5, 0.1))) == 422
-    assert [upload(token, batch) for token in free] == [True, True]
-    ((name, total),) = shuffler.sealed()
-    assert (name, total["count"], total["total"]) == (NAME, 3, [13])
-    database.close()
-
-
-def test_a_total_of_the_first_version_is_forwarded_again(address: str) -> None:
-    first_version(address, "forwarded", [], [])
-    database = open_database(address)
-    migrate(database, "shuffler")
-    shuffler = Shuffler(database, quiet)
-    for _ in range(2):  # the coordinator announces it as long as it has no total
-        shuffler.announce(NAME, Batch(3, 1, 4, 6, 0.1), [], [])
-    assert [(name, total["total"]) for name, total in shuffler.sealed()] == [(NAME, [9])]
-    database.close()
+            shuffler.announce(NAME, batch, [], [])
+        assert status_of(shuffler.store([EncodedReport(NAME, token, np.array([5.0]).tobytes(), batch)])[0]) == 422
+        assert stored(shuffler) == (0, 0)
 
 
 @pytest.mark.parametrize("chance", [0.1, 8.6e-5, 1 / 3, 5e-324, math.nextafter(1.0, 0.0)])

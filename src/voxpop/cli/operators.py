@@ -28,7 +28,6 @@ DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # un
 LOCAL = "http://127.0.0.1:8000"
 HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator NAME --file my.key"
 NEEDED = (
-    "alembic",
     "httptools",
     "httpx",
     "msgspec",

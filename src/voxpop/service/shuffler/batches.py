@@ -44,7 +44,8 @@ class BatchStage(StrEnum):
 
 def constants_of(row: Any) -> Batch:
     """Return the batch that a row describes."""
-    return Batch(row.size, row.coordinates, row.levels, row.bits - row.levels, row.chance, row.shared)
+    levels = row.levels or 0  # NULL in a batch of the first version, which is announced and uploaded to in vain
+    return Batch(row.size, row.coordinates, levels, row.bits - levels, row.chance, row.shared)
 
 
 def add_up(connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
@@ -161,11 +162,8 @@ class Shuffler:
             self.note("announced", size=batch.size)
         elif row.state == BatchStage.CALLED_OFF:
             raise _called_off()
-        elif not _agrees(row, batch):
+        elif constants_of(row) != batch:
             raise Refusal(409, "this batch was announced with other constants; nothing was changed")
-        elif row.levels is None:  # an older version stored the batch without its encoding
-            connection.execute(sa.update(batches).where(batches.c.id == name).values(**_columns(batch)))
-            self.note("completed", size=batch.size)
         elif row.shared and row.total is not None:
             raise Refusal(409, "this batch of shares is sealed; nobody joins or leaves it any more")
         elif row.state == BatchStage.FORWARDED and row.total is not None:
@@ -306,24 +304,11 @@ def _columns(batch: Batch) -> dict[str, Any]:
     return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance", "shared")}
 
 
-def _agrees(row: Any, batch: Batch) -> bool:
-    """Return True if this is the batch that was announced, as far as the version that stored it knew."""
-    if row.levels is None:
-        return bool((row.size, row.coordinates, row.bits) == (batch.size, batch.coordinates, batch.bits))
-    return constants_of(row) == batch
-
-
 def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
     """Find the reports, by index, that must not be added to the others of the batch."""
-    if row.levels is None:  # an older version stored the batch: wait until it is announced again
-        return dict.fromkeys(range(len(uploads)), _not_complete())
     batch = constants_of(row)
     found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
     return dict(found) | {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != batch}
-
-
-def _not_complete() -> Refusal:
-    return Refusal(503, "the coordinator has not said yet how this batch is encoded; try again in a moment", 2)
 
 
 def _not_meant() -> Refusal:

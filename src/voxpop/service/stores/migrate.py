@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from voxpop.errors import InputError
 from voxpop.service.stores import schema
@@ -88,23 +84,50 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 
 Kind = Literal["coordinator", "shuffler"]
-
-FOLDER = Path(__file__).parent / "migrations"
+KINDS: tuple[Kind, ...] = get_args(Kind)
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_4", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
+
+
+def _say_wave(connection: sa.Connection) -> None:
+    """Call a wave what was called a phase: in columns, indexes and events; summaries are made anew on demand."""
+    for name in ("studies", "plays", "invitations", "inbox", "totals", "tallies"):
+        connection.exec_driver_sql(f"ALTER TABLE {name} RENAME COLUMN phase TO wave")
+    for table in (schema.invitations, schema.inbox):
+        connection.exec_driver_sql(f"DROP INDEX {table.name}_phase")
+        next(index for index in table.indexes if index.name == f"{table.name}_wave").create(connection)
+    connection.execute(sa.delete(schema.summaries))
+    events = schema.events.c
+    named = events.kind.in_(("opened", "closed"))  # a `created` one may have a label called phase
+    for row in connection.execute(sa.select(schema.events).where(named)).all():
+        text = json.dumps(_waves_of(json.loads(row.body)), allow_nan=False, separators=(",", ":"))
+        ours = (events.study == row.study, events.seq == row.seq)
+        connection.execute(sa.update(schema.events).where(*ours).values(body=text))
+
+
+def _waves_of(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {"wave" if name == "phase" else name: _waves_of(value) for name, value in part.items()}
+    return [_waves_of(one) for one in part] if isinstance(part, list) else part
+
+
+# From which versions a database is upgraded: to which, and how.
+UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {"coordinator_3": ("coordinator_4", _say_wave)}
 
 
 def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:
     """Bring a database up to date; return the version it had and the one it has now."""
     require_sound(database)
     with locked(database) as connection:
-        before = version_of(connection)
-        refuse_stranger(database, connection, kind, before)
-        if before is None:
-            _create(connection, kind)
-        else:
-            upgrade_to(connection, kind)
+        before = now = known_version(connection, kind, f"the database {database.name}")
+        if now is None:
+            create_tables(connection, kind)
+        while now in UPGRADES:
+            now, upgrade = UPGRADES[now]
+            upgrade(connection)
+            connection.execute(sa.update(schema.version).values(version_num=now))
     database.scrub()  # so that the file itself has the number by which it is recognised
-    return before, _head(kind)
+    return before, HEADS[kind]
 
 
 def open_store(address: str, kind: Kind, upgrade: bool = False, create: bool = True) -> Database:
@@ -126,18 +149,21 @@ def open_store(address: str, kind: Kind, upgrade: bool = False, create: bool = T
 def _prepare(database: Database, kind: Kind, upgrade: bool, create: bool) -> None:
     require_sound(database)
     with database.read() as connection:
-        version = version_of(connection)
-        empty = version is None and not sa.inspect(connection).get_table_names()
-        if not empty:
-            refuse_stranger(database, connection, kind, version)
-    if empty and not create:
+        version = known_version(connection, kind, f"the database {database.name}")
+    if version is None and not create:
         raise MissingDatabaseError(f"the database {database.name} is empty; {REMEDY}")
-    if empty or upgrade:
+    if version is None or upgrade:
         migrate(database, kind)
-    elif version != _head(kind):
+    else:
+        require_newest(database, kind, version)
+
+
+def require_newest(database: Database, kind: Kind, version: str) -> None:
+    """Refuse a database that must be upgraded first."""
+    if version != HEADS[kind]:
         flag = " --shuffler" if kind == "shuffler" else ""
         raise InputError(
-            f"the database {database.name} has schema version {version}, and this voxpop needs {_head(kind)}; "
+            f"the database {database.name} has schema version {version}, and this voxpop needs {HEADS[kind]}; "
             f"stop the service, make a copy, and run: voxpop migrate{flag} --database {database.name}"
         )
 
@@ -151,55 +177,32 @@ def locked(database: Database) -> Iterator[sa.Connection]:
         yield connection
 
 
-def refuse_stranger(database: Database, connection: sa.Connection, kind: Kind, version: str | None) -> None:
-    """Refuse a database with tables of something else, or with a version that is not of this kind."""
-    known = {revision.revision for revision in _scripts(kind).walk_revisions()}
-    if version is None and set(sa.inspect(connection).get_table_names()) - {"alembic_version"}:
-        raise InputError(f"the database {database.name} holds tables that are not voxpop's; name another one")
+def known_version(connection: sa.Connection, kind: Kind, name: str) -> str | None:
+    """Return the version of the database of this name, or None if it is empty; refuse one of another kind."""
+    version = version_of(connection)
+    if version is None and set(sa.inspect(connection).get_table_names()) - {schema.version.name}:
+        raise InputError(f"{name} holds tables that are not voxpop's; name another one")
+    known = {HEADS[kind], *(old for old in UPGRADES if old.startswith(kind))}
     if version is not None and version not in known:
         raise InputError(
-            f"the database {database.name} has schema version {version}, which this voxpop does not know for a {kind}; "
-            "name the right database, or upgrade voxpop"
+            f"{name} has schema version {version}, which this voxpop does not know for a {kind}; name the right one, "
+            "or use the voxpop that made it"
         )
+    return version
 
 
-def _create(connection: sa.Connection, kind: Kind) -> None:
-    """Make the tables of an empty database as they are now; a test compares them with what all migrations make."""
+def create_tables(connection: sa.Connection, kind: Kind) -> None:
+    """Make the tables of an empty database."""
     tables: sa.MetaData = getattr(schema, kind)
     tables.create_all(connection)
-    connection.execute(sa.insert(tables.tables["marks"]), {"name": "ready", "mark": b""})
+    connection.execute(sa.insert(schema.marks), {"name": "ready", "mark": b""})
+    connection.execute(sa.insert(schema.version), {"version_num": HEADS[kind]})
     if connection.dialect.name == "sqlite":
         connection.execute(sa.text(f"PRAGMA user_version = {secrets.randbelow(2**31 - 1) + 1}"))
-    MigrationContext.configure(connection).stamp(_scripts(kind), _head(kind))
-
-
-def upgrade_to(connection: sa.Connection, kind: Kind, version: str = "head") -> None:
-    """Bring the tables to a version, in the transaction of this connection."""
-    config = _config(kind)
-    config.attributes["connection"] = connection
-    command.upgrade(config, version)
 
 
 def version_of(connection: sa.Connection) -> str | None:
     """Return the version of a database's schema; None if it has none."""
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-def _head(kind: Kind) -> str:
-    head = _scripts(kind).get_current_head()
-    assert head is not None
-    return head
-
-
-@cache
-def _scripts(kind: Kind) -> ScriptDirectory:
-    """Read the migrations of a kind of database, once: each is a module of its own."""
-    return ScriptDirectory.from_config(_config(kind))
-
-
-def _config(kind: Kind) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    config.set_main_option("version_locations", str(FOLDER / kind).replace("%", "%%"))
-    config.set_main_option("path_separator", "newline")
-    return config
+    if not sa.inspect(connection).has_table(schema.version.name):
+        return None
+    return connection.execute(sa.select(schema.version.c.version_num)).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""The tables. The migrations create them; a test checks that both agree.
+"""The tables.
 
 Coordinator: `events` is the append-only log of each study, from which its snapshot follows. `studies` holds the
 progress of the current wave, in the row that transactions lock. `inbox` holds raw reports until their wave closes.
@@ -155,13 +155,17 @@ tallies = sa.Table(  # counters of a wave; each process that stores reports has 
     sa.Column("lapsed", sa.Integer, nullable=False, server_default="0"),
     sa.Column("refused", sa.Integer, nullable=False, server_default="0"),
 )
-marks = (
-    sa.Table(  # checks of values outside the database, such as the secret; and `ready`, written to show that it works
-        "marks",
-        coordinator,
-        sa.Column("name", sa.String(64), primary_key=True),
-        sa.Column("mark", sa.LargeBinary, nullable=False),
-    )
+# Checks of values outside the database, such as the secret; and `ready`, written to show that it works.
+marks = sa.Table(
+    "marks",
+    coordinator,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("mark", sa.LargeBinary, nullable=False),
+)
+version = sa.Table(  # of these tables; one row, in a table that has the name which alembic gave it once
+    "alembic_version",
+    coordinator,
+    sa.Column("version_num", sa.String(32), primary_key=True),
 )
 counts = sa.Table(  # apart from `studies`, whose rows uploads share
     "counts",
@@ -181,8 +185,8 @@ batches = sa.Table(
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),  # a `BatchStage` of service/shuffler/batches.py
     sa.Column("total", sa.Text),  # what is forwarded, or answered if the batch is shared; NULL until it is sealed
-    sa.Column("levels", sa.Integer),  # these two are NULL if an older version stored the batch,
-    sa.Column("chance", sa.Double),  # until it is announced again
+    sa.Column("levels", sa.Integer),  # these two are NULL if the first version stored the batch
+    sa.Column("chance", sa.Double),
     sa.Column("shared", sa.Boolean, nullable=False, server_default=sa.false()),  # reports are shares
 )
 tokens = sa.Table(
@@ -202,9 +206,22 @@ reports = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Index("reports_batch", "batch"),
 )
-shuffler_marks = sa.Table(
-    "marks",
-    shuffler,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("mark", sa.LargeBinary, nullable=False),
-)
+for shared in (marks, version):
+    shared.to_metadata(shuffler)
+
+
+def newest_person(connection: sa.Connection) -> int:
+    """Return the number of the person who registered last."""
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
+
+
+def require_later(connection: sa.Connection, restored: bool = False) -> None:
+    """Let nobody who registers from now on pass for one who was there before the rounds of a wave began.
+
+    SQLite gives the number of a person who registered last again when they are gone; PostgreSQL gives none twice, but
+    does not know the numbers that were given before the database was `restored`.
+    """
+    if restored or connection.dialect.name == "sqlite":
+        last = newest_person(connection)
+        later = sa.update(studies).where(studies.c.newest > last, studies.c.newest < EVERYBODY)
+        connection.execute(later.values(newest=last))

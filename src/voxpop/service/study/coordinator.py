@@ -17,11 +17,11 @@ from voxpop.service.keys import Keyring, hash_key, same
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import counts, plays, studies, totals
+from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, participants, status, steps
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
-from voxpop.service.study.invitations import Invitations, newest
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
@@ -176,7 +176,7 @@ class Coordinator:
                 needed = snapshot.wave.plan.people
                 sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
-            begun = row.newest if row.played else newest(connection)  # nobody has missed a round so far
+            begun = row.newest if row.played else newest_person(connection)  # nobody has missed a round so far
             counted = min(rounds, snapshot.wave.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from voxpop.service.keys import hash_key, token_of
 from voxpop.service.stores.database import insert_into, scrub_after
-from voxpop.service.stores.schema import EVERYBODY, counts, inbox, invitations, people, receipts, studies, tallies
+from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, tallies
 
 LOCKED = ""  # the writer of those who hold the lock on the study's row
 NAMES = ("asked", "answered", "lapsed", "refused")
@@ -319,19 +319,3 @@ def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> 
     """Return True if none of these people, who were drawn a moment ago, has withdrawn since."""
     here = sa.select(sa.func.count()).select_from(people).where(~people.c.withdrawn, people.c.id <= newest)
     return bool(connection.execute(here.where(people.c.id.in_(persons))).scalar_one() == len(persons))
-
-
-def newest(connection: sa.Connection) -> int:
-    """Return the number of the person who registered last."""
-    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(people.c.id), 0))).scalar_one())
-
-
-def require_later(connection: sa.Connection) -> None:
-    """Let nobody who registers from now on pass for one who was there before, after people were deleted.
-
-    SQLite gives the number of a person who registered last again when they are gone; PostgreSQL gives none twice.
-    """
-    if connection.dialect.name == "sqlite":
-        last = newest(connection)
-        later = sa.update(studies).where(studies.c.newest > last, studies.c.newest < EVERYBODY)
-        connection.execute(later.values(newest=last))

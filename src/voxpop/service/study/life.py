@@ -24,6 +24,7 @@ from voxpop.service.stores.schema import (
     people,
     plays,
     receipts,
+    require_later,
     studies,
     summaries,
     tallies,
@@ -32,7 +33,7 @@ from voxpop.service.stores.schema import invitations as invited
 from voxpop.service.stores.schema import totals as forwarded
 from voxpop.service.study import log, participants
 from voxpop.service.study.context import Context
-from voxpop.service.study.invitations import Invitations, require_later
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage

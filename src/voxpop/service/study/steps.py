@@ -18,9 +18,10 @@ from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
+from voxpop.service.stores.schema import newest_person
 from voxpop.service.study import asking, collecting, life, log, participants
 from voxpop.service.study.context import Context, Turn
-from voxpop.service.study.invitations import Invitations, newest
+from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.released import lost_waves
 from voxpop.service.study.stages import Life, Lost, Stage
@@ -238,7 +239,7 @@ def _begin(turn: Turn) -> bool:
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
     """Return what changes when rounds begin: a clock starts now, an application reports the first round later."""
-    begun = {"newest": newest(connection)}
+    begun = {"newest": newest_person(connection)}
     by_clock = snapshot.definition.rules.rounds_per_second is not None
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
 

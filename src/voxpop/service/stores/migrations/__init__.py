@@ -1,1 +1,0 @@
-"""Schema migrations, applied by `voxpop migrate`; one folder for each kind of database."""

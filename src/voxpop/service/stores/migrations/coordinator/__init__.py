@@ -1,1 +1,0 @@
-"""Versions of the coordinator's schema."""
