@@ -96,8 +96,7 @@ PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.journal.replay", "Simulated"),  # a check, after the fact
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
-    ("voxpop.service.demo.fleet", "default_rng"),  # the demonstration's people
-    ("voxpop.service.demo.crowd", "default_rng"),  # the people of voxpop fleet
+    ("voxpop.service.demo.crowd", "default_rng"),  # the people of voxpop demo and voxpop fleet
 }
 GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement
 TYPES = {"Generator"}  # of numpy.random: an argument's type

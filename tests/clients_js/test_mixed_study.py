@@ -1,17 +1,27 @@
 """A real study whose devices are half Python's and half Node's: its plans are the simulator's on the same reports."""
 
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.clients_js.npm import NODE, SDK
+from voxpop.cli.demo import _Application, _live
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.service.demo.processes import FLEET, QUIET, running
+from voxpop.service.demo.crowd import BETWEEN, Crowd, disagreements, model_tastes, promise_of, simulated
+from voxpop.service.demo.processes import QUIET, running
 from voxpop.service.study.definition import Definition, Rules
+from voxpop.service.study.log import Record
 from voxpop.simulation.scenarios import Options, make_scenario
 
-DEVICES = 44
+HALF = 22
 
 
 @pytest.mark.parametrize("model", ["local", "aggregate"])
@@ -19,9 +29,52 @@ def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
     scenario = make_scenario("pricing", Options(horizon=6, size=12))
     privacy = Private(model, 5.0, floor=12)
     definition = Definition(scenario.problem, make_policy("dpbe", alpha=0.7), privacy, rules=Rules(deadline=QUIET))
-    foreign = (str(NODE), str(SDK / "test/fleet.ts"))
-    with running(scenario, definition, DEVICES, tmp_path, fleets=(FLEET, foreign)) as study:
-        study.play(lambda _: None)
-        assert study.check() == []
-    assert study.registered == DEVICES
-    assert sum(map(len, study.reports.values())) == 36
+    promise = promise_of(definition)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        running(tmp_path) as (url, key),
+        httpx.Client(timeout=30) as http,
+        ThreadPoolExecutor(4) as pool,
+        subprocess.Popen([str(NODE), str(SDK / "test/fleet.ts")], **pipes) as fleet,
+    ):
+        application = _Application(url, key, "pricing", by_clock=False)
+        application.send("PUT", "", {"definition": definition.encode()})
+        named = {"url": url, "study": "pricing", "promise": promise, "http": http}
+        ours = simulated(model_tastes(scenario.problem), range(HALF), definition.direction, **named)
+        crowd, registered, lived = Crowd(ours, pool, longest=BETWEEN), list[int](), set[int]()
+        assert fleet.stdin is not None
+        tell, heard = fleet.stdin, fleet.stdout
+        assert heard is not None
+
+        def listen() -> None:
+            for line in heard:
+                said = json.loads(line)
+                registered.append(said.get("registered", 0))
+                if "report" in said:
+                    crowd.reports[said["wave"]].append(said["report"])
+
+        def live(now: dict[str, Any]) -> object:
+            """Tell the other devices what they live through, once."""
+            if now["rounds"] and now["wave"] not in lived:
+                lived.add(now["wave"])
+                events = application.send("GET", "/log")["events"]
+                plan = [event["body"]["plan"] for event in events if event["kind"] == "opened"][-1]
+                print(
+                    json.dumps({"wave": now["wave"], "arms": plan["arms"], "pulls": plan["pulls"]}),
+                    file=tell,
+                    flush=True,
+                )
+            return now, sum(map(len, crowd.reports.values()))
+
+        prices = [label["price"] for label in scenario.problem.decisions]
+        settings = {"url": url, "study": "pricing", "promise": asdict(promise), "devices": HALF, "prices": prices}
+        print(json.dumps(settings), file=tell, flush=True)
+        listener = Thread(target=listen)
+        listener.start()
+        _live(crowd, application, live)
+        tell.close()
+        listener.join()
+        events = [Record(**event) for event in application.send("GET", "/log")["events"]]
+        assert disagreements(events, crowd.reports, own_noise=True) == []
+    assert sum(registered) == HALF
+    assert sum(map(len, crowd.reports.values())) == 36

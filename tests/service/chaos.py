@@ -21,7 +21,7 @@ from tests.helpers_waiting import HANGING, until
 from tests.service.world import STUDY
 from voxpop.cli import main
 from voxpop.client import Device, Memory, Outcome, Promise
-from voxpop.service.demo.fleet import Noting
+from voxpop.client.storage import Outgoing
 
 # Every start is a fork of one process that has imported everything: seconds faster than a new interpreter.
 FORKS = multiprocessing.get_context("forkserver")
@@ -113,6 +113,16 @@ class Lossy(httpx.BaseTransport):
     def close(self) -> None:
         for connection in self._kept.values():
             connection.close()
+
+
+class Noting(Memory):
+    """A memory that exposes the report it keeps, so that the arithmetic can be checked."""
+
+    kept: Outgoing | None = None
+
+    def keep(self, outgoing: Outgoing) -> None:
+        super().keep(outgoing)
+        self.kept = outgoing
 
 
 @dataclass

@@ -1,28 +1,26 @@
 """The demonstration cleans up after itself, however it ends, and does not mistake another service for its own."""
 
-import io
 import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.helpers_cli import ENVIRONMENT
 from tests.helpers_waiting import HANGING, until
-from tests.service.world import Clock, definition
+from tests.service.world import Clock
+from voxpop.cli import demo
+from voxpop.client import Device, Outcome
 from voxpop.errors import InputError
-from voxpop.service.demo import processes
-from voxpop.service.demo.fleet import Fleet
-from voxpop.service.demo.processes import QUIET, Demo
-from voxpop.simulation.pricing import Customers
+from voxpop.service.demo import crowd, processes
+from voxpop.service.demo.processes import QUIET
 
 
 def children(pid: int) -> list[int]:
@@ -57,13 +55,13 @@ def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # even if this process ignores it (nohup)
     )
-    # A coordinator, a shuffler and two fleets.
-    until(lambda: process.poll() is not None or len(children(process.pid)) >= 4, "the start of the processes", 0.1)
+    # A coordinator and a shuffler.
+    until(lambda: process.poll() is not None or len(children(process.pid)) >= 2, "the start of the processes", 0.1)
     started = children(process.pid)
     process.send_signal(number)  # if it has ended already, what it said will show below
     _, said = process.communicate(timeout=HANGING)
     until(lambda: not any(map(lives, started)), "the end of every process", 0.1)
-    assert len(started) == 4, said
+    assert len(started) == 2, said
     if number != signal.SIGKILL:
         assert process.returncode == 128 + number, said
         assert list(tmp_path.glob("voxpop-demo-*")) == []
@@ -89,45 +87,35 @@ class Slow(Clock):
         self.now += self.step
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, Any]], sleep: Any, clock: Clock) -> Demo:
-    """Make a demonstration whose coordinator reports these statuses in turn, and the last one from then on."""
-    said = chain(statuses, repeat(statuses[-1]))
-    monkeypatch.setattr(Demo, "get", lambda *_: {"status": next(said)})
-    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock, sleep=sleep))
-    return Demo("http://nowhere", "key", definition(), [])
-
-
-ANSWERS = [{"stage": "collecting", "wave": 1, "answered": number} for number in range(10)]
-FINISHED = {"stage": "finished"}
+def pretend(monkeypatch: pytest.MonkeyPatch, stages: list[str], clock: Slow) -> None:
+    """Take part in a study that is at these stages in turn, and at the last one from then on."""
+    said, seen = chain(stages, repeat(stages[-1])), count()
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(demo, "time", SimpleNamespace(sleep=clock.sleep))
+    device: Any = SimpleNamespace(decision=lambda: {"stage": next(said), "wave": 1, "rounds": 0})
+    people: Any = SimpleNamespace(devices=[device], register=lambda: None, check_in=lambda: None)
+    demo._live(people, None, lambda now: (now["stage"], min(next(seen), 10)), "the demonstration")
 
 
 def test_it_may_take_any_time_while_something_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Slow(now=0.0, step=0.9 * QUIET)
-    pretend(monkeypatch, [*ANSWERS, FINISHED], clock.sleep, clock).play(lambda _: None)
+    pretend(monkeypatch, ["collecting"] * 10 + ["finished"], clock)
     assert clock.now > 8 * QUIET
 
 
 def test_it_is_given_up_when_nothing_happens_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Slow(now=0.0, step=0.3 * QUIET)
-    stuck = pretend(monkeypatch, ANSWERS, clock.sleep, clock)
     with pytest.raises(InputError, match=f"the demonstration made no progress for {QUIET:g} s"):
-        stuck.play(lambda _: None)
-    assert clock.now < 5 * QUIET
+        pretend(monkeypatch, ["collecting"], clock)
+    assert clock.now < 6 * QUIET
 
 
-def test_it_ends_when_the_devices_have_said_all_that_they_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The study is over when the last report is counted; its device tells what it sent a moment later."""
-    said = iter(['{"wave": 1, "report": [0.5]}', '{"finished": true}'])
-
-    def sleep(_: float) -> None:
-        demo.listen(io.StringIO(next(said)))
-
-    demo = pretend(monkeypatch, [FINISHED], sleep, Clock())
-    demo.fleets.append(SimpleNamespace(poll=lambda: None))  # type: ignore[arg-type]
-    demo.play(lambda _: None)
-    assert dict(demo.reports) == {1: [[0.5]]}
-
-
-def test_devices_that_have_all_answered_have_no_more_to_say() -> None:
+def test_reports_that_were_counted_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SimpleNamespace(wave=1, report=[0.5])
+    device: Any = SimpleNamespace(made=made, next_check_in=None)
+    monkeypatch.setattr(Device, "check_in", lambda _: Outcome.ANSWERED)
     with ThreadPoolExecutor(1) as pool:
-        assert not Fleet([], Customers(np.ones(2)), np.random.default_rng(0), pool).sweep()
+        people = crowd.Crowd([device], pool, clock=count(step=10).__next__)
+        people.check_in()
+        people.check_in()
+    assert people.reports == {1: [[0.5]]}

@@ -1,4 +1,4 @@
-/** Simulated devices in a process of their own, as `voxpop.service.demo.fleet` has them.
+/** Simulated devices in a process of their own.
  *
  * Standard input brings the settings and then the waves that were played, one JSON object a line; standard output
  * returns the reports that were counted, and when the devices have registered and finished.

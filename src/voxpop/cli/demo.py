@@ -6,9 +6,9 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,12 +45,19 @@ def demo(
 ) -> None:
     """Find the best price with a coordinator, a shuffler and hundreds of devices that really talk to each other.
 
-    All are processes on this machine. At the end the same reports go through the simulator, and the plans and the state
-    must be the same; exits with 1 if they are not.
+    Both servers are processes on this machine. At the end the same reports go through the simulator, and the plans and
+    the state must be the same; exits with 1 if they are not.
     """
     need_service()
+    import httpx
+    import numpy as np
+
+    from voxpop.runtime.machine import one_thread
+    from voxpop.service.demo.crowd import BETWEEN, THREADS, Crowd, Tastes, disagreements, promise_of, simulated
     from voxpop.service.demo.processes import QUIET, running
     from voxpop.service.study.definition import Definition, Rules
+    from voxpop.service.study.log import Record
+    from voxpop.simulation.pricing import Customers
 
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)
@@ -62,24 +69,36 @@ def demo(
     rules = Rules(deadline=QUIET)  # every device answers, however busy the machine is
     policy = make_policy("waves", most_people=devices)
     definition = Definition(scenario.problem, policy, trust, reward=scenario.reward, rules=rules)
+    customers = Customers(np.array([label["price"] for label in scenario.problem.decisions]))
+    tastes = Tastes(customers.mean, "of customers", lambda _, plan, rng: customers.observe(plan, 1, rng)[0])
     with (
         _ended_by_signals(),
         tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,
         ExitStack() as stack,
     ):
-        with console.status("starting a coordinator, a shuffler and two processes of devices"):
-            world = stack.enter_context(running(scenario, definition, devices, Path(folder), port))
-        console.print(f"console: {world.url}  (while this runs)", highlight=False, soft_wrap=True)
+        with console.status("starting a coordinator and a shuffler"):
+            url, key = stack.enter_context(running(Path(folder), port))
+        console.print(f"console: {url}  (while this runs)", highlight=False, soft_wrap=True)
+        stack.enter_context(one_thread())
+        http, pool = stack.enter_context(httpx.Client(timeout=QUIET)), stack.enter_context(ThreadPoolExecutor(THREADS))
+        application = _Application(url, key, "pricing", by_clock=False)
+        application.send("PUT", "", {"definition": definition.encode()})
+        made = simulated(
+            tastes, range(devices), definition.direction, url, "pricing", promise_of(definition), http=http
+        )
+        crowd, seen = Crowd(made, pool, longest=BETWEEN), dict[str, Any]()
         with Live(console=console, refresh_per_second=5) as live:
-            last: dict[str, Any] = {}
 
-            def watch(seen: dict[str, Any]) -> None:
-                last.update(seen)
+            def watch(_: dict[str, Any]) -> object:
+                seen.update(application.send("GET", "/watch"))
                 live.update(_picture(seen, devices))
+                return seen["status"]
 
-            world.play(watch)
-        problems = world.check()
-    _conclude(last, world.reports, problems, scenario.f, time.monotonic() - start)
+            _live(crowd, application, watch, "the demonstration")
+            watch({})
+        events = [Record(**event) for event in application.send("GET", "/log")["events"]]
+        problems = disagreements(events, crowd.reports, own_noise=True)
+    _conclude(seen, crowd.reports, problems, scenario.f, time.monotonic() - start)
     if problems:
         raise typer.Exit(1)
 
@@ -199,7 +218,7 @@ def fleet(
         named = {"enrolment_code": enrolment_code, "http": http}
         crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
         try:
-            found = _live(crowd, application)
+            found = _shown(crowd, application)
         except httpx.HTTPError as error:
             raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     best = int(tastes.mean.argmax())
@@ -231,7 +250,7 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.service.demo.crowd import ListedTastes, ModelTastes
+    from voxpop.service.demo.crowd import listed_tastes, model_tastes
     from voxpop.simulation.rehearsals import rewards_of_formula
 
     require_integer("seed", seed, least=0)
@@ -239,9 +258,9 @@ def _tastes(
     if (population is None) != (formula is None):
         raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
     if population is None or formula is None:
-        return ModelTastes(definition.problem, seed), None
+        return model_tastes(definition.problem, seed), None
     rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
-    return ListedTastes(rewards, noise, seed), len(rewards)
+    return listed_tastes(rewards, noise, seed), len(rewards)
 
 
 def _promise(definition: Definition, privacy: str | None, epsilon: float | None) -> Promise:
@@ -262,52 +281,63 @@ class _Application:
 
     def play(self, wave: int) -> None:
         """Play the rounds of the wave that are left."""
-        from voxpop.service.demo.crowd import play_wave
         from voxpop.service.keys import new_key
 
-        def report(rounds: int, _: int) -> None:
-            self._send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": rounds})
-
-        if self.by_clock:
-            return
         try:
-            play_wave(wave, lambda: self._send("GET", "/decision"), report)
+            while not self.by_clock and (now := self.send("GET", "/decision"))["wave"] == wave and now["rounds"]:
+                self.send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": now["rounds"]})
         except RefusedError as refusal:
             if refusal.status != 409:  # the study was paused, or another application plays too: look again
                 raise
 
     def waiting(self) -> str:
         """Say what the study waits for, if it does."""
-        return " ".join(hold["sentence"] for hold in self._send("GET", "")["holds"])
+        return " ".join(hold["sentence"] for hold in self.send("GET", "")["holds"])
 
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request about the study."""
         return send(self.url, self.key, method, f"/v2/studies/{self.study}{path}", body)
 
 
-def _live(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
-    """Register, and take part until the study is finished; return the decision that is in force then."""
+def _live(
+    crowd: Crowd, application: _Application | None, show: Callable[[dict[str, Any]], object], name: str = "the study"
+) -> dict[str, Any]:
+    """Register, and take part until the study is finished; return the decision that is in force then.
+
+    `show` shows the decision in force to people, and returns what is different when something has happened.
+    """
     from voxpop.client import StudyOverError
     from voxpop.service.demo.processes import Patience
 
-    patience, said = Patience("the study"), ""
+    patience = Patience(name)
+    with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
+        crowd.register()
+    while (now := crowd.devices[0].decision())["stage"] != "finished":
+        patience.see((show(now), now["rounds"]))
+        if application is not None and now["rounds"]:
+            application.play(now["wave"])
+        crowd.check_in()
+        time.sleep(PAUSE)
+    return now
+
+
+def _shown(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
+    """Take part in a study, and say in a line how far it is."""
+    said = ""
     with console.status("registering") as shown:
-        try:
-            crowd.register()
-        except StudyOverError:
-            return crowd.devices[0].decision()
-        while (now := crowd.devices[0].decision())["stage"] != "finished":
+
+        def show(now: dict[str, Any]) -> str:
+            nonlocal said
             line = f"wave {now['wave']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
-            if application is not None and now["rounds"]:
-                application.play(now["wave"])
-            elif application is not None and (waits := application.waiting()):
+            if application is not None and not now["rounds"] and (waits := application.waiting()):
                 line += f". {waits}"
             shown.update(line)
             if not console.is_terminal and line != said:
                 console.print(line, highlight=False, soft_wrap=True)
-            patience.see((said := line, now["rounds"]))
-            crowd.check_in()
-            time.sleep(PAUSE)
-    return now
+            said = line
+            return line
+
+        return _live(crowd, application, show)
 
 
 def _answers(crowd: Crowd) -> int:

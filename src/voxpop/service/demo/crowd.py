@@ -1,18 +1,17 @@
 """Simulated people: what they gain, as the study's model or a formula says, and their devices at any coordinator.
 
-Also the application that plays a study's rounds, and the replay of a service's reports in the simulator, whose plans
-and state must be the same.
+Also the replay of a service's reports in the simulator, whose plans and state must be the same.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,82 +31,51 @@ from voxpop.simulation.rehearsals import MOST_DRAWN, truth_of
 HEIGHT = 0.7  # of the best decision above what was expected, as a share of what the norm bound allows
 
 
-class Tastes(Protocol):
+@dataclass(frozen=True, eq=False)
+class Tastes:
     """The tastes of people who are known by their numbers."""
 
-    @property
-    def mean(self) -> Array:
-        """What people gain on average from each decision."""
-
-    @property
-    def origin(self) -> str:
-        """Where these tastes come from, for people to read."""
+    mean: Array  # what people gain on average from each decision
+    origin: str  # where these tastes come from, for people to read
+    draw: Callable[[int, Plan, np.random.Generator], Array]  # a person's averages
+    seed: int = 0
 
     def averages(self, person: int, plan: Plan) -> Array:
-        """Return a person's average reward from each arm of a wave."""
+        """Draw a person's average reward from each arm of a wave, which is the same if it is drawn again."""
+        return np.asarray(self.draw(person, plan, np.random.default_rng([self.seed, person, plan.wave])))
 
 
-@dataclass(frozen=True, eq=False)
-class ModelTastes:
-    """People as the study's model describes them, around a truth that is drawn at random.
+def model_tastes(problem: Problem, seed: int = 0) -> Tastes:
+    """Return people as the study's model describes them, around a truth that is drawn at random.
 
     If the study has a pilot, the truth is drawn from what the pilot says: people who contradict it would rightly fail
-    the model check. Otherwise it is a smooth function with one best decision.
+    the model check. Otherwise it is a smooth function with one best decision, whose norm is within the study's bound.
     """
-
-    problem: Problem
-    seed: int = 0
-
-    @cached_property
-    def mean(self) -> Array:
-        """What people gain on average; without a pilot its norm is within the study's bound."""
-        problem = self.problem
-        if problem.pilot:
-            too_many = problem.size > MOST_DRAWN  # to draw from; the estimate itself is as plausible
-            return believe(problem).mean if too_many else truth_of(problem, self.seed)
-        best = problem.decisions.points[[np.random.default_rng(self.seed).integers(problem.size)]]
+    if problem.pilot:
+        too_many = problem.size > MOST_DRAWN  # to draw from; the estimate itself is as plausible
+        mean, drawn = believe(problem).mean if too_many else truth_of(problem, seed), "what the study's pilot says"
+    else:
+        best = problem.decisions.points[[np.random.default_rng(seed).integers(problem.size)]]
         height = HEIGHT * problem.norm_bound / np.sqrt(problem.kernel.diagonal(best)[0])
-        return np.asarray(problem.prior_mean + height * problem.kernel(problem.decisions.points, best)[:, 0])
-
-    @property
-    def origin(self) -> str:
-        """What the truth was drawn from."""
-        drawn = "what the study's pilot says" if self.problem.pilot else "the study's assumptions, as it has no pilot"
-        return f"around a truth drawn from {drawn} (seed {self.seed})"
-
-    def averages(self, person: int, plan: Plan) -> Array:
-        """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.wave])
-        return np.asarray(GPPeople(self.problem, self.mean).observe(plan, 1, rng)[0])
+        mean = np.asarray(problem.prior_mean + height * problem.kernel(problem.decisions.points, best)[:, 0])
+        drawn = "the study's assumptions, as it has no pilot"
+    people = GPPeople(problem, mean)
+    origin = f"around a truth drawn from {drawn} (seed {seed})"
+    return Tastes(mean, origin, lambda _, plan, rng: people.observe(plan, 1, rng)[0], seed)
 
 
-@dataclass(frozen=True, eq=False)
-class ListedTastes:
-    """People of whom it is known what each gains from each decision; a round adds noise."""
+def listed_tastes(rewards: Array, noise_std: float = 0.0, seed: int = 0) -> Tastes:
+    """Return people of whom it is known what each gains from each decision, (people, decisions); a round adds noise."""
 
-    rewards: Array  # (people, decisions)
-    noise_std: float = 0.0
-    seed: int = 0
+    def draw(person: int, plan: Plan, rng: np.random.Generator) -> Array:
+        noise = noise_std * rng.standard_normal(len(plan.arms)) / np.sqrt(plan.pulls)
+        return np.asarray(rewards[person, plan.arms] + noise)
 
-    @cached_property
-    def mean(self) -> Array:
-        """What people gain on average."""
-        return np.asarray(self.rewards.mean(axis=0))
-
-    @property
-    def origin(self) -> str:
-        """Who these people are."""
-        return f"of {len(self.rewards):,} people in a file, by a formula"
-
-    def averages(self, person: int, plan: Plan) -> Array:
-        """Draw a person's averages, which are the same if they are drawn again."""
-        rng = np.random.default_rng([self.seed, person, plan.wave])
-        return np.asarray(
-            self.rewards[person, plan.arms] + self.noise_std * rng.standard_normal(len(plan.arms)) / np.sqrt(plan.pulls)
-        )
+    return Tastes(rewards.mean(axis=0), f"of {len(rewards):,} people in a file, by a formula", draw, seed)
 
 
 THREADS = 8  # devices that talk at the same time
+AT_ONCE = 200  # devices that check in before somebody looks at the study again
 BETWEEN = 1.0  # seconds between check-ins of a device, unless the coordinator names a time
 
 
@@ -117,6 +85,7 @@ class SimulatedDevice(Device):
     person: int
     tastes: Tastes
     direction: Direction
+    made: Outgoing | None = None  # the last report, so that the arithmetic can be checked
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         told = invitation["wave"]
@@ -126,12 +95,15 @@ class SimulatedDevice(Device):
         self.memory.forget(plan.wave)  # what was made up before, if the report could not be made then
         for arm, reward, count in zip(arms, self.direction.turn(gained), rounds, strict=True):
             self.record(plan.wave, int(arm), float(reward), int(count))
-        return super()._report(invitation)
+        self.made = super()._report(invitation)
+        return self.made
 
 
-def simulated(tastes: Tastes, people: Iterable[int], direction: Direction, *given: Any, **named: Any) -> list[Device]:
+def simulated(
+    tastes: Tastes, people: Iterable[int], direction: Direction, *given: Any, **named: Any
+) -> list[SimulatedDevice]:
     """Make a device for each of these people; the rest is as for any device."""
-    made: list[Device] = []
+    made = []
     for person in people:
         device = SimulatedDevice(*given, **named)
         device.person, device.tastes, device.direction = person, tastes, direction
@@ -143,31 +115,29 @@ def simulated(tastes: Tastes, people: Iterable[int], direction: Direction, *give
 class Crowd:
     """Devices that register and check in, several at a time."""
 
-    devices: list[Device]
+    devices: list[SimulatedDevice]
     pool: ThreadPoolExecutor
+    longest: float = math.inf  # seconds between check-ins at most, whatever the coordinator wishes
     clock: Callable[[], float] = time.monotonic
-    outcomes: Counter[Outcome] = field(default_factory=Counter)  # of all check-ins so far
+    reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))  # counted, by wave
     _due: dict[int, float] = field(default_factory=dict)  # by place in the list: when a device checks in next
 
     def register(self) -> None:
         """Register every device."""
         list(self.pool.map(Device.register, self.devices))
 
-    def check_in(self) -> list[Outcome]:
-        """Let every device check in whose time has come; return how that ended."""
+    def check_in(self) -> None:
+        """Let those devices check in whose time has come; of many, those that have waited longest."""
         now = self.clock()
-        due = [place for place in range(len(self.devices)) if self._due.get(place, 0.0) <= now]
-        found = list(self.pool.map(Device.check_in, [self.devices[place] for place in due]))
-        for place in due:
-            self._due[place] = now + _pause(self.devices[place])
-        self.outcomes.update(found)
-        return found
-
-
-def _pause(device: Device) -> float:
-    """Return how long a device waits before it checks in again, as the coordinator wishes."""
-    wished = getattr(device, "next_check_in", None)
-    return BETWEEN if wished is None else float(wished)
+        waiting = sorted(range(len(self.devices)), key=lambda place: self._due.get(place, 0.0))
+        due = [place for place in waiting[:AT_ONCE] if self._due.get(place, 0.0) <= now]
+        chosen = [self.devices[place] for place in due]
+        for place, device, outcome in zip(due, chosen, self.pool.map(Device.check_in, chosen), strict=True):
+            wished = BETWEEN if device.next_check_in is None else device.next_check_in
+            self._due[place] = now + min(wished, self.longest)
+            if outcome is Outcome.ANSWERED and device.made is not None:
+                self.reports[device.made.wave].append(device.made.report)
+                device.made = None
 
 
 def promise_of(definition: Definition) -> Promise:
@@ -176,23 +146,6 @@ def promise_of(definition: Definition) -> Promise:
     if budget is None or cost is None:
         return Promise(participations=times)
     return Promise(definition.privacy.model, budget.epsilon, budget.delta, times, cost.honest)
-
-
-def play_wave(
-    wave: int, decide: Callable[[], dict[str, Any]], report: Callable[[int, int], object]
-) -> tuple[list[int], list[int]]:
-    """Play the rounds of a wave as an application does; return the arms, and for how many rounds each was in force.
-
-    `decide` asks for the decision in force, and `report` says how many rounds it was used for, with a number that is
-    another one for each report of the wave.
-    """
-    arms: list[int] = []
-    rounds: list[int] = []
-    while (now := decide())["wave"] == wave and now["rounds"]:
-        arms.append(now["index"])
-        rounds.append(now["rounds"])
-        report(now["rounds"], len(arms))
-    return arms, rounds
 
 
 def disagreements(events: list[Record], reports: replay.Reports, own_noise: bool = False) -> list[str]:
