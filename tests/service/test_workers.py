@@ -92,28 +92,23 @@ def test_workers_that_cannot_start_end_the_parent(monkeypatch: pytest.MonkeyPatc
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         with pytest.raises(InputError, match="the workers ended before they could serve"), suppress(BrokenPipeError):
-            workers.Parent(Settings(), 2).run("http://127.0.0.1:1")
+            workers.keep(Settings(), 2, "http://127.0.0.1:1", lambda *_, **__: None)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def test_workers_that_served_are_started_again_even_if_none_is_ready_now() -> None:
+def test_a_worker_that_ended_is_started_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """All were killed, and the database is just being started again."""
-
-    def ended(ready: bool) -> workers.Worker:
-        process = subprocess.Popen(["false"], stdout=subprocess.PIPE)
-        process.wait()
-        return workers.Worker(process, 0.0, ready=ready)
-
-    noted: list[str] = []
-    parent = workers.Parent(Settings(), 2, lambda event, **named: noted.append(event), [ended(True), ended(True)])
-    for worker in parent.workers:
-        parent._note_end(worker)
-    parent.workers[0] = ended(False)
-    parent._note_end(parent.workers[0])
-    assert noted == ["worker_ended"] * 3
-    assert all(worker.again is not None for worker in parent.workers)
+    real, noted = subprocess.Popen, list[tuple[str, float]]()
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **named: real(["false"], **named))
+    monkeypatch.setattr(workers, "BACKOFF", 0.01)
+    worker = workers.Worker(Settings())
+    until(
+        lambda: worker.look(lambda event, **said: noted.append((event, said["again_in"]))) or len(noted) == 3, "3 ends"
+    )
+    assert noted == [("worker_ended", 0.01), ("worker_ended", 0.02), ("worker_ended", 0.04)]
+    worker.end(0.0)
 
 
 def test_limits_hold_for_all_workers_together() -> None:

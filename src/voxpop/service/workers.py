@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import selectors
 import signal
 import socket
 import subprocess
@@ -17,9 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import FrameType
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from voxpop.errors import InputError, require_integer
@@ -35,113 +33,100 @@ READY = b"ready\n"
 BACKOFF, MOST_BACKOFF = 0.5, 15.0  # seconds before a worker that ended is started again; they double each time
 STEADY = 60.0  # seconds after which a worker's end does not count as another failure in a row
 GRACE = 20.0  # seconds that workers have to end by themselves
-LOOK = 0.5  # seconds between looks at signals
+LOOK = 0.5  # seconds between looks at the workers
+
+
+class _Stopped(Exception):  # noqa: N818
+    """A signal said to stop."""
 
 
 @dataclass
 class Worker:
-    """One process, and how often it has ended in a row."""
-
-    process: subprocess.Popen[bytes]
-    began: float
-    failures: int = 0
-    ready: bool = False
-    again: float | None = None  # when it is started again; None while it runs
-
-
-@dataclass
-class Parent:
-    """Keeps a number of workers running."""
+    """One process at a time; when it ends, another takes its place."""
 
     settings: Settings
-    count: int
-    note: Callable[..., None] = field(default_factory=lambda: logs.event_logger("coordinator"))
-    workers: list[Worker] = field(default_factory=list)
-    stopping: bool = False
-    served: bool = False  # a worker was ready once: what ends them now may pass, such as a database that restarts
+    failures: int = 0  # in a row
+    again: float | None = None  # when it is started again; None while it runs
 
-    def run(self, url: str) -> None:
-        """Serve until a signal says to stop; refuse if workers end before any of them was ready."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._stop)
-        self.workers = [self._start() for _ in range(self.count)]
-        told = False
-        try:
-            while not self.stopping:
-                self._look()
-                if not told and all(worker.ready for worker in self.workers):
-                    told = True
-                    self.note("listening", url=url, workers=self.count)
-        finally:
-            self._end()
+    def __post_init__(self) -> None:
+        self.start()
 
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        self.stopping = True
-
-    def _start(self, failures: int = 0) -> Worker:
-        process = subprocess.Popen(
+    def start(self) -> None:
+        """Start the process."""
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "voxpop.service.workers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             preexec_fn=end_with_parent(),
         )
-        assert process.stdin is not None
+        self.began, self.again = time.monotonic(), None
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already, as the next look finds
+            pickle.dump(self.settings, self.process.stdin)  # not in the environment: it holds secrets
+            self.process.stdin.close()
+
+    def is_ready(self) -> bool:
+        """Wait until it can serve; return False if it ended before."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline() == READY
+
+    def look(self, note: Callable[..., None]) -> None:
+        """Start it again a while after it has ended: what ended it may pass, such as a database that restarts."""
+        now = time.monotonic()
+        if self.again is not None:
+            if now >= self.again:
+                self.start()
+        elif self.process.poll() is not None:
+            self.close()
+            self.failures = 1 if now - self.began > STEADY else self.failures + 1
+            wait = min(MOST_BACKOFF, BACKOFF * 2 ** (self.failures - 1))
+            self.again = now + wait
+            note("worker_ended", status=self.process.returncode, again_in=wait)
+
+    def end(self, until: float) -> None:
+        """Wait until it has finished what it has begun, as it was told to; kill it if it hangs."""
         try:
-            pickle.dump(self.settings, process.stdin)  # not in the environment: it holds secrets
-            process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has ended already, as the next look finds
-        return Worker(process, time.monotonic(), failures)
+            self.process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.close()
 
-    def _look(self) -> None:
-        """Wait a moment for news of the workers, and start those again that have ended."""
-        with selectors.DefaultSelector() as news:
-            for worker in self.workers:
-                if worker.again is None and not worker.ready:
-                    news.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
-            if news.get_map():
-                for key, _ in news.select(LOOK):
-                    key.data.ready = key.data.process.stdout.readline() == READY
-            else:
-                time.sleep(LOOK)
-        for place, worker in enumerate(self.workers):
-            if worker.again is not None and time.monotonic() >= worker.again:
-                self.workers[place] = self._start(worker.failures)
-            elif worker.again is None and worker.process.poll() is not None and not self.stopping:
-                self._note_end(worker)
+    def close(self) -> None:
+        """Close the pipe from a process that has ended."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
-    def _note_end(self, worker: Worker) -> None:
-        lasted = time.monotonic() - worker.began
-        _close(worker.process)
-        self.served = self.served or any(other.ready for other in self.workers)
-        if not self.served:
+
+def keep(settings: Settings, count: int, url: str, note: Callable[..., None]) -> None:
+    """Keep workers running until a signal says to stop; refuse if one ends before it could serve."""
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def stop(*_: object) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)  # it is already ending
+        raise _Stopped
+
+    for number in signals:
+        signal.signal(number, stop)
+    workers: list[Worker] = []
+    try:
+        workers.extend(Worker(settings) for _ in range(count))
+        if not all(worker.is_ready() for worker in workers):
             raise InputError("the workers ended before they could serve; the log says why")
-        worker.ready = False
-        worker.failures = 1 if lasted > STEADY else worker.failures + 1
-        wait = min(MOST_BACKOFF, BACKOFF * 2 ** (worker.failures - 1))
-        worker.again = time.monotonic() + wait
-        self.note("worker_ended", status=worker.process.returncode, again_in=wait)
-
-    def _end(self) -> None:
-        """Tell every worker to finish what it has begun, and wait; those that hang are killed."""
-        alive = [worker.process for worker in self.workers if worker.process.poll() is None]
-        for process in alive:
-            process.terminate()
+        note("listening", url=url, workers=count)
+        while True:
+            time.sleep(LOOK)
+            for worker in workers:
+                worker.look(note)
+    except _Stopped:
+        pass
+    finally:
+        for worker in workers:
+            worker.process.terminate()
         until = time.monotonic() + GRACE
-        for process in alive:
-            try:
-                process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for worker in self.workers:
-            _close(worker.process)
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe from a process that has ended."""
-    assert process.stdout is not None
-    process.stdout.close()
+        for worker in workers:
+            worker.end(until)
 
 
 def serve_with(settings: Settings, workers: int, migrate: bool = False) -> None:
@@ -156,7 +141,7 @@ def serve_with(settings: Settings, workers: int, migrate: bool = False) -> None:
         os.environ[SHARED] = folder
         scheme = "http" if settings.tls_cert is None else "https"
         shared = replace(settings, port=port, **_share(settings, workers))
-        Parent(shared, workers).run(f"{scheme}://{settings.host}:{port}")
+        keep(shared, workers, f"{scheme}://{settings.host}:{port}", logs.event_logger("coordinator"))
 
 
 def _share(settings: Settings, workers: int) -> dict[str, Any]:
