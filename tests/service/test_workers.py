@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -104,9 +105,9 @@ def test_a_worker_that_ended_is_started_again_after_a_while(monkeypatch: pytest.
     monkeypatch.setattr(subprocess, "Popen", lambda command, **named: real(["false"], **named))
     monkeypatch.setattr(workers, "BACKOFF", 0.01)
     worker = workers.Worker(Settings())
-    until(
-        lambda: worker.look(lambda event, **said: noted.append((event, said["again_in"]))) or len(noted) == 3, "3 ends"
-    )
+    while len(noted) < 3:
+        worker.look(lambda event, **said: noted.append((event, said["again_in"])))
+        time.sleep(0.005)
     assert noted == [("worker_ended", 0.01), ("worker_ended", 0.02), ("worker_ended", 0.04)]
     worker.end(0.0)
 

@@ -1,27 +1,14 @@
-"""Arrays in PostgreSQL's binary format arrive as they were sent."""
+"""Arrays of byte strings arrive at PostgreSQL as they were sent."""
 
-from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import psycopg
 import pytest
 
-from voxpop.service.study.inbox import big_ints, byte_strings, texts
+from voxpop.service.study.inbox import array_of
 
 
-@pytest.mark.parametrize(
-    ("encode", "kind", "values"),
-    [
-        (big_ints, "bigint", [1, -1, 0, 2**63 - 1, -(2**63)]),
-        (big_ints, "bigint", []),
-        (byte_strings, "bytea", [b"", b"\x00\xff", b"x" * 1000]),
-        (byte_strings, "bytea", []),
-        (texts, "text", ["", "tea", "Tee für zwei", "{},\"'"]),
-        (texts, "text", []),
-    ],
-)
-def test_what_is_sent_arrives(postgres: str, encode: Callable[[Any], bytes], kind: str, values: list[Any]) -> None:
+@pytest.mark.parametrize("values", [[], [b""], [b"", b"\x00\xff", b"x" * 1000, b"{},\"'\\"]])
+def test_what_is_sent_arrives(postgres: str, values: list[bytes]) -> None:
     with closing(psycopg.connect(postgres)) as connection:
-        row = connection.execute(f"SELECT %s::{kind}[], cardinality(%s)", (encode(values), encode(values))).fetchone()
-    assert row == (values, len(values))
+        assert connection.execute("SELECT %s::bytea[]", (array_of(values),)).fetchone() == (values,)

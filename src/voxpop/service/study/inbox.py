@@ -1,25 +1,20 @@
 """The inbox: all waiting reports are stored in one transaction, and a report counts once it is stored.
 
-For PostgreSQL, values are arrays in its binary format: with them, one planned statement takes any number of rows. The
-driver looks at every element to find the type of a list, which takes as long as storing a group of reports.
+For PostgreSQL, values are arrays: with them, one planned statement takes any number of rows. They are written here,
+because the driver looks at every element of a list, which takes as long as storing a group of reports.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import sqlalchemy as sa
-from psycopg.abc import Buffer
-from psycopg.adapt import Dumper
 from psycopg.errors import UniqueViolation
-from psycopg.pq import Format
 from psycopg.rows import namedtuple_row
 
 from voxpop.privacy.release import SHUFFLER
@@ -30,59 +25,10 @@ from voxpop.service.stores.database import driver_of
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
 
-HEAD = struct.Struct("!iiiii")  # dimensions, whether there is NULL, type of an element, length, first index
-LENGTH = struct.Struct("!i")
-BIGINT, BYTEA, TEXT = 20, 17, 25  # the numbers that PostgreSQL gives its types
-ARRAYS = {BIGINT: 1016, BYTEA: 1001, TEXT: 1009}  # and those of their arrays
 
-
-class _Encoded(bytes):
-    """The bytes of an array; each type of element has a class of its own, by which the driver knows it."""
-
-
-class _BigInts(_Encoded): ...
-
-
-class _ByteStrings(_Encoded): ...
-
-
-class _Texts(_Encoded): ...
-
-
-def big_ints(values: Sequence[int]) -> bytes:
-    """Encode whole numbers as bigint[]."""
-    length = len(values)
-    pairs = (part for value in values for part in (8, value))
-    return _BigInts(HEAD.pack(1, 0, BIGINT, length, 1) + struct.pack("!" + "iq" * length, *pairs))
-
-
-def byte_strings(values: Sequence[bytes]) -> bytes:
-    """Encode byte strings as bytea[]."""
-    return _ByteStrings(_variable(BYTEA, values))
-
-
-def texts(values: Sequence[str]) -> bytes:
-    """Encode strings as text[]."""
-    return _Texts(_variable(TEXT, [value.encode() for value in values]))
-
-
-def _variable(element: int, values: Sequence[bytes]) -> bytes:
-    parts = [part for value in values for part in (LENGTH.pack(len(value)), value)]
-    return HEAD.pack(1, 0, element, len(values), 1) + b"".join(parts)
-
-
-class _Verbatim(Dumper):
-    """Sends an array as it is."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: Any) -> Buffer | None:
-        return bytes(obj)
-
-
-for encoded, element in ((_BigInts, BIGINT), (_ByteStrings, BYTEA), (_Texts, TEXT)):
-    dumper = type(f"{encoded.__name__}Dumper", (_Verbatim,), {"oid": ARRAYS[element]})
-    psycopg.adapters.register_dumper(encoded, dumper)
+def array_of(values: Sequence[bytes]) -> str:
+    """Write byte strings as PostgreSQL writes a bytea[]."""
+    return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
 
 
 Place = tuple[str, int]  # study and wave
@@ -109,22 +55,22 @@ COUNT = """
 """
 
 # For PostgreSQL: one statement looks the reports of a group up, and one stores those of a wave and counts them.
-LOCK = "SELECT id, seq, wave, stage FROM studies WHERE id = ANY(%b) ORDER BY id FOR SHARE"
+LOCK = "SELECT id, seq, wave, stage FROM studies WHERE id = ANY(%s) ORDER BY id FOR SHARE"
 FIND = """
     SELECT i.id, i.study, i.wave, i.token_hash, i.expired,
         CASE WHEN r.invitation IS NOT NULL THEN coalesce(r.digest, '') END AS digest
-    FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%b)
+    FROM invitations i LEFT JOIN receipts r ON r.invitation = i.id WHERE i.token_hash = ANY(%s::bytea[])
 """
 STORE = f"""
     WITH given AS (
-        SELECT * FROM unnest(%(invitations)b::bigint[], %(digests)b::bytea[], %(bodies)b::bytea[])
+        SELECT * FROM unnest(%(invitations)s::bigint[], %(digests)s::bytea[], %(bodies)s::bytea[])
         AS given (invitation, digest, body)
     ), noted AS (
         INSERT INTO receipts (invitation, digest) SELECT invitation, digest FROM given
     ), counted AS (
-        {COUNT.format("%(study)b, %(wave)b, %(writer)b, %(answered)b, %(refused)b")}
+        {COUNT.format("%(study)s, %(wave)s, %(writer)s, %(answered)s, %(refused)s")}
     )
-    INSERT INTO inbox (invitation, study, wave, body) SELECT invitation, %(study)b, %(wave)b, body FROM given
+    INSERT INTO inbox (invitation, study, wave, body) SELECT invitation, %(study)s, %(wave)s, body FROM given
 """
 
 
@@ -214,8 +160,8 @@ class _InPostgresql:
         exclusive lock on the study's row, and if someone else stores a receipt first, the database refuses ours.
         """
         locked, found = (self._driver.cursor(row_factory=namedtuple_row) for _ in range(2))
-        locked.execute(LOCK, (texts(names),))
-        found.execute(FIND, (byte_strings(hashes),))
+        locked.execute(LOCK, (names,))
+        found.execute(FIND, (array_of(hashes),))
         invited = {row.token_hash: row for row in found.fetchall()}
         return {row.id: row for row in locked.fetchall()}, invited
 
@@ -223,9 +169,9 @@ class _InPostgresql:
         """Insert receipts and reports of a wave, and count them."""
         numbers, digests, bodies = zip(*reports, strict=True) if reports else ((), (), ())
         values = {
-            "invitations": big_ints(numbers),
-            "digests": byte_strings(digests),
-            "bodies": byte_strings(bodies),
+            "invitations": "{" + ",".join(map(str, numbers)) + "}",
+            "digests": array_of(digests),
+            "bodies": array_of(bodies),
             "study": place[0],
             "wave": place[1],
             "writer": writer,
