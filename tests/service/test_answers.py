@@ -20,7 +20,7 @@ from voxpop.service.study import participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.service.study.steps import StepTaken
+from voxpop.service.study.steps import Step
 
 
 @pytest.fixture
@@ -106,12 +106,12 @@ def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
     site.coordinator.create("second", definition())
     hang, stepped = Event(), Event()
 
-    def step(context: Context, study: str) -> StepTaken:
+    def step(context: Context, study: str) -> Step:
         if study == "first":
             hang.wait()
         else:
             stepped.set()
-        return StepTaken(False)
+        return Step()
 
     monkeypatch.setattr("voxpop.service.study.scheduler.step", step)
 

@@ -68,7 +68,7 @@ def test_a_step_that_another_coordinator_took_is_not_taken_again(
         late = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
         look = steps._look
 
-        def slowly(*arguments: Any) -> steps.Look:
+        def slowly(*arguments: Any) -> steps.Step:
             found = look(*arguments)
             monkeypatch.setattr(steps, "_look", look)
             assert it.coordinator.step(STUDY)

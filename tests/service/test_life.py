@@ -228,7 +228,7 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
             if stage == "open":
                 it.play_all()
 
-            def look_and_wait(*given: Any) -> steps.Look:
+            def look_and_wait(*given: Any) -> steps.Step:
                 found = look(*given)
                 it.coordinator.change(STUDY, Wanted.PAUSED)
                 return found

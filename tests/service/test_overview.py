@@ -95,7 +95,7 @@ def test_an_older_summary_does_not_take_the_place_of_a_newer_one(here: World) ->
     look(here.coordinator.context)
     with here.coordinator.database.read() as connection:
         known = dict(connection.execute(sa.select(summaries)).one()._mapping)
-    overview._write(here.coordinator.context, [{**known, "seq": known["seq"] - 1, "body": "older"}])
+    overview._write(here.coordinator.context, **{**known, "seq": known["seq"] - 1, "body": "older"})
     with here.coordinator.database.read() as connection:
         assert dict(connection.execute(sa.select(summaries)).one()._mapping) == known
 
@@ -105,9 +105,10 @@ def test_a_study_that_is_deleted_meanwhile_does_no_harm(here: World, monkeypatch
     here.coordinator.create("gone", definition(), draft=True)
     write = overview._write
 
-    def overtaken(*given: Any) -> None:
-        here.coordinator.delete("gone")
-        write(*given)
+    def overtaken(context: Any, **row: Any) -> None:
+        if row["study"] == "gone":
+            here.coordinator.delete("gone")
+        write(context, **row)
 
     monkeypatch.setattr(overview, "_write", overtaken)
     assert [glance.study for glance in look(context)] == [STUDY]

@@ -12,7 +12,7 @@ from voxpop.service.keys import new_key
 from voxpop.service.study import scheduler as module
 from voxpop.service.study.context import Context
 from voxpop.service.study.scheduler import Scheduler
-from voxpop.service.study.steps import StepTaken, step
+from voxpop.service.study.steps import Step, step
 
 
 class Watched:
@@ -23,7 +23,7 @@ class Watched:
         self.scheduler = Scheduler(it.coordinator)
         monkeypatch.setattr(module, "step", self._step)
 
-    def _step(self, context: Context, study: str) -> StepTaken:
+    def _step(self, context: Context, study: str) -> Step:
         self.steps[study] += 1
         return step(context, study)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -123,7 +123,12 @@ def _wanted(only: str | None) -> sa.Select[Any]:
         invitations.c.study == studies.c.id, invitations.c.wave == studies.c.wave
     )
     closes = sa.case((studies.c.stage == Stage.COLLECTING, last.scalar_subquery()), else_=None).label("closes_at")
-    known = [counts.c.registered, counts.c.never_asked, counts.c.withdrawn]
+    known = [
+        studies.c.id.label("study"),
+        studies.c.newest.is_not(None).label("begun"),
+        studies.c.enrolment_hash.is_not(None).label("has_code"),
+        *(counts.c.registered, counts.c.never_asked, counts.c.withdrawn),
+    ]
     wanted = (
         sa.select(studies, *known, summaries.c.seq.label("summed"), summaries.c.body, closes, *sums)
         .join(counts, counts.c.study == studies.c.id)
@@ -134,48 +139,28 @@ def _wanted(only: str | None) -> sa.Select[Any]:
 
 
 def _glance(row: Any) -> Glance:
-    return Glance(
-        study=row.id,
-        stage=row.stage,
-        life=row.life,
-        wave=row.wave,
-        opened_at=row.opened_at,
-        life_since=row.life_since,
-        begun=row.newest is not None,
-        short=row.short,
-        attempt=row.attempt,
-        has_code=row.enrolment_hash is not None,
-        registered=row.registered,
-        never_asked=row.never_asked,
-        withdrawn=row.withdrawn,
-        closes_at=row.closes_at,
-        funnel=Funnel(*(int(getattr(row, name)) for name in NAMES)),
-        summary=None if row.body is None else Summary(**json.loads(row.body)),
-    )
+    found = {part.name: getattr(row, part.name) for part in fields(Glance) if part.name not in ("funnel", "summary")}
+    summary = None if row.body is None else Summary(**json.loads(row.body))
+    return Glance(**found, funnel=Funnel(*(int(getattr(row, name)) for name in NAMES)), summary=summary)
 
 
 def _refresh(context: Context, stale: Sequence[str]) -> bool:
-    """Write these summaries anew; return True if any was."""
-    made = []
+    """Write these summaries anew, unless others have written newer ones; return True if any was."""
+    written = False
     for study in stale:
-        try:
+        with suppress(Refusal, IntegrityError):  # deleted meanwhile
             with context.database.read() as connection:
                 snapshot = context.snapshots.current(study, connection)
                 created = created_at(connection, study) or 0.0
-        except Refusal:  # deleted meanwhile
-            continue
-        body = json.dumps(asdict(Summary.of(snapshot, created)))
-        made.append({"study": study, "seq": snapshot.seq, "body": body})
-    if made:
-        _write(context, made)
-    return bool(made)
+            body = json.dumps(asdict(Summary.of(snapshot, created)))
+            _write(context, study=study, seq=snapshot.seq, body=body)
+            written = True
+    return written
 
 
-def _write(context: Context, made: list[dict[str, Any]]) -> None:
-    """Store summaries, unless others have stored newer ones or deleted the study."""
-    for row in made:
-        with suppress(IntegrityError), context.database.write() as connection:  # the study may be deleted by now
-            insert = insert_into(connection, summaries)
-            newer = {"seq": insert.excluded.seq, "body": insert.excluded.body}
-            older = summaries.c.seq < insert.excluded.seq
-            connection.execute(insert.on_conflict_do_update(index_elements=["study"], set_=newer, where=older), row)
+def _write(context: Context, **row: Any) -> None:
+    with context.database.write() as connection:
+        insert = insert_into(connection, summaries).values(**row)
+        newer = {"seq": insert.excluded.seq, "body": insert.excluded.body}
+        older = summaries.c.seq < insert.excluded.seq
+        connection.execute(insert.on_conflict_do_update(index_elements=["study"], set_=newer, where=older))

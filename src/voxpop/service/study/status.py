@@ -22,6 +22,10 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
 
 Status = Mapping[str, Any]
+LIVES = {
+    Life.DRAFT: "Draft: devices do not see it, and it can be changed until it is started.",
+    Life.PAUSED: "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken.",
+}
 
 
 def status_of(context: Context, study: str) -> dict[str, Any]:
@@ -55,7 +59,10 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
         "active": len(snapshot.state.active),
         "in_force": in_force(snapshot, row, now),
         "best": best_decision(snapshot),
-        **outlook(snapshot),
+        "forecast": None if plan is None or plan.forecast is None else asdict(plan.forecast),
+        "arms": len(plan.arms) if plan else 0,
+        "reason": snapshot.ended,
+        "warning": snapshot.warning,
         "holds": [{"cause": hold.cause, "sentence": said_of(hold)} for hold in holds],
     }
     return {**found, "says": sentences(found, holds, snapshot.unanswered)}
@@ -126,30 +133,14 @@ def watched(context: Context, study: str) -> dict[str, Any]:
 def best_decision(snapshot: Snapshot) -> dict[str, Any]:
     """Return the best decision so far, what is certified about it, and what it is expected to lose."""
     now = Known.of(snapshot.definition, snapshot.state)
+    chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
     return {
         "index": now.best,
         "decision": snapshot.definition.problem.decisions[now.best],
         "certified": now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
-        "confidence": _confidence(snapshot),
+        "confidence": 1 - chance if chance < 1 else None,  # with which the certificate holds at least
         "expected_loss": now.expected_loss,
     }
-
-
-def outlook(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what is expected of the open wave, why the study ended, and what the model check found."""
-    forecast = snapshot.wave.plan.forecast if snapshot.wave else None
-    return {
-        "forecast": None if forecast is None else asdict(forecast),
-        "arms": len(snapshot.wave.plan.arms) if snapshot.wave else 0,
-        "reason": snapshot.ended,
-        "warning": snapshot.warning,
-    }
-
-
-def _confidence(snapshot: Snapshot) -> float | None:
-    """Compute the probability with which the certificate holds at least; None if it may always fail."""
-    chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
-    return 1 - chance if chance < 1 else None
 
 
 def sentences(status: Status, holds: Sequence[Hold] = (), unanswered: str = "") -> list[str]:
@@ -160,7 +151,7 @@ def sentences(status: Status, holds: Sequence[Hold] = (), unanswered: str = "") 
     said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
     if status["stage"] == Stage.FINISHED:
         said.append(f"Finished: {status['reason'] or 'no further wave is planned'}.")
-    said += [_life(status), _forecast(status), *map(said_of, holds)]
+    said += [LIVES.get(status["life"], ""), _forecast(status), *map(said_of, holds)]
     if status["warning"]:
         said.append(f"Warning: {status['warning']}")
     return [sentence for sentence in said if sentence]
@@ -184,14 +175,6 @@ def said_of(hold: Hold) -> str:
             f"{hold.wave}; its rounds go on when the clock has caught up, so set it right."
         )
     return f"Stopped: {hold.lost} was released before, and the database does not know it; restore the newer database."
-
-
-def _life(status: Status) -> str:
-    if status["life"] == Life.DRAFT:
-        return "Draft: devices do not see it, and it can be changed until it is started."
-    if status["life"] == Life.PAUSED:
-        return "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken."
-    return ""
 
 
 def _in_force(status: Status, unanswered: str) -> str:

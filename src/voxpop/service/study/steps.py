@@ -28,16 +28,8 @@ from voxpop.service.study.stages import Life, Lost, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
+UNASKED: dict[str, Any] = {"played": 0, "invited": 0, "newest": None, "short": 0}  # of a wave that has just begun
 LEAST_JUMP = 1.0  # seconds by which a clock must be behind to be called wrong: two coordinators' clocks differ a little
-
-
-@dataclass(frozen=True)
-class StepTaken:
-    """Whether a step changed anything, and how many reports the wave lacked before it (0: not counted)."""
-
-    moved: bool
-    lacking: int = 0
-    wake: float = 0.0  # the time of the next look if nothing happens
 
 
 class Due(Enum):
@@ -55,64 +47,66 @@ class Due(Enum):
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a look without locks found."""
+class Step:
+    """A step of a study: what a look without locks found due, and whether taking it changed anything."""
 
-    due: Due
-    wake: float = 0.0
-    lacking: int = 0
+    due: Due = Due.NOTHING
+    wake: float = 0.0  # the time of the next look if nothing happens
+    lacking: int = 0  # the reports that the wave lacked before it; 0: not counted
+    moved: bool = False
 
 
-def step(context: Context, study: str) -> StepTaken:
+def step(context: Context, study: str) -> Step:
     """Take the next step of a study if one is due; one that was deleted before is deleted again."""
     if life.delete_again(context, study):
-        return StepTaken(True)
+        return Step(moved=True)
     snapshot = context.snapshots.current(study)
     _note_closed(context, study, len(snapshot.closed))
     with context.database.read() as connection:
         wanted = log.row_of(connection, study).life
     if snapshot.ended is not None or wanted != Life.RUNNING:
-        return StepTaken(collecting.clean_up(context, study, snapshot), wake=context.clock() + LOOK_AGAIN)
+        cleaned = collecting.clean_up(context, study, snapshot)
+        return Step(wake=context.clock() + LOOK_AGAIN, moved=cleaned)
     wave = snapshot.wave
     if wave is None:
         _open(context, study, snapshot)
-        return StepTaken(True)
+        return Step(moved=True)
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        look = _look(context, connection, row, snapshot, wave)
+        due = _look(context, connection, row, snapshot, wave)
     if behind := clock_behind(snapshot, row, context.clock()):
         context.note("clock_back", study=study, wave=wave.plan.wave, seconds=round(behind))
-    return StepTaken(_take(context, study, snapshot, wave, look.due), look.lacking, look.wake)
+    return replace(due, moved=_take(context, study, snapshot, wave, due.due))
 
 
-def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, wave: Wave) -> Look:
+def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, wave: Wave) -> Step:
     """Find out what is due, without the lock that uploads need."""
     now, study, number = context.clock(), row.id, wave.plan.wave
     if row.seq != snapshot.seq:
-        return Look(Due.READ)
+        return Step(Due.READ)
     if row.newest is None:
         enough = asking.enough(connection, study, snapshot)
-        return Look(Due.BEGIN) if enough else Look(Due.NOTHING, math.inf)
+        return Step(Due.BEGIN) if enough else Step(Due.NOTHING, math.inf)
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
-        return Look(Due.COLLECT) if played else Look(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
+        return Step(Due.COLLECT) if played else Step(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
     if wave.release.batch is not None and collecting.has_total(connection, study, number):
-        return Look(Due.CLOSE, now + LOOK_AGAIN)
+        return Step(Due.CLOSE, now + LOOK_AGAIN)
     if wave.release.second == SHUFFLER:
-        return Look(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
+        return Step(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
     invited = Invitations(connection, study, number)
     lacking = wave.plan.people - invited.funnel.answered
     if wave.release.second == HELPER:
         if lacking <= 0:
-            return Look(Due.SEAL, now + TELL_AGAIN)
+            return Step(Due.SEAL, now + TELL_AGAIN)
         if invited.unready or participants.pending(connection, study, number):
-            return Look(Due.TELL, now + TELL_AGAIN, lacking)
+            return Step(Due.TELL, now + TELL_AGAIN, lacking)
     if lacking <= 0:
-        return Look(Due.CLOSE, now + LOOK_AGAIN)
+        return Step(Due.CLOSE, now + LOOK_AGAIN)
     if invited.overdue(now):
-        return Look(Due.EXPIRE, lacking=lacking)
+        return Step(Due.EXPIRE, lacking=lacking)
     wake = min(now + LOOK_AGAIN, invited.next_deadline(now))
-    return Look(Due.ASK if row.invited < wave.plan.people else Due.NOTHING, wake, lacking)
+    return Step(Due.ASK if row.invited < wave.plan.people else Due.NOTHING, wake, lacking)
 
 
 def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due) -> bool:
@@ -137,23 +131,23 @@ def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due
 
 def _change(turn: Turn, due: Due) -> bool:
     """Change the study's row, and what belongs to it, in the transaction of this turn."""
-    plan = turn.wave.plan
+    invited = turn.invitations
     if due is Due.BEGIN:
-        return _begin(turn)
+        begins = turn.row.newest is None  # otherwise another coordinator was quicker
+        if begins:
+            log.update_study(turn.connection, turn.study, **_beginning(turn.connection, turn.snapshot, turn.now))
+        return begins
     if due is Due.EXPIRE:
-        if not turn.invitations.expire(turn.now):
-            return False
-        asking.recount(turn.invitations)
-        return True
-    if turn.wave.release.batch is not None:
-        total = collecting.second_total(turn)
-        whole = total is not None  # otherwise another coordinator found the batch void
-    else:
-        total, whole = None, turn.invitations.funnel.answered >= plan.people
-    if not whole:
-        return False
-    collecting.close(turn, total)
-    return True
+        ended = invited.expire(turn.now)
+        if ended:
+            asking.recount(invited)
+        return bool(ended)
+    alone = turn.wave.release.batch is None
+    total = None if alone else collecting.second_total(turn)  # None also if another coordinator found the batch void
+    whole = invited.funnel.answered >= turn.wave.plan.people if alone else total is not None
+    if whole:
+        collecting.close(turn, total)
+    return whole
 
 
 def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
@@ -198,43 +192,27 @@ def lost_releases(context: Context, connection: sa.Connection, study: str) -> Lo
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
     wave, now = snapshot.following, context.clock()
+    planned = None if isinstance(wave, End) else replace(snapshot, wave=wave)
     event: Opened | Finished
     changes: dict[str, Any]
     if isinstance(wave, End):
         event, changes = Finished(wave.reason), {"stage": Stage.FINISHED}
     else:
-        event = Opened(wave.plan, wave.release)
-        changes = {
-            "stage": Stage.OPEN,
-            "wave": wave.plan.wave,
-            "played": 0,
-            "opened_at": now,
-            "invited": 0,
-            "newest": None,
-            "short": 0,
-            "attempt": None,
-            "batch": None if wave.release.batch is None else new_key(),
-        }
-    planned = replace(snapshot, wave=wave if isinstance(wave, Wave) else None)
-    if planned.wave is not None:
+        batch = None if wave.release.batch is None else new_key()
+        event, changes = Opened(wave.plan, wave.release), {**UNASKED, "wave": wave.plan.wave, "batch": batch}
+        changes |= {"stage": Stage.OPEN, "opened_at": now, "attempt": None}
+    if planned is not None:
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
-        if log.lock_unmoved(connection, study, snapshot.seq) is not None:
-            if planned.wave is not None and asking.enough(connection, study, planned):
-                changes |= _beginning(connection, snapshot, now)
-            SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
-            if isinstance(wave, End):
-                context.note("finished", study=study, reason=wave.reason)
-            else:
-                context.note("opened", study=study, wave=wave.plan.wave)
-
-
-def _begin(turn: Turn) -> bool:
-    """Let the rounds of the wave begin, unless another coordinator did so."""
-    if turn.row.newest is not None:
-        return False
-    log.update_study(turn.connection, turn.study, **_beginning(turn.connection, turn.snapshot, turn.now))
-    return True
+        if log.lock_unmoved(connection, study, snapshot.seq) is None:
+            return
+        if planned is not None and asking.enough(connection, study, planned):
+            changes |= _beginning(connection, snapshot, now)
+        SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
+        if isinstance(wave, End):
+            context.note("finished", study=study, reason=wave.reason)
+        else:
+            context.note("opened", study=study, wave=wave.plan.wave)
 
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
