@@ -15,22 +15,9 @@ from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
 from voxpop.service.audit import SERVICE, Action
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores import schema
 from voxpop.service.stores.database import Database, insert_into, scrub_after
-from voxpop.service.stores.schema import (
-    counts,
-    deleted,
-    events,
-    inbox,
-    people,
-    plays,
-    receipts,
-    require_later,
-    studies,
-    summaries,
-    tallies,
-)
-from voxpop.service.stores.schema import invitations as invited
-from voxpop.service.stores.schema import totals as forwarded
+from voxpop.service.stores.schema import deleted, inbox, plays, studies, totals
 from voxpop.service.study import log, participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
@@ -39,6 +26,7 @@ from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
 
 ENDED = "an operator ended it"
+KEPT = (schema.audit, deleted, schema.operators)  # which outlive a study
 
 
 class Wanted(StrEnum):
@@ -84,18 +72,14 @@ def _change(context: Context, connection: sa.Connection, row: Any, wanted: Wante
     if row.life == wanted:
         return None
     if row.life == Life.PAUSED and wanted is Wanted.RUNNING:
-        _make_up(connection, row, now - row.life_since)
+        # The clock of the rounds, and those who are invited, get the time that the pause took.
+        paused = max(0.0, now - row.life_since)
+        log.update_study(connection, row.id, opened_at=row.opened_at + paused)
+        Invitations(connection, row.id, row.wave).postpone(paused)
     log.update_study(connection, row.id, life=Life(wanted), life_since=now)
     if wanted is Wanted.RUNNING:
         return {Life.DRAFT: Action.STARTED, Life.PAUSED: Action.RESUMED}.get(Life(row.life), Action.RESTORED)
     return Action.PAUSED if wanted is Wanted.PAUSED else Action.ARCHIVED
-
-
-def _make_up(connection: sa.Connection, row: Any, seconds: float) -> None:
-    """Give the clock of the rounds, and those who are invited, the time that the pause took."""
-    seconds = max(0.0, seconds)
-    log.update_study(connection, row.id, opened_at=row.opened_at + seconds)
-    Invitations(connection, row.id, row.wave).postpone(seconds)
 
 
 def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
@@ -108,9 +92,8 @@ def _end(context: Context, connection: sa.Connection, row: Any) -> Action:
     now = context.clock()
     over = {"stage": Stage.FINISHED, "life": Life.RUNNING, "life_since": now, "short": 0}
     SqlJournal(connection, row.id, now).append([Finished(ENDED, early=True)], row.seq, **over)
-    for table in (inbox, forwarded):
+    for table in (inbox, totals, plays):
         connection.execute(sa.delete(table).where(table.c.study == row.id))
-    connection.execute(sa.delete(plays).where(plays.c.study == row.id))
     invited_ones = Invitations(connection, row.id, row.wave)
     invited_ones.expire_all()
     invited_ones.forget()
@@ -147,14 +130,21 @@ def delete(context: Context, study: str, actor: str) -> None:
         created = created_at(connection, study) if row.life != Life.DRAFT else None
         if created is not None:  # a draft was never seen by anyone else, and its name is free again
             _note_deleted(connection, study, created)
-        _remove(connection, study)
-        operators.revoke_viewers(connection, study, context.clock(), actor)
-        audit.note(connection, context.clock(), actor, Action.DELETED, study)
-        scrub_after(connection)
-        if created is not None and context.released is not None:  # last, because what follows is the commit
-            context.released.bury(study, created)
+        _delete(context, connection, study, created, actor)
     context.snapshots.forget(study)
     context.note(Action.DELETED.value, study=study)
+
+
+def _delete(
+    context: Context, connection: sa.Connection, study: str, created: float | None, actor: str, detail: str = ""
+) -> None:
+    """Delete a study, say who did it, and bury what had begun in the record; what follows must be the commit."""
+    _remove(connection, study)
+    operators.revoke_viewers(connection, study, context.clock(), actor)
+    audit.note(connection, context.clock(), actor, Action.DELETED, study, detail)
+    scrub_after(connection)
+    if created is not None and context.released is not None:
+        context.released.bury(study, created)  # which forgets what was noted since it is here again
 
 
 def delete_again(context: Context, study: str | None = None) -> int:
@@ -180,12 +170,7 @@ def _delete_again(context: Context, study: str, created: float) -> bool:
         row = connection.execute(sa.select(studies.c.life).where(studies.c.id == study).with_for_update()).first()
         here = row is not None and (row.life == Life.DRAFT or created_at(connection, study) == created)
         if here:
-            _remove(connection, study)
-            operators.revoke_viewers(connection, study, context.clock(), SERVICE)
-            audit.note(connection, context.clock(), SERVICE, Action.DELETED, study, "again: a restored backup knew it")
-            scrub_after(connection)
-        if here and context.released is not None:
-            context.released.bury(study, created)  # which forgets what was noted since it is here again
+            _delete(context, connection, study, created, SERVICE, "again: a restored backup knew it")
     if here:
         context.snapshots.forget(study)
         context.note("deleted_again", study=study)
@@ -200,9 +185,10 @@ def _note_deleted(connection: sa.Connection, study: str, created: float) -> None
 
 def _remove(connection: sa.Connection, study: str) -> None:
     """Delete every row that belongs to a study."""
-    ours = sa.select(invited.c.id).where(invited.c.study == study)
-    connection.execute(sa.delete(receipts).where(receipts.c.invitation.in_(ours)))
-    for table in (inbox, forwarded, plays, tallies, summaries, counts, events, invited, people):
-        connection.execute(sa.delete(table).where(table.c.study == study))
+    ours = sa.select(schema.invitations.c.id).where(schema.invitations.c.study == study)
+    connection.execute(sa.delete(schema.receipts).where(schema.receipts.c.invitation.in_(ours)))
+    for table in reversed(schema.coordinator.sorted_tables):  # those first that refer to others
+        if table not in KEPT and "study" in table.c:
+            connection.execute(sa.delete(table).where(table.c.study == study))
     connection.execute(sa.delete(studies).where(studies.c.id == study))
-    require_later(connection)
+    schema.require_later(connection)
