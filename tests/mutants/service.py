@@ -187,8 +187,8 @@ FAULTS = [
     Fault(
         "shuffler counts a token twice",
         "The shuffler counts another report under a token that it counted before.",
-        "service/shuffler/batches.py",
-        "known = row.digest if new is None else new[1]",
+        "service/reports.py",
+        "known = row.digest if before is None else before",
         "known = None",
         (f"{SHUFFLER}::test_other_tokens_and_other_batches_are_refused",),
     ),
@@ -278,8 +278,8 @@ FAULTS = [
     Fault(
         "token counted twice",
         "The coordinator counts another report under a token that it counted before.",
-        "service/study/inbox.py",
-        "known = row.digest if new is None else new[1]",
+        "service/reports.py",
+        "known = row.digest if before is None else before",
         "known = row.digest",
         (f"{DURABLE}::test_reports_under_one_token_in_one_group_count_once",),
     ),

@@ -14,7 +14,7 @@ from tests.helpers_randomness import assert_from_the_operating_system, opendp
 from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
 from voxpop.service import serve
-from voxpop.service.keys import check_of, digest_of, new_key, own_secret, token_of
+from voxpop.service.keys import check_of, digest_of, make_secret, new_key, token_of
 from voxpop.service.settings import Settings
 from voxpop.service.stores.schema import invitations as table
 from voxpop.service.study.invitations import Invitations, made
@@ -26,7 +26,12 @@ def test_a_key_has_256_bits_of_the_operating_system() -> None:
 
 def test_the_secret_of_a_database_has_256_bits_of_the_operating_system(tmp_path: Path) -> None:
     files = (tmp_path / f"{number}.secret" for number in itertools.count())
-    assert_from_the_operating_system(lambda: own_secret(next(files)), bits=256)
+
+    def made_secret() -> str:
+        make_secret(path := next(files))
+        return path.read_text().strip()
+
+    assert_from_the_operating_system(made_secret, bits=256)
 
 
 def test_people_and_their_nonces_follow_from_the_operating_system_s_bits(tmp_path: Path) -> None:

@@ -78,13 +78,13 @@ def test_a_worker_that_is_killed_loses_nothing_and_is_replaced(tmp_path: Path, n
 
 def test_sqlite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="2 workers need PostgreSQL"):
-        workers.serve_with(Settings(database=str(tmp_path / "c.db"), port=0), 2)
+        workers.serve_with_workers(Settings(database=str(tmp_path / "c.db"), port=0, workers=2))
 
 
 @pytest.mark.parametrize("count", [0, 65])
 def test_a_number_of_workers_that_makes_no_sense_is_refused(count: int) -> None:
     with pytest.raises(InputError, match="workers must"):
-        workers.serve_with(Settings(database="postgresql://nobody@/nothing"), count)
+        Settings(database="postgresql://nobody@/nothing", workers=count)
 
 
 def test_workers_that_cannot_start_end_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_workers_that_cannot_start_end_the_parent(monkeypatch: pytest.MonkeyPatc
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         with pytest.raises(InputError, match="the workers ended before they could serve"), suppress(BrokenPipeError):
-            workers.keep(Settings(), 2, "http://127.0.0.1:1", lambda *_, **__: None)
+            workers.keep(Settings(workers=2), "http://127.0.0.1:1", lambda *_, **__: None)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -113,8 +113,5 @@ def test_a_worker_that_ended_is_started_again_after_a_while(monkeypatch: pytest.
 
 
 def test_limits_hold_for_all_workers_together() -> None:
-    assert workers._share(Settings(rate=100, burst=10, connections=7), 2) == {
-        "rate": 50,
-        "burst": 5,
-        "connections": 4,
-    }
+    shared = workers.share_of(Settings(rate=100, burst=10, connections=7, workers=2))
+    assert (shared.rate, shared.burst, shared.connections) == (50, 5, 4)

@@ -91,7 +91,7 @@ def serve(chosen: ServeOptions) -> None:
     if settings.workers == 1:
         serve.run(serve.coordinator_of(settings, chosen.migrate), settings)
     else:
-        workers.serve_with(settings, settings.workers, chosen.migrate)
+        workers.serve_with_workers(settings, chosen.migrate)
 
 
 @dataclass(frozen=True, kw_only=True)

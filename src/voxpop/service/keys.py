@@ -37,7 +37,7 @@ def hash_key(key: str) -> bytes:
 
 
 def same(left: bytes, right: bytes) -> bool:
-    """Compare two hashes in constant time."""
+    """Compare two hashes or signatures in constant time."""
     return hmac.compare_digest(left, right)
 
 
@@ -58,11 +58,6 @@ def sign(key: bytes, method: str, path: str, body: bytes) -> str:
     """
     message = b"\n".join((b"voxpop-v1", method.encode(), path.encode(), body))
     return "v1=" + hmac.digest(key, message, "sha256").hex()
-
-
-def signed(key: bytes, method: str, path: str, body: bytes, signature: str) -> bool:
-    """Return True if the signature is that of the message."""
-    return hmac.compare_digest(sign(key, method, path, body).encode(), signature.encode())
 
 
 def require_key(name: str, value: str, remedy: str = "make one with: voxpop keys random") -> str:
@@ -103,8 +98,8 @@ def write_key(path: Path, key: str) -> None:
         os.fsync(file.fileno())
 
 
-def own_secret(path: Path) -> str:
-    """Read the secret file of an embedded database, a key a line; create it on first use, for its owner only."""
+def make_secret(path: Path) -> None:
+    """Create the secret file of an embedded database on first use, for its owner only."""
     if not path.exists() or path.stat().st_size == 0:  # a process that was killed may leave an empty file
         made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         write_key(made, new_key())
@@ -115,7 +110,6 @@ def own_secret(path: Path) -> str:
                 os.link(made, path)
         finally:
             made.unlink()
-    return read_text(path).strip()
 
 
 def check_of(secret: bytes) -> bytes:
@@ -150,7 +144,8 @@ class Keyring:
 
     def signed(self, method: str, path: str, body: bytes, signature: str) -> bool:
         """Return True if the signature of the message was made with any of the keys."""
-        return any(signed(key, method, path, body, signature) for key in self.all)
+        given = signature.encode()
+        return any(same(sign(key, method, path, body).encode(), given) for key in self.all)
 
     def holds(self, mark: bytes) -> bool:
         """Return True if this is the mark of any of the keys; see `check_of`."""

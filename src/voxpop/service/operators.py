@@ -7,8 +7,8 @@ too, only the hash is kept. A session ends when it is not used, when it is old, 
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -85,6 +85,9 @@ class SessionInfo:
     seen_at: float
 
 
+LISTED = [operators.c[part.name] for part in fields(KeyInfo)]
+
+
 def add_key(
     database: Database,
     name: str,
@@ -127,8 +130,7 @@ def require_holder(name: str) -> None:
 def list_keys(database: Database) -> list[KeyInfo]:
     """List all keys by name, without the keys themselves."""
     with database.read() as connection:
-        rows = connection.execute(sa.select(operators).order_by(operators.c.name))
-        return [_info(row) for row in rows]
+        return [KeyInfo(*row) for row in connection.execute(sa.select(*LISTED).order_by(operators.c.name))]
 
 
 def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LINE, last: bool = False) -> bool:
@@ -166,8 +168,8 @@ def _locked(connection: sa.Connection) -> list[KeyInfo]:
     """Return the keys that are valid; nobody else makes or revokes one before this transaction ends."""
     if connection.dialect.name == "postgresql":  # on SQLite, there is one writer
         connection.execute(sa.text("LOCK TABLE operators IN SHARE ROW EXCLUSIVE MODE"))
-    rows = connection.execute(sa.select(operators).where(operators.c.revoked_at.is_(None)))
-    return [_info(row) for row in rows]
+    valid = operators.c.revoked_at.is_(None)
+    return [KeyInfo(*row) for row in connection.execute(sa.select(*LISTED).where(valid))]
 
 
 def _require_another(known: list[KeyInfo], name: str) -> None:
@@ -180,10 +182,6 @@ def _require_another(known: list[KeyInfo], name: str) -> None:
         )
 
 
-def _info(row: Any) -> KeyInfo:
-    return KeyInfo(row.name, row.role, row.study, row.created_at, row.revoked_at)
-
-
 def principal_of(database: Database, key: str) -> Principal | None:
     """Return whose key this is; None if it is nobody's."""
     given = hash_key(key)
@@ -193,10 +191,6 @@ def principal_of(database: Database, key: str) -> Principal | None:
         return None
     if row.revoked_at is not None:
         raise Refusal(401, "this key was revoked; ask another operator for a new one")
-    return _principal(row)
-
-
-def _principal(row: Any) -> Principal:
     return Principal(row.name, row.role, row.study)
 
 
@@ -234,7 +228,7 @@ def session_of(database: Database, cookie: str, at: float, live: bool = False) -
     if not live and at - row.seen_at > SEEN_SECONDS:
         with database.write() as connection:
             connection.execute(sa.update(sessions).where(sessions.c.id_hash == given).values(seen_at=at))
-    return Session(cookie, _principal(row))
+    return Session(cookie, Principal(row.name, row.role, row.study))
 
 
 def sign_out(database: Database, session: Session, at: float) -> None:

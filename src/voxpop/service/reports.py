@@ -14,6 +14,7 @@ from voxpop.service.keys import same
 from voxpop.service.refusals import Refusal
 
 NUMBERS = {float, type(None)}
+UNKNOWN_TOKEN = "this token is not known; check in to get the right one"
 FORWARDED = b""  # the digest of a report that was counted and whose own digest is erased
 
 
@@ -53,16 +54,16 @@ def _unusual(body: bytes) -> list[float | None]:
 
 def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: list[int]) -> list[tuple[int, Refusal]]:
     """Find the reports that cannot be added up, by name; usually there are none, and a single sum shows it."""
-    fitting = [(name, body) for name, body in zip(names, bodies, strict=True) if len(body) == 8 * arms]
-    problems = [
-        (name, Refusal(422, f"a report has {arms} numbers, got {len(body) // 8}; send one for each arm"))
-        for name, body in zip(names, bodies, strict=True)
-        if len(body) != 8 * arms
-    ]
-    if not fitting:
-        return problems
+    problems, fitting = [], []
+    for name, body in zip(names, bodies, strict=True):
+        if len(body) == 8 * arms:
+            fitting.append((name, body))
+        else:
+            sentence = f"a report has {arms} numbers, got {len(body) // 8}; send one for each arm"
+            problems.append((name, Refusal(422, sentence)))
     try:
-        tally(matrix([body for _, body in fitting], arms))
+        if fitting:
+            tally(matrix([body for _, body in fitting], arms))
     except InputError as error:
         if len(fitting) == 1:
             return [*problems, (fitting[0][0], Refusal(422, str(error)))]
@@ -77,11 +78,21 @@ def matrix(bodies: Sequence[bytes], arms: int) -> Array:
 
 
 def judge(
-    place: str, belongs: bool, known: bytes | None, digest: bytes, over: bool, problem: Refusal | None
+    place: str,
+    row: Any,
+    hashed: bytes,
+    digest: bytes,
+    before: bytes | None,
+    belongs: bool,
+    over: bool,
+    problem: Refusal | None,
 ) -> Verdict:
-    """Decide on a report whose token is known, given the digest that was counted under it before, if any."""
+    """Decide on a report, given the row of its token, if any, and the digest that was accepted under it just before."""
+    if row is None or not same(row.token_hash, hashed):
+        return Refusal(401, UNKNOWN_TOKEN)
     if not belongs:
         return Refusal(403, f"this token is for another {place}; upload to the address from the check-in")
+    known = row.digest if before is None else before
     if known == FORWARDED or (known is not None and same(known, digest)):
         return False
     if known is not None:
@@ -89,8 +100,3 @@ def judge(
     if over:
         return Refusal(410, "this invitation is over; the report came too late and was not counted")
     return True if problem is None else problem
-
-
-def unknown_token() -> Refusal:
-    """Make the refusal for a token that belongs to no invitation."""
-    return Refusal(401, "this token is not known; check in to get the right one")

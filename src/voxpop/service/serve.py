@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from voxpop.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import Keyring, check_of, exposed
 from voxpop.service.settings import Settings
@@ -148,22 +148,8 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
 
 
 def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None) -> None:
-    require_number("rate", settings.rate, least=0)
-    require_number("burst", settings.burst, least=1)
-    require_integer("connections", settings.connections, least=0)
-    require_integer("max_body", settings.max_body, least=1024)
-    require_integer("hsts", settings.hsts, least=0)
-    port = require_integer("port", settings.port, least=0, most=65535)
-    if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
-    for file in (settings.tls_cert, settings.tls_key):
-        if file is not None and not file.is_file():
-            raise InputError(f"there is no file {str(file)!r}; check --tls-cert and --tls-key")
-    tls = None
-    if settings.tls_cert is not None and settings.tls_key is not None:
-        tls = _tls(settings.tls_cert, settings.tls_key)
-        if (warning := exposed(settings.tls_key)) is not None:
-            logs.warn("key_file", key="TLS key", warning=warning)
+    tls, port = _tls(settings.tls_cert, settings.tls_key), settings.port
+    assert port is not None, "each service has its own"
     listener = listen(settings.host, port, shared=ready is not None)
     guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
     limits = _limits(guarded, settings)
@@ -179,25 +165,14 @@ def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[
     )
     sys.setswitchinterval(0.0002)  # so that a thread that plans a wave does not delay answers
     gc.freeze()  # a search for garbage in all that is loaded by now would delay answers for 100 ms
-    if ready is None:
+    if ready is not None:
+        ready()
+    else:
         host, port = listener.getsockname()[:2]
         scheme = "http" if tls is None else "https"
         service = "coordinator" if isinstance(app, CoordinatorApp) else "shuffler"
         logs.event_logger(service)("listening", url=f"{scheme}://{host}:{port}")
-    _Server(config, ready).run(sockets=[listener])
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it takes requests."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None] | None) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self._ready is not None and self.started:
-            self._ready()
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _limits(app: Any, settings: Settings) -> Connections:
@@ -207,7 +182,16 @@ def _limits(app: Any, settings: Settings) -> Connections:
     return Connections(settings.connections, lambda address: address in proxies, affordable_connections())
 
 
-def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Read a certificate and its key; None if there are none."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise InputError("TLS needs both a certificate and a key; give --tls-cert and --tls-key")
+    for file in (certificate, key):
+        if not file.is_file():
+            raise InputError(f"there is no file {str(file)!r}; check --tls-cert and --tls-key")
+
     def no_password() -> str:
         raise InputError(f"the key {str(key)!r} has a password; give a --tls-key without one")
 
@@ -219,6 +203,8 @@ def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
         raise InputError(
             f"{str(certificate)!r} and {str(key)!r} are not a certificate and its key: {reason}; check them"
         ) from None
+    if (warning := exposed(key)) is not None:
+        logs.warn("key_file", key="TLS key", warning=warning)
     return context
 
 

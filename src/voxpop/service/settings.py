@@ -10,8 +10,9 @@ from typing import Any, get_type_hints
 import msgspec
 
 from voxpop.errors import InputError
+from voxpop.model.options import check, option
 from voxpop.service import logs
-from voxpop.service.keys import Keyring, exposed, keyring_of_file, own_secret, read_keyring
+from voxpop.service.keys import Keyring, exposed, keyring_of_file, make_secret, read_keyring
 from voxpop.service.stores.database import file_of
 from voxpop.service.study.released import ReleaseRecord
 
@@ -22,7 +23,7 @@ class Settings:
 
     database: str = ""
     host: str = "127.0.0.1"
-    port: int | None = None  # 8000 for a coordinator, 8001 for a shuffler
+    port: int | None = option(None, least=0, most=65535)  # 8000 for a coordinator, 8001 for a shuffler
     secret: str | None = field(default=None, repr=False)
     secret_file: Path | None = None
     released: Path | None = None  # the folder in which releases are recorded; beside the secret unless given
@@ -33,32 +34,34 @@ class Settings:
     coordinator_url: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    hsts: int = 86_400  # seconds for which browsers shall insist on https, where this service serves it; 0: not at all
-    rate: float = 200.0  # requests per second from one address
-    burst: float = 1000.0
-    connections: int = 200  # from one address; 0 for no limit
-    max_body: int = 2**20
+    hsts: int = option(86_400, least=0)  # seconds for which browsers shall insist on https, if it is served; 0: none
+    rate: float = option(200.0, least=0)  # requests per second from one address
+    burst: float = option(1000.0, least=1)
+    connections: int = option(200, least=0)  # from one address; 0 for no limit
+    max_body: int = option(2**20, least=1024)
     allow_origin: str = ""  # origins of web pages that are devices, separated by spaces or commas
     log_level: str = "info"
     open_dashboard: bool = False
-    workers: int = 1  # processes that serve together; more than one needs PostgreSQL
+    workers: int = option(1, least=1, most=64)  # processes that serve together; more than one needs PostgreSQL
     trusted_proxies: str = ""  # addresses whose X-Forwarded-For header is trusted
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def own_secret(self) -> Keyring:
         """Return the secrets from which tokens are made; an embedded database has its own file for them."""
         given = _keys("secret", self.secret, self.secret_file)
+        if given is not None:
+            return given
         file = file_of(self.database)
-        if given is None and file is None:
+        if file is None:
             raise InputError(
                 "coordinators on one PostgreSQL share a secret; set VOXPOP_SECRET_FILE to a file with one, "
                 "made with: voxpop keys random"
             )
-        if given is None:
-            assert file is not None
-            path = file.with_name(file.name + ".secret")
-            own_secret(path)
-            given = _read_keys("secret", path)
-        return given
+        path = file.with_name(file.name + ".secret")
+        make_secret(path)
+        return _read_keys("secret", path)
 
     def own_record(self) -> ReleaseRecord | None:
         """Return the record of releases, beside the secret or an embedded database; None if it has no place."""

@@ -18,9 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from voxpop.errors import InputError, require_integer
+from voxpop.errors import InputError
 from voxpop.runtime.machine import end_with_parent
 from voxpop.service import logs
 from voxpop.service.serve import coordinator_of, listen, run
@@ -28,7 +27,6 @@ from voxpop.service.settings import Settings
 from voxpop.service.stores.database import file_of
 from voxpop.service.web.metrics import SHARED
 
-MOST = 64  # workers
 READY = b"ready\n"
 BACKOFF, MOST_BACKOFF = 0.5, 15.0  # seconds before a worker that ended is started again; they double each time
 STEADY = 60.0  # seconds after which a worker's end does not count as another failure in a row
@@ -98,7 +96,7 @@ class Worker:
         self.process.stdout.close()
 
 
-def keep(settings: Settings, count: int, url: str, note: Callable[..., None]) -> None:
+def keep(settings: Settings, url: str, note: Callable[..., None]) -> None:
     """Keep workers running until a signal says to stop; refuse if one ends before it could serve."""
     signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -111,10 +109,10 @@ def keep(settings: Settings, count: int, url: str, note: Callable[..., None]) ->
         signal.signal(number, stop)
     workers: list[Worker] = []
     try:
-        workers.extend(Worker(settings) for _ in range(count))
+        workers.extend(Worker(settings) for _ in range(settings.workers))
         if not all(worker.is_ready() for worker in workers):
             raise InputError("the workers ended before they could serve; the log says why")
-        note("listening", url=url, workers=count)
+        note("listening", url=url, workers=settings.workers)
         while True:
             time.sleep(LOOK)
             for worker in workers:
@@ -129,35 +127,32 @@ def keep(settings: Settings, count: int, url: str, note: Callable[..., None]) ->
             worker.end(until)
 
 
-def serve_with(settings: Settings, workers: int, migrate: bool = False) -> None:
+def serve_with_workers(settings: Settings, migrate: bool = False) -> None:
     """Serve with several processes until stopped."""
-    require_integer("workers", workers, least=1, most=MOST)
     if file_of(settings.database) is not None:
         raise InputError(
-            f"{workers} workers need PostgreSQL, as SQLite has one writer; give --database postgresql://..."
+            f"{settings.workers} workers need PostgreSQL, as SQLite has one writer; give --database postgresql://..."
         )
     coordinator_of(settings, migrate).coordinator.database.close()  # whatever is wrong is said once, and here
     with _reserved(settings) as port, tempfile.TemporaryDirectory(prefix="voxpop-metrics-") as folder:
         os.environ[SHARED] = folder
         scheme = "http" if settings.tls_cert is None else "https"
-        shared = replace(settings, port=port, **_share(settings, workers))
-        keep(shared, workers, f"{scheme}://{settings.host}:{port}", logs.event_logger("coordinator"))
+        note = logs.event_logger("coordinator")
+        keep(replace(share_of(settings), port=port), f"{scheme}://{settings.host}:{port}", note)
 
 
-def _share(settings: Settings, workers: int) -> dict[str, Any]:
+def share_of(settings: Settings) -> Settings:
     """Divide the limits on one address among the workers, so that they hold for all of them together."""
-    return {
-        "rate": settings.rate / workers,
-        "burst": max(1.0, settings.burst / workers),
-        "connections": -(-settings.connections // workers),
-    }
+    count = settings.workers
+    rate, burst = settings.rate / count, max(1.0, settings.burst / count)
+    return replace(settings, rate=rate, burst=burst, connections=-(-settings.connections // count))
 
 
 @contextmanager
 def _reserved(settings: Settings) -> Iterator[int]:
     """Make sure that nobody else listens on the port, and keep it while workers come and go; yield its number."""
-    port = require_integer("port", settings.port, least=0, most=65535)
-    with listen(settings.host, port) as alone:
+    assert settings.port is not None, "a coordinator has its own"
+    with listen(settings.host, settings.port) as alone:
         family, (host, port) = alone.family, alone.getsockname()[:2]
     with socket.socket(family) as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

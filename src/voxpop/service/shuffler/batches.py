@@ -23,9 +23,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from voxpop.privacy.release import Batch
-from voxpop.service.keys import digest_of, hash_key, same
+from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import FORWARDED, Verdict, check, judge, matrix, unknown_token
+from voxpop.service.reports import FORWARDED, UNKNOWN_TOKEN, Verdict, check, judge, matrix
 from voxpop.service.stores.database import Database, scrub_after
 from voxpop.service.stores.schema import batches, reports, tokens
 
@@ -189,7 +189,7 @@ class Shuffler:
 
     def store(self, uploads: list[EncodedReport]) -> list[Verdict]:
         """Store the valid reports and seal the batches that are whole, in one transaction; return the verdicts."""
-        verdicts: list[Verdict] = [unknown_token()] * len(uploads)
+        verdicts: list[Verdict] = [Refusal(401, UNKNOWN_TOKEN)] * len(uploads)
         groups: dict[str, list[int]] = defaultdict(list)
         for index, upload in enumerate(uploads):
             groups[upload.batch].append(index)
@@ -215,7 +215,9 @@ class Shuffler:
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
             digest = digest_of(upload.token, upload.body)
-            verdict = _judge(batch, known.get(hashed), hashed, digest, new.get(hashed), room > 0, problems.get(index))
+            row, (_, before) = known.get(hashed), new.get(hashed, (None, None))
+            belongs, over = row is not None and row.batch == batch.id, row is None or row.withdrawn or room <= 0
+            verdict = judge("batch", row, hashed, digest, before, belongs, over, problems.get(index))
             verdicts.append(verdict)
             if verdict is True:
                 new[hashed] = (upload.body, digest)
@@ -235,7 +237,10 @@ class Shuffler:
         """Return how many more reports a batch takes; of shares, as many as there are tokens, until it is sealed."""
         if batch.state != BatchStage.COLLECTING:
             return 0
-        return math.inf if batch.shared else batch.size - self._count(connection, batch.id)
+        if batch.shared:
+            return math.inf
+        here = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch.id)
+        return int(batch.size - connection.execute(here).scalar_one())
 
     def seal(self, name: str, chosen: Sequence[bytes]) -> dict[str, Any]:
         """Add up the shares of exactly these tokens, once; if some have none, say which, and add up nothing.
@@ -290,10 +295,6 @@ class Shuffler:
     def _row(self, connection: sa.Connection, batch: str) -> Any:
         return connection.execute(sa.select(batches).where(batches.c.id == batch).with_for_update()).first()
 
-    def _count(self, connection: sa.Connection, batch: str) -> int:
-        wanted = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch)
-        return int(connection.execute(wanted).scalar_one())
-
 
 def _called_off() -> Refusal:
     return Refusal(410, "this batch was called off; nothing is counted any more")
@@ -308,25 +309,7 @@ def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
     """Find the reports, by index, that must not be added to the others of the batch."""
     batch = constants_of(row)
     found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
-    return dict(found) | {index: _not_meant() for index, upload in enumerate(uploads) if upload.made_for != batch}
-
-
-def _not_meant() -> Refusal:
-    """Make the refusal for noise made for another batch or encoding: with that of the others it may be too little."""
-    return Refusal(422, "the noise of this report was made for a batch other than the one announced; check in again")
-
-
-def _judge(
-    batch: Any,
-    row: Any,
-    hashed: bytes,
-    digest: bytes,
-    new: tuple[bytes, bytes] | None,
-    room: bool,
-    problem: Refusal | None,
-) -> Verdict:
-    """Decide on one report, given what is stored and what was accepted under its token just before."""
-    if row is None or not same(row.token_hash, hashed):
-        return unknown_token()
-    known = row.digest if new is None else new[1]
-    return judge("batch", row.batch == batch.id, known, digest, row.withdrawn or not room, problem)
+    # With the noise of the others, that for another batch or encoding may be too little.
+    sentence = "the noise of this report was made for a batch other than the one announced; check in again"
+    foreign = {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
+    return dict(found) | foreign

@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
 from voxpop.privacy.release import SHUFFLER
-from voxpop.service.keys import digest_of, hash_key, same
+from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.reports import Verdict, check, judge, unknown_token
+from voxpop.service.reports import Verdict, check, judge
 from voxpop.service.stores.database import driver_of
 from voxpop.service.study.context import Context
 from voxpop.service.study.stages import Stage
@@ -46,7 +46,9 @@ class Upload:
 
 Row = tuple[int, bytes, bytes]  # invitation, digest and body
 TRIES = 20  # to store a group; each time another coordinator was quicker with one of its tokens
-Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
+Found = tuple[
+    dict[str, Any], dict[bytes, Any]
+]  # studies by name; invitations with their receipts by token hash
 
 COUNT = """
     INSERT INTO tallies (study, wave, writer, answered, refused) VALUES ({})
@@ -100,14 +102,20 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
     counted: dict[Place, Counter[str]] = defaultdict(Counter)
     for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
         row: Any = rows.get(hashed)
+        stage: Any = stages.get(upload.place[0])
+        belongs = row is not None and (row.study, row.wave) == upload.place
         digest = digest_of(upload.token, upload.body)
-        before = None if row is None else new.get(row.id)
-        verdict = _judge(upload, hashed, digest, row, before, stages.get(upload.place[0]), problem)
+        if belongs and problem is not None and problem.status == ELSEWHERE:
+            verdict: Verdict = problem  # whatever the shuffler has counted under this token
+        else:
+            before = None if row is None or row.id not in new else new[row.id][1]
+            over = belongs and (row.expired or stage.wave != row.wave or stage.stage != Stage.COLLECTING)
+            verdict = judge("study or wave", row, hashed, digest, before, belongs, over, problem)
         verdicts.append(verdict)
         if verdict is True:
             new[row.id] = (upload, digest)
             counted[upload.place]["answered"] += 1
-        elif verdict is not False and row is not None and (row.study, row.wave) == upload.place:
+        elif verdict is not False and belongs:
             counted[upload.place]["refused"] += 1
     for place in sorted(counted):  # in the same order everywhere, so that two coordinators do not wait for each other
         here = ((number, one) for number, one in new.items() if one[0].place == place)
@@ -117,28 +125,7 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
     return verdicts
 
 
-def _judge(
-    upload: Upload,
-    hashed: bytes,
-    digest: bytes,
-    row: Any,
-    new: tuple[Upload, bytes] | None,
-    stage: Any,
-    problem: Refusal | None,
-) -> Verdict:
-    """Decide on one upload, given what is stored and what was accepted under its token just before."""
-    if row is None or not same(row.token_hash, hashed):
-        return unknown_token()
-    belongs = (row.study, row.wave) == upload.place
-    if belongs and problem is not None and problem.status == ELSEWHERE:
-        return problem  # whatever the shuffler has counted under this token
-    over = belongs and (row.expired or stage.wave != row.wave or stage.stage != Stage.COLLECTING)
-    known = row.digest if new is None else new[1]
-    return judge("study or wave", belongs, known, digest, over, problem)
-
-
-@dataclass(frozen=True, slots=True)
-class _Invitation:
+class _Invitation(NamedTuple):
     id: int
     study: str
     wave: int
@@ -254,14 +241,11 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
         if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:
+            sentence = "reports of this study go to its shuffler; upload to the address from the check-in"
             for index in indices:
-                problems[index] = _for_shuffler()
+                problems[index] = Refusal(ELSEWHERE, sentence)
             continue
         bodies = [uploads[index].body for index in indices]
         for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
             problems[index] = problem
     return problems
-
-
-def _for_shuffler() -> Refusal:
-    return Refusal(ELSEWHERE, "reports of this study go to its shuffler; upload to the address from the check-in")
