@@ -9,9 +9,18 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, table_of, watched, watched_run
+from voxpop.cli.display import (
+    console,
+    errors,
+    say,
+    show_people,
+    show_summary,
+    show_waves,
+    table_of,
+    watched,
+    watched_run,
+)
 from voxpop.cli.options import (
     TRUST,
     AddressOption,
@@ -89,7 +98,7 @@ def run(chosen: RunOptions) -> None:
         from voxpop.report.page import write_report
 
         page, picture = write_report(result.course, chosen.out, file_stem(scenario.name), scenario.f)
-        console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)
+        say(f"report: {page}", f"picture: {picture}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,19 +193,15 @@ def _perform(trial: Trial | Rehearsal) -> dict[str, Any]:
 
 def _show_table(results: list[dict[str, Any]]) -> None:
     first, last = results[0], results[-1]
-    title = f"{first['study']}, {first['policy']}, seeds {first['seed']} to {last['seed']}"
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
-    for name in ("", "mean", "std", "least", "most"):
-        table.add_column(name, justify="left" if not name else "right")
-    rows = {"regret": "regret", "numbers sent": "numbers", "people asked": "people", "seconds": "seconds"}
-    for name, key in rows.items():
-        values = [result[key] for result in results]
+    rows = []
+    for name, key in {"regret": "regret", "numbers sent": "numbers", "people asked": "people", "seconds": ""}.items():
+        values = [result[key or name] for result in results]
         digits = 3 if name == "seconds" else 0
         cells = (np.mean(values), np.std(values), np.min(values), np.max(values))
-        table.add_row(name, *(f"{cell:,.{digits}f}" for cell in cells))
-    console.print(table)
-    kept = sum(result["optimum_kept"] for result in results)
-    console.print(f"optimum kept in {kept} of {len(results)} runs", highlight=False)
+        rows.append((name, *(f"{cell:,.{digits}f}" for cell in cells)))
+    title = f"{first['study']}, {first['policy']}, seeds {first['seed']} to {last['seed']}"
+    console.print(table_of(("", "mean", "std", "least", "most"), rows, left=("",), title=title))
+    say(f"optimum kept in {sum(result['optimum_kept'] for result in results)} of {len(results)} runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,13 +280,9 @@ def _plain(cells: Cells) -> dict[str, Any]:
 
 
 def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
-    title = scenario.name
     seeds = list(next(iter(cells.values())).runs)
-    above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
-    console.print(table_of(HEADINGS, rows(cells), left=("policy",), title=above))
-    if left_out:
-        console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
-    if again := _asking_again(scenario, cells):
-        console.print(again, highlight=False, soft_wrap=True)
-    console.print(verdict(cells), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"picture: {path}", highlight=False, markup=False, soft_wrap=True)
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    console.print(table_of(HEADINGS, rows(cells), left=("policy",), title=f"{scenario.name}, {which}"))
+    left = f"left out: {because(left_out)}" if left_out else ""
+    said = (left, _asking_again(scenario, cells), verdict(cells), f"picture: {path}")
+    say(*filter(None, said))

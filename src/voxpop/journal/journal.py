@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
 from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
-from voxpop.journal.question import Answer
+from voxpop.journal.question import Answer, Question
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
+from voxpop.model.strata import Strata
 from voxpop.model.waves import End, Feedback, Plan, latest_warning
 from voxpop.policies import Policy
 from voxpop.privacy import Entry, Ledger, Privacy, Release
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +109,22 @@ class Journal(Protocol):
         """Add events durably, all or none; refuse if the journal does not hold exactly `expected` events."""
 
 
+class Read(Generic[Value]):
+    """An attribute that is read from a part of its owner, under its own name unless another is given."""
+
+    def __init__(self, part: str, says: str, name: str = "") -> None:
+        self.part, self.name, self.__doc__ = part, name, says
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name
+
+    def __get__(self, owner: object, kind: type | None = None) -> Value:
+        return cast(Value, self if owner is None else getattr(getattr(owner, self.part), self.name))
+
+
+MAXIMISES = "It maximises: if the study minimises, its levels have the other sign."
+
+
 @dataclass(frozen=True)
 class Known:
     """What was known at some moment: the best decision, what is certified about it, and what it is expected to lose."""
@@ -146,6 +165,15 @@ class Course:
     early: bool = False  # somebody ended it
     known: tuple[Known, ...] = ()  # before the first wave, and after each
     events: int = 0
+
+    name = Read[str]("definition", "What the study is called.")
+    problem = Read[Problem]("definition", f"What is known of the decisions. {MAXIMISES}")
+    policy = Read[Policy]("definition", "What decides on the questions.")
+    privacy = Read[Privacy]("definition", "The trust model.")
+    reward = Read[str]("definition", "What the reward is called.")
+    direction = Read[Direction]("definition", "Whether people answer with rewards or with costs.")
+    strata = Read[Strata | None]("definition", "The parts of the population that are sampled apart, if any.")
+    calibration = Read[Calibration | None]("definition", "Where the problem's constants come from, if that is known.")
 
     @classmethod
     def begin(cls, definition: Definition) -> Course:
@@ -216,44 +244,14 @@ class Course:
         return Ledger(self.definition.budget, list(self.entries))
 
     @property
-    def name(self) -> str:
-        """What the study is called."""
-        return self.definition.name
-
-    @property
-    def problem(self) -> Problem:
-        """What is known of the decisions. It maximises: if the study minimises, its levels have the other sign."""
-        return self.definition.problem
-
-    @property
-    def policy(self) -> Policy:
-        """What decides on the questions."""
-        return self.definition.policy
-
-    @property
-    def privacy(self) -> Privacy:
-        """The trust model."""
-        return self.definition.privacy
-
-    @property
-    def reward(self) -> str:
-        """What the reward is called."""
-        return self.definition.reward
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """Where the problem's constants come from, if that is known."""
-        return self.definition.calibration
-
-    @property
-    def direction(self) -> Direction:
-        """Whether people answer with rewards or with costs; the problem, the state and the feedback maximise."""
-        return self.definition.direction
-
-    @property
     def pending(self) -> Plan | None:
         """The plan of the wave that is open."""
         return None if self.wave is None else self.wave.plan
+
+    @property
+    def question(self) -> Question | None:
+        """The wave that is open, as its owner is asked."""
+        return None if self.wave is None else Question.of(self.problem, self.wave.plan, self.strata, self.direction)
 
     @property
     def plans(self) -> list[Plan]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import InputError, said_of
 from voxpop.journal.file import JournalFile, write_copy
-from voxpop.journal.journal import Course, Definition, Event, Opened, fold
+from voxpop.journal.journal import MAXIMISES, Course, Definition, Event, Opened, Read, fold
 from voxpop.journal.question import Answer
 from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.direction import Direction
@@ -29,6 +29,19 @@ class BaseStudy(HasCourse):
     sees_answers: ClassVar[bool] = False  # people's own answers, so that devices need not randomise them
     horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
     _journal: JournalFile | None
+
+    reward = Read[str]("_course", "What its reward is called in reports.")
+    best = Read[Answer]("_course", "The best decision as far as the study knows now.", "answer")
+    warning = Read[str]("_course", "What the model check found last, and what to do; empty if nothing is wrong.")
+    problem = Read[Problem]("_course", f"What is known of the decisions. {MAXIMISES}")
+    policy = Read[Policy]("_course", "What decides on the questions.")
+    privacy = Read[Privacy]("_course", "The trust model.")
+    direction = Read[Direction]("_course", "Whether people answer with rewards or with costs.")
+    strata = Read[Strata | None]("_course", "The parts of the population that are sampled apart, if any.")
+    calibration = Read[Calibration | None]("_course", "Where the problem's constants come from, if that is known.")
+    ledger = Read[Ledger]("_course", "What was released about whom.")
+    state = Read[State]("_course", "What the policy has learned.")
+    closed = Read[tuple[ClosedWave, ...]]("_course", "The waves that are over.")
 
     @classmethod
     def load(cls, path: str | PathLike[str], newest: bool = False) -> Self:
@@ -91,75 +104,15 @@ class BaseStudy(HasCourse):
         self._course = self._course.named(name)
 
     @property
-    def reward(self) -> str:
-        """What its reward is called there."""
-        return self._course.reward
-
-    @property
-    def best(self) -> Answer:
-        """The best decision as far as the study knows now."""
-        return self._course.answer
-
-    @property
     def ended(self) -> str | None:
         """Why nothing is left to ask; None if there is something."""
         following = self._course.following
         return following.reason if isinstance(following, End) else None
 
     @property
-    def warning(self) -> str:
-        """What the model check found last, and what to do; empty if nothing is wrong."""
-        return self._course.warning
-
-    @property
-    def problem(self) -> Problem:
-        """What is known of the decisions. It maximises: if the study minimises, its levels have the other sign."""
-        return self._course.problem
-
-    @property
-    def policy(self) -> Policy:
-        """What decides on the questions."""
-        return self._course.policy
-
-    @property
-    def privacy(self) -> Privacy:
-        """The trust model."""
-        return self._course.privacy
-
-    @property
-    def direction(self) -> Direction:
-        """Whether people answer with rewards or with costs."""
-        return self._course.direction
-
-    @property
-    def strata(self) -> Strata | None:
-        """The parts of the population that are sampled apart, if any."""
-        return self._course.definition.strata
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """Where the problem's constants come from, if that is known."""
-        return self._course.calibration
-
-    @property
     def private(self) -> bool:
         """True if people are promised privacy; then nothing is refused for its value."""
         return self.privacy.model != NoPrivacy.model
-
-    @property
-    def ledger(self) -> Ledger:
-        """What was released about whom."""
-        return self._course.ledger
-
-    @property
-    def state(self) -> State:
-        """What the policy has learned."""
-        return self._course.state
-
-    @property
-    def closed(self) -> tuple[ClosedWave, ...]:
-        """The waves that are over."""
-        return self._course.closed
 
     @property
     def log(self) -> list[Answered]:

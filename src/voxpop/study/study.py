@@ -193,8 +193,8 @@ class Study(BaseStudy):
 
     def ask(self) -> Question | None:
         """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
-        wave = self._next_wave()
-        return None if wave is None else Question.of(self.problem, wave.plan, self.strata, self.direction)
+        self._next_wave()
+        return self._course.question
 
     def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the wave that was asked, in one of these forms.
