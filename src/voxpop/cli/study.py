@@ -59,9 +59,7 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
     memory = path.with_suffix(SAVED)
     files = {path, memory, memory.with_suffix(MARK)}
     if path == memory:
-        study = Study.load(path)
-        _note_upgrade(study)
-        return Seen(study.course, tuple(files))
+        return Seen(Study.load(path).course, tuple(files))
     return Seen(_open(path, looking=True).course, tuple(files), path)
 
 
@@ -72,7 +70,6 @@ def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool =
         before, now = study.horizon_change
         whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
         typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
-    _note_upgrade(study)
     return study
 
 
@@ -93,11 +90,6 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
         raise InputError(
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None
-
-
-def _note_upgrade(study: Study) -> None:
-    if study.upgrade:
-        typer.echo(f"note: {study.upgrade}", err=True)
 
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]

@@ -124,17 +124,6 @@ class BaseStudy(HasCourse):
         """The file that every change is saved to, if any."""
         return None if self._journal is None else self._journal.path
 
-    @property
-    def upgrade(self) -> str:
-        """What the next change does to a file of an earlier version; empty if there is none."""
-        old = None if self._journal is None else self._journal.old
-        if old is None:
-            return ""
-        return (
-            f"{old.path} has format version {old.VERSION}; the next change writes version 3 in its place and keeps it "
-            f"as {old.kept_as}"
-        )
-
     def differs_from(self, other: Definition) -> str | None:
         """Return the part in which another definition differs: problem, policy and so on; None if there is none."""
         ours, theirs = (_begun_with(definition) for definition in (self._course.definition, other))
