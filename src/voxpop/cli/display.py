@@ -23,8 +23,6 @@ from rich.table import Table
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
-from voxpop.policies import Policy
-from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.simulation.rehearsals import Rehearsal
@@ -51,24 +49,22 @@ def say(*lines: str) -> None:
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def watched(trial: Trial | Rehearsal) -> Run:
-    """Simulate a trial with a live display."""
-    scenario = trial.scenario()
-    return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy())
-
-
-def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
-    """Simulate with a live display of the wave, the rounds and what is left."""
+def show_run(trial: Trial | Rehearsal, scenario: Scenario) -> Run:
+    """Simulate a trial with a live display of the wave, the rounds and what is left; then show what it found."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 
         def watch(wave: ClosedWave) -> None:
             left = f"{wave.info.active_after} of {scenario.problem.size} actions left"
             bar.update(task, advance=wave.plan.length, description=f"wave {wave.plan.wave}: {left}")
 
-        return simulate(scenario, policy, seed, privacy, watch)
+        run = simulate(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy(), watch)
+    _show_people(run)
+    show_waves(run.course)
+    show_summary(run.course, scenario.f)
+    return run
 
 
-def show_people(run: Run) -> None:
+def _show_people(run: Run) -> None:
     """Say how many people there were, and whether that was enough, if they are only some."""
     scenario = run.scenario
     if isinstance(scenario.population, FinitePopulation):

@@ -52,9 +52,21 @@ class Column:
     lines: tuple[int, ...]
     cells: tuple[str, ...]
 
-    def place(self, row: int) -> str:
-        """Return what to say before a sentence about a cell."""
-        return f"{self.path}, line {self.lines[row]}, column {self.position} ({self.name})"
+    def refusal(self, row: int, reason: str) -> InputError:
+        """Return the refusal of a cell, which says where it stands."""
+        place = f"{self.path}, line {self.lines[row]}, column {self.position} ({self.name})"
+        return InputError(f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is ''; {reason}")
+
+    def said(self, row: int) -> str:
+        """Return another cell and its line, for a refusal."""
+        return f"{self.cells[row]!r} on line {self.lines[row]}"
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The cells, none of which may be empty."""
+        if "" in self.cells:
+            raise self.refusal(self.cells.index(""), "fill it in")
+        return self.cells
 
     @property
     def counts_rows(self) -> bool:
