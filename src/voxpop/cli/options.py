@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -219,23 +219,12 @@ DataOption = Annotated[
 ]
 
 
-class Repeatable(Protocol):
-    """A description of one run."""
-
-    @property
-    def policy(self) -> str: ...
-
-    @property
-    def seed(self) -> int: ...
-
-
-Described = TypeVar("Described", bound=Repeatable)
 Result = TypeVar("Result")
 
 
 def run_all(
-    function: Callable[[Described], Result], trials: Sequence[Described], where: Backend
-) -> dict[Described, Result]:
+    function: Callable[[Trial | Rehearsal], Result], trials: Sequence[Trial | Rehearsal], where: Backend
+) -> dict[Trial | Rehearsal, Result]:
     """Do every run with a progress bar; the first one runs here, so that a bad choice is reported at once."""
     begin = perf_counter()
     results = {trials[0]: function(trials[0])}

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import append_durably, locked, read_bytes, write_atomically, write_durably
@@ -29,8 +29,6 @@ KIND = "voxpop study"
 VERSION = 3
 MARK = ".mark"
 RECORD = ".releases"  # beside private studies of version 2
-
-Decoded = TypeVar("Decoded")
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,8 @@ class JournalFile:
         journal = cls(path)
         mark = None if newest else journal._marked()  # read first, because it is written last
         lines = _lines(read_bytes(path), str(path))
-        journal.definition = _read(lines[0], f"{path}, line 1", lambda line: Definition.decode(line.body))
+        with _undamaged(f"{path}, line 1"):
+            journal.definition = Definition.decode(lines[0].body)
         if newest and journal._private:
             with locked(path):
                 journal._set_mark(len(lines) - 1, lines[-1].digest)
@@ -98,10 +97,11 @@ class JournalFile:
         data = read_bytes(self.path)
         lines = _lines(data, str(self.path))
         self._seen = data[: data.rfind(b"\n") + 1]
-        return [
-            _read(line, f"{self.path}, line {place}", lambda line: decode_event(line.kind, line.body))
-            for place, line in enumerate(lines[1 + after :], start=2 + after)
-        ]
+        events = []
+        for place, line in enumerate(lines[1 + after :], start=2 + after):
+            with _undamaged(f"{self.path}, line {place}"):
+                events.append(decode_event(line.kind, line.body))
+        return events
 
     def append(self, events: Sequence[Event], expected: int) -> None:
         """Add events durably, all or none; refuse if the file is not as it was left here, with `expected` events."""
@@ -198,34 +198,27 @@ def _lines(data: bytes, source: str) -> list[Line]:
     found, digest = list[Line](), ""
     for place, text in enumerate(data.split(b"\n")[:-1], start=1):
         line = _parsed(text, f"{source}, line {place}")
-        try:
+        with _undamaged(f"{source}, line {place}"):
             digest = _digest(digest, line["kind"], line["body"], line.get("marked", False))
             if digest != line["digest"]:
                 raise InputError("its checksum does not match its content")
             found.append(Line(line["kind"], line["body"], digest, line.get("marked", False)))
-        except (LookupError, TypeError, ValueError) as error:
-            raise _damaged(f"{source}, line {place}", error) from None
     if not found:
         raise InputError(f"{source} is damaged (its first line is cut short); restore it from a copy")
     return found
 
 
 def _parsed(text: bytes, source: str) -> dict[str, Any]:
-    try:
+    with _undamaged(source):
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(source, error) from None
     return found if isinstance(found, dict) else {}
 
 
-def _read(line: Line, source: str, decode: Callable[[Line], Decoded]) -> Decoded:
-    """Decode a line, or say that it is damaged."""
+@contextmanager
+def _undamaged(source: str) -> Iterator[None]:
+    """Say of what cannot be read that it is damaged."""
     try:
-        return decode(line)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(source, error) from None
-
-
-def _damaged(source: str, error: Exception) -> InputError:
-    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return InputError(f"{source} is damaged ({said}); restore it from a copy")
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"{source} is damaged ({said}); restore it from a copy") from None
