@@ -9,6 +9,7 @@ point is the decimal mark in a file that is separated by commas, and all else is
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -233,33 +234,17 @@ class Roles:
     def remedy(self, odd: Iterable[str], chosen: Iterable[str]) -> str:
         """Say how to leave out some columns, or to keep them."""
         leave, keep = (
-            " ".join(f"--{option} {_quoted(name)}" for name in names)
+            " ".join(f'--{option} "{name}"' if " " in name else f"--{option} {name}" for name in names)
             for option, names in (("ignore", odd), ("parameter", chosen))
         )
         return f"add {leave}, or, if everything is decided for everybody, {keep}"
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
-
-
-def _counts(column: Column, people: tuple[str, ...]) -> bool:
-    return len(column.cells) >= MANY and column.counts_rows
-
-
-def _dates(column: Column, people: tuple[str, ...]) -> bool:
-    return 2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
-
-
 def _describes(column: Column, people: tuple[str, ...]) -> bool:
     """Tell whether a column is the same in all rows of each person, several of whom have several rows."""
-    values: dict[str, set[str]] = {}
-    rows: dict[str, int] = {}
-    for person, cell in zip(people, column.cells, strict=True):
-        values.setdefault(person, set()).add(cell)
-        rows[person] = rows.get(person, 0) + 1
-    several = sum(count > 1 for count in rows.values())
-    return several > 1 and all(len(found) == 1 for found in values.values()) and len(set(column.cells)) > 1
+    several = sum(count > 1 for count in Counter(people).values())
+    alike = len(set(zip(people, column.cells, strict=True))) == len(set(people))
+    return several > 1 and alike and len(set(column.cells)) > 1
 
 
 def _never_repeats(column: Column, people: tuple[str, ...]) -> bool:
@@ -270,8 +255,12 @@ def _never_repeats(column: Column, people: tuple[str, ...]) -> bool:
     return named or all(kind_of(cell) in (Kind.WORD, Kind.QUANTITY) for cell in column.cells)
 
 
+def _dates(column: Column, people: tuple[str, ...]) -> bool:
+    return 2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
+
+
 REASONS: dict[tuple[str, str], Callable[[Column, tuple[str, ...]], bool]] = {  # said of one column, and of several
-    ("counts the rows", "count the rows"): _counts,
+    ("counts the rows", "count the rows"): lambda column, _: len(column.cells) >= MANY and column.counts_rows,
     ("holds dates or times", "hold dates or times"): _dates,
     ("differs in every row, as an identifier does,", "differ in every row, as identifiers do,"): _never_repeats,
     ("never changes within a person, as an age does,", "never change within a person, as an age does,"): _describes,
