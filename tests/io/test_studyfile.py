@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import ROOT, STUDY, pilot_csv, refusal, study_file
+from tests.helpers_cli import ROOT, STUDY, pilot_csv, read_pilot, refusal, study_file
 from voxpop.calibration.fit import calibrate
 from voxpop.errors import InputError
 from voxpop.io import studyfile
 from voxpop.io.studyfile import read_study, write_study
-from voxpop.io.tables import read_pilot
 from voxpop.model.decisions import Choice, Float, Integer, Space
 from voxpop.model.kernels import Matern, SquaredExponential, Sum
 from voxpop.model.options import options_of

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from voxpop.calibration.doubts import LEVEL, doubts
-from voxpop.calibration.fit import Calibration, require_settings
-from voxpop.calibration.fit import calibrate as estimate_constants
+from voxpop.calibration.fit import Calibration
 from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
@@ -18,12 +16,11 @@ from voxpop.cli.display import console, say, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
-from voxpop.io.pilots import ReleasedPilot
+from voxpop.io.pilots import ReleasedPilot, calibrate_file
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import PilotTable, Ranges, limits_of, read_pilot_table
+from voxpop.io.tables import PilotTable, Ranges, limits_of
 from voxpop.model.direction import Direction
 from voxpop.policies import DEFAULT
-from voxpop.privacy.sources import Secure
 from voxpop.report.summary import constant_rows, pilot_sentences
 
 
@@ -63,26 +60,20 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
-    require_settings(kernel, margin)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
     if out.exists() and not force:
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
     protection = _protection(low_reward, high_reward, epsilon, delta)
-    if protection is None:
-        kept.require_none()
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
     roles = roles_of(parameter, ignore, choice)
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
-    table = read_pilot_table(pilot, protection is not None, roles, ranges, towards.measure)
-    records, space = replace(table.pilot, direction=towards), table.space
-    released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
-        found = estimate_constants(records, space, kernel, margin, protection, released=released)
-    write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
+        found, table, fresh = calibrate_file(pilot, towards, kernel, margin, protection, roles, ranges)
+    write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)
-    if released is not None:
+    if protection is not None:
         said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
         say(f"{kept.path} {said}")
     say(f"study file: {out}; rehearse it with: voxpop run {out}")

@@ -128,18 +128,6 @@ class PilotTable:
     whole: tuple[str, ...]  # parameters that may be meant as whole numbers only
 
 
-def read_pilot(
-    path: Path,
-    protected: bool = False,
-    roles: Roles | None = None,
-    ranges: Ranges | None = None,
-    measure: str = "reward",
-) -> tuple[Pilot, Space]:
-    """Read a pilot, and the space of its parameters: `read_pilot_table` without the rest."""
-    found = read_pilot_table(path, protected, roles, ranges, measure)
-    return found.pilot, found.space
-
-
 def read_pilot_table(
     path: Path,
     protected: bool = False,
