@@ -107,19 +107,13 @@ class People:
 
     def own_people(self) -> OwnPeople | None:
         """Return one's own people, or None without a file; refuse options that are about them."""
-        about = {name: getattr(self, name) for name in ("formula", "grid", "noise", "pilot_people")}
-        columns = {name: getattr(self, name) for name in ("parameter", "ignore", "choice")}
         if self.file is not None:
+            roles = roles_of(self.parameter, self.ignore, self.choice)
             return OwnPeople(
-                self.file,
-                self.formula,
-                tuple(self.grid or ()),
-                self.noise or 0.0,
-                self.pilot_people,
-                roles_of(**columns),
+                self.file, self.formula, tuple(self.grid or ()), self.noise or 0.0, self.pilot_people, roles
             )
-        for name, value in {**about, **columns}.items():
-            if value is not None and value != []:
+        for name in ("formula", "grid", "noise", "pilot_people", *COLUMNS):
+            if getattr(self, name) not in (None, []):
                 flag = name.replace("_", "-")
                 raise InputError(f"--{flag} is about your own people; add --population people.csv, or leave it out")
         return None

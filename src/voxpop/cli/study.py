@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, progress_lines, re
 from voxpop.errors import InputError, require_choice
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.io.frames import as_json as as_json_text
+from voxpop.io.schema import encode
 from voxpop.io.tables import read_answers
 from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
@@ -57,10 +58,10 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
     if key_file is not None:
         raise InputError(f"{which} is a file, and --key-file is for a study of the service; give the study's name")
     memory = path.with_suffix(SAVED)
-    files = {path, memory, memory.with_suffix(MARK)}
+    files = path, memory, memory.with_suffix(MARK)
     if path == memory:
-        return Seen(Study.load(path).course, tuple(files))
-    return Seen(_open(path, looking=True).course, tuple(files), path)
+        return Seen(Study.load(path).course, files)
+    return Seen(_open(path, looking=True).course, files, path)
 
 
 def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> Study:
@@ -115,7 +116,7 @@ def ask(
     opened = _open(study, newest, begin=True)
     question = opened.ask()
     if as_json:
-        typer.echo(json.dumps(None if question is None else plain(question)))
+        typer.echo(json.dumps(encode(question)))
     elif question is None:
         _show_best(opened)
     else:
@@ -157,12 +158,6 @@ def undo(study: StudyPath) -> None:
         people = opened.ledger.entries[-1].people
         said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"
     say(said)
-
-
-def plain(question: Question) -> dict[str, Any]:
-    """Return a question as plain data."""
-    forecast = question.forecast
-    return {**vars(question), "forecast": None if forecast is None else asdict(forecast)}
 
 
 def show_question(question: Question, study: Path | None) -> None:
@@ -305,10 +300,10 @@ def _check_target(out: Path, seen: Seen, force: bool) -> None:
 
 
 def _status(seen: Seen) -> dict[str, Any]:
-    course, question = seen.course, seen.course.question
+    course = seen.course
     return {
         "summary": summary(course),
-        "question": None if question is None else plain(question),
+        "question": encode(course.question),
         "waves": wave_rows(course),
         "leading": best_rows(course, LEADING),
         **({} if seen.progress is None else {"progress": dict(seen.progress)}),

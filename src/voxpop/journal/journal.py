@@ -3,15 +3,15 @@
 A study is its definition and the events since. `fold` makes the `Course` of them: the state, the waves that are over,
 the open one, and what the ledger was charged for. A step appends an event and makes a new course; it leaves the old one
 alone, so a step that could not be saved is undone by keeping the old course. Nothing here knows of files or databases:
-they are behind `Journal`.
+`JournalFile` and the service's `SqlJournal` keep the events, behind `read` and `append`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
@@ -93,20 +93,6 @@ def decode_event(kind: str, body: Mapping[str, Any]) -> Event:
     if kind not in KINDS:
         raise InputError(f"{kind!r} is no event of a study; known: {', '.join(KINDS)}")
     return decode(KINDS[kind], body)
-
-
-class Journal(Protocol):
-    """Where the events of a study are kept, in the order in which they happened."""
-
-    @property
-    def definition(self) -> Definition:
-        """What the study begins with."""
-
-    def read(self, after: int = 0) -> Sequence[Event]:
-        """Return the events after the first `after` ones."""
-
-    def append(self, events: Sequence[Event], expected: int) -> None:
-        """Add events durably, all or none; refuse if the journal does not hold exactly `expected` events."""
 
 
 class Read(Generic[Value]):
