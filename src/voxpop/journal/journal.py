@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
@@ -95,20 +96,35 @@ def decode_event(kind: str, body: Mapping[str, Any]) -> Event:
     return decode(KINDS[kind], body)
 
 
-class Read(Generic[Value]):
-    """An attribute that is read from a part of its owner, under its own name unless another is given."""
+class Read(property, Generic[Value]):
+    """A property that is read from a part of its owner, such as `definition.problem`."""
 
-    def __init__(self, part: str, says: str, name: str = "") -> None:
-        self.part, self.name, self.__doc__ = part, name, says
+    def __init__(self, path: str, says: str) -> None:
+        super().__init__(attrgetter(path))
+        self.__doc__ = says
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name
+    if TYPE_CHECKING:
 
-    def __get__(self, owner: object, kind: type | None = None) -> Value:
-        return cast(Value, self if owner is None else getattr(getattr(owner, self.part), self.name))
+        def __get__(self, owner: Any, kind: type | None = None, /) -> Value: ...  # type: ignore[override]
 
 
 MAXIMISES = "It maximises: if the study minimises, its levels have the other sign."
+
+
+class Defined:
+    """Whatever has a definition, and says what that says: a course, and a study."""
+
+    definition: Definition
+    name = Read[str]("definition.name", "What the study is called.")
+    problem = Read[Problem]("definition.problem", f"What is known of the decisions. {MAXIMISES}")
+    policy = Read[Policy]("definition.policy", "What decides on the questions.")
+    privacy = Read[Privacy]("definition.privacy", "The trust model.")
+    reward = Read[str]("definition.reward", "What the reward is called.")
+    direction = Read[Direction]("definition.direction", "Whether people answer with rewards or with costs.")
+    strata = Read[Strata | None]("definition.strata", "The parts of the population that are sampled apart, if any.")
+    calibration = Read[Calibration | None](
+        "definition.calibration", "Where the problem's constants come from, if that is known."
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Course(Defined):
     """The course of a study up to now: what follows from its journal. It knows no truth: that is the simulator's alone.
 
     Tables, pictures and reports are made of it. Whatever shows a reward to people turns it by `direction`: `estimates`,
@@ -151,15 +167,6 @@ class Course:
     early: bool = False  # somebody ended it
     known: tuple[Known, ...] = ()  # before the first wave, and after each
     events: int = 0
-
-    name = Read[str]("definition", "What the study is called.")
-    problem = Read[Problem]("definition", f"What is known of the decisions. {MAXIMISES}")
-    policy = Read[Policy]("definition", "What decides on the questions.")
-    privacy = Read[Privacy]("definition", "The trust model.")
-    reward = Read[str]("definition", "What the reward is called.")
-    direction = Read[Direction]("definition", "Whether people answer with rewards or with costs.")
-    strata = Read[Strata | None]("definition", "The parts of the population that are sampled apart, if any.")
-    calibration = Read[Calibration | None]("definition", "Where the problem's constants come from, if that is known.")
 
     @classmethod
     def begin(cls, definition: Definition) -> Course:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import InputError, require_integer, said_of
 from voxpop.journal.file import JournalFile, write_copy
-from voxpop.journal.journal import MAXIMISES, Amended, Course, Definition, Event, Opened, Read, TakenBack, fold
+from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, Opened, Read, TakenBack, fold
 from voxpop.journal.question import Answer, Question
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.direction import Direction
@@ -32,25 +32,21 @@ if TYPE_CHECKING:
 BEGUN_WITH = ("problem", "policy", "privacy", "strata", "direction")  # what does not change while a study goes on
 
 
-class BaseStudy(HasCourse):
+class BaseStudy(Defined, HasCourse):
     """State and persistence of a study, whoever collects its answers."""
 
     sees_answers: ClassVar[bool] = False  # people's own answers, so that devices need not randomise them
     horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
     _journal: JournalFile | None
 
-    reward = Read[str]("_course", "What its reward is called in reports.")
-    best = Read[Answer]("_course", "The best decision as far as the study knows now.", "answer")
-    warning = Read[str]("_course", "What the model check found last, and what to do; empty if nothing is wrong.")
-    problem = Read[Problem]("_course", f"What is known of the decisions. {MAXIMISES}")
-    policy = Read[Policy]("_course", "What decides on the questions.")
-    privacy = Read[Privacy]("_course", "The trust model.")
-    direction = Read[Direction]("_course", "Whether people answer with rewards or with costs.")
-    strata = Read[Strata | None]("_course", "The parts of the population that are sampled apart, if any.")
-    calibration = Read[Calibration | None]("_course", "Where the problem's constants come from, if that is known.")
-    ledger = Read[Ledger]("_course", "What was released about whom.")
-    state = Read[State]("_course", "What the policy has learned.")
-    closed = Read[tuple[ClosedWave, ...]]("_course", "The waves that are over.")
+    definition = Read[Definition]("_course.definition", "What the study began with, with its amendments.")
+    best = Read[Answer]("_course.answer", "The best decision as far as the study knows now.")
+    warning = Read[str](
+        "_course.warning", "What the model check found last, and what to do; empty if nothing is wrong."
+    )
+    ledger = Read[Ledger]("_course.ledger", "What was released about whom.")
+    state = Read[State]("_course.state", "What the policy has learned.")
+    closed = Read[tuple[ClosedWave, ...]]("_course.closed", "The waves that are over.")
 
     @classmethod
     def load(cls, path: str | PathLike[str], newest: bool = False) -> Self:
@@ -135,7 +131,7 @@ class BaseStudy(HasCourse):
 
     def differs_from(self, other: Definition) -> str | None:
         """Return the part in which another definition differs: problem, policy and so on; None if there is none."""
-        ours, theirs = self._course.definition.encode(), other.encode()
+        ours, theirs = self.definition.encode(), other.encode()
         return next((part for part in BEGUN_WITH if ours.get(part) != theirs.get(part)), None)
 
     def save(self, path: str | PathLike[str]) -> None:
