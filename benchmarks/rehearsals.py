@@ -19,7 +19,7 @@ import numpy as np
 
 from voxpop.calibration import calibrate
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import read_pilot
+from voxpop.io.tables import read_pilot_table
 from voxpop.model.decisions import Float, Space
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
@@ -51,7 +51,7 @@ def pilot(path: Path, seed: int) -> Path:
 def runs(folder: Path, seed: int) -> dict[str, Run]:
     """Rehearse the study of one pilot twice, and conduct it."""
     table, study = pilot(folder / "pilot.csv", seed), folder / "study.toml"
-    records, _ = read_pilot(table)
+    records = read_pilot_table(table).pilot
     study.write_text(write_study(calibrate(records, SPACE), SPACE, HORIZON, POINTS, "price", {"name": "waves"}))
     gaussian = Rehearsal(str(study), seed=seed)
     problem = gaussian.scenario().problem

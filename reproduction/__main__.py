@@ -15,8 +15,9 @@ from reproduction import choose
 from reproduction.exhibits import FULL, QUICK, Exhibit, Scale
 from reproduction.journal import Journal
 from reproduction.output import COLOURS, Part, cells_of, write_exhibit, write_report
+from reproduction.progress import counted_progress
 from voxpop.cli import main
-from voxpop.cli.display import console, counted_progress, print_table
+from voxpop.cli.display import console, print_table
 from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
 from voxpop.simulation.comparison import RunSummary, perform

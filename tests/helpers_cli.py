@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from tests.helpers_waiting import HANGING
 from voxpop.calibration.pilot import Pilot
 from voxpop.cli import app, display, main
 from voxpop.errors import Array, InputError
-from voxpop.model.decisions import Decisions
+from voxpop.io.tables import read_pilot_table
+from voxpop.model.decisions import Decisions, Space
 from voxpop.model.kernels import Kernel, SquaredExponential
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +54,12 @@ def pilot_of_model(
     return Pilot.of_matrix(
         Decisions(points), f + own + noise / np.sqrt(rounds) * rng.standard_normal(own.shape), rounds
     )
+
+
+def read_pilot(path: Path, **said: Any) -> tuple[Pilot, Space]:
+    """Read a pilot, and the space of its parameters."""
+    found = read_pilot_table(path, **said)
+    return found.pilot, found.space
 
 
 def pilot_csv(path: Path, people: int = 12, prices: int = 6, rounds: int = 10, seed: int = 0) -> Path:

@@ -134,11 +134,19 @@ def test_an_older_copy_of_a_private_study_is_not_continued(main: Main) -> None:
     assert asked(main, "private.toml")["wave"] == 2
 
 
-def test_a_study_of_an_earlier_version_is_upgraded_and_says_so(main: Main) -> None:
+def test_a_study_of_an_earlier_version_is_refused_and_left_alone(main: Main) -> None:
     for name in ("private.json", "private.releases"):
-        shutil.copy(Path(__file__).parents[1] / "journal" / "version_2" / name, f"old{Path(name).suffix}")
-    note = "note: old.json has format version 2; the next change writes version 3 in its place and keeps it as "
-    assert main("status", "old.json").err == f"{note}old.json.version-2\n"
+        shutil.copy(Path(__file__).parents[1] / "journal" / "version_2" / name, name)
+    before = Path("private.json").read_bytes()
+    said = (
+        "private.json has format version 2, and this voxpop reads 3 only; finish the study with the voxpop that began"
+    )
+    for command in (["status", "private.json"], ["ask", "private.toml"], ["ask", "private.toml", "--newest"]):
+        done = main(*command)
+        assert (done.code, said in done.err) == (2, True)
+    assert Path("private.json").read_bytes() == before
+    Path("private.json").unlink()
+    assert "private.releases is of an earlier study with releases" in main("ask", "private.toml").err
 
 
 def test_a_lost_mark_is_accepted_on_request(main: Main) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers_cli import Outcome, main_of, pilot_csv
-from voxpop.cli import calibrate as command
 from voxpop.errors import InputError
+from voxpop.io import pilots
 from voxpop.privacy.sources import Secure
 
 Main = Callable[..., Outcome]
@@ -76,7 +76,7 @@ def test_what_was_released_is_kept_although_the_run_failed(main: Main, monkeypat
         raise InputError("killed")
 
     with monkeypatch.context() as context:
-        context.setattr(command, "estimate_constants", killed)
+        context.setattr(pilots, "calibrate", killed)
         assert "killed" in main("calibrate", "pilot.csv", "--epsilon", 5, *RANGE).err
     assert not Path("study.toml").exists()
     done = main("calibrate", "pilot.csv", "--kernel", "matern-5/2", "--epsilon", 5, *RANGE)

@@ -184,7 +184,7 @@ def test_every_run_is_done_once(main: Main, monkeypatch: pytest.MonkeyPatch) -> 
         done.append((trial.policy, trial.seed))
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.simulate.perform", perform)
+    monkeypatch.setattr("voxpop.cli.simulate.comparison.perform", perform)
     assert main(*SPHERE, "--policies", "dpbe,halving,dpbe").code == 0
     assert sorted(done) == [("dpbe", 5), ("dpbe", 6), ("halving", 5), ("halving", 6)]
 
@@ -195,7 +195,7 @@ def test_a_failed_run_is_named(main: Main, monkeypatch: pytest.MonkeyPatch) -> N
             raise InputError("the people are on strike")
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.simulate.perform", fail)
+    monkeypatch.setattr("voxpop.cli.simulate.comparison.perform", fail)
     done = main(*SPHERE, "--policies", "dpbe,halving")
     assert (done.code, done.out) == (2, "")
     assert done.err == "error: the run of policy 'dpbe' with seed 6 failed: the people are on strike\n"

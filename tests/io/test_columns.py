@@ -11,7 +11,7 @@ from tests.helpers_cli import refusal
 from tests.io.test_cells import written
 from voxpop.errors import InputError
 from voxpop.io.cells import COMMA, POINT
-from voxpop.io.columns import Numbers, Words, read_columns, read_numbers
+from voxpop.io.columns import Numbers, Words, read_columns
 from voxpop.io.csv_text import Column, Table
 
 
@@ -21,6 +21,10 @@ def table(separator: str = ",", **columns: list[str]) -> Table:
         for place, (name, cells) in enumerate(columns.items(), start=1)
     ]
     return Table(Path("t.csv"), separator, tuple(made))
+
+
+def read_numbers(table: Table, *names: str) -> dict[str, tuple[float | str, ...]]:
+    return {name: column.values for name, column in read_columns(table, numbers=names).items()}
 
 
 def one(*cells: str, separator: str = ",") -> Numbers:

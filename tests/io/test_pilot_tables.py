@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers_cli import STUDY, pilot_csv, refusal, study_file
+from tests.helpers_cli import STUDY, pilot_csv, read_pilot, refusal, study_file
 from voxpop.calibration.fit import calibrate
 from voxpop.errors import InputError
 from voxpop.io.studyfile import read_study, write_study
-from voxpop.io.tables import read_pilot
 from voxpop.study.study import Study
 
 PILOT = """

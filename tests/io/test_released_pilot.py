@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers_cli import pilot_csv, refusal
+from tests.helpers_cli import pilot_csv, read_pilot, refusal
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
 from voxpop.errors import InputError
 from voxpop.io import pilots as released_pilot
 from voxpop.io.files import locked
 from voxpop.io.pilots import ReleasedPilot
-from voxpop.io.tables import read_pilot
 from voxpop.privacy.sources import Simulated
 
 PROMISE = Protection(-2.0, 2.0, 5.0)

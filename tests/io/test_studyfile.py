@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import STUDY, pilot_csv, refusal, study_file
+from tests.helpers_cli import ROOT, STUDY, pilot_csv, read_pilot, refusal, study_file
 from voxpop.calibration.fit import calibrate
 from voxpop.errors import InputError
 from voxpop.io import studyfile
 from voxpop.io.studyfile import read_study, write_study
-from voxpop.io.tables import read_pilot
 from voxpop.model.decisions import Choice, Float, Integer, Space
 from voxpop.model.kernels import Matern, SquaredExponential, Sum
 from voxpop.model.options import options_of
@@ -259,7 +258,65 @@ def test_the_hints_about_stopping_become_settings_without_their_hash(study: Any,
     assert None not in offered.values()
 
 
-def test_the_example_of_the_module_is_a_study_file(study: Any) -> None:
-    problem, policy, _ = read_study(study(str(studyfile.__doc__).split("\n", 2)[2]))
+EXAMPLE = """
+name = "espresso"
+horizon = 20000
+direction = "maximize"        # optional: "minimize" if people answer with costs, of which the least is best
+
+[parameters.price]            # float, integer or choice
+type = "float"
+low = 2.0
+high = 12.0
+points = 101                  # number of grid points; or [decisions] sobol = 200
+
+[kernel]
+type = "matern"
+nu = 1.5
+length_scale = [0.33]
+
+[model]
+noise_std = 0.66
+bias_std = 1.43
+norm_bound = 2.6
+prior_mean = 0.62
+
+[policy]                      # optional, and so is each of its entries
+name = "waves"
+answer_cost = 0.01            # what the policy can be told; `voxpop calibrate` lists all of it
+most_people = 1000
+
+[strata]                      # optional: the parts of the population and their shares, if people come unevenly
+young = 0.3
+old = 0.7
+
+[privacy]                     # optional: what people are promised
+model = "central"
+epsilon = 5.0
+delta = 1e-6
+
+[[pilot]]                     # optional: what people answered before the study, which learns from it
+people = 40                   # they tried the same decisions for the same numbers of rounds
+at = [{price = 2.0}, {price = 4.5}]
+rounds = [20, 20]
+averages = [0.48, 1.83]
+noise_std = 0.03              # of a protected pilot only: the noise of each average, and what its people were promised
+epsilon = 1.0
+delta = 1e-6
+
+[rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
+at = [{price = 2.0}, {price = 4.5}]
+rewards = [0.5, 1.8]
+"""
+
+
+def test_a_study_file_with_all_its_sections_is_read(study: Any) -> None:
+    problem, policy, data = read_study(study(EXAMPLE))
     assert problem.size == 101
     assert policy == Waves(answer_cost=0.01, most_people=1000)
+    assert set(data) == set(studyfile.SECTIONS) - {"reward", "decisions", "service"}
+
+
+def test_the_guide_names_every_section() -> None:
+    table = (ROOT / "docs/guide.md").read_text().partition("## The study file")[2].partition("\nAfter the first")[0]
+    entries = " ".join(re.findall(r"^\| (`[^|]*)", table, re.MULTILINE))
+    assert set(re.findall(r"`\[*(\w+)", entries)) == set(studyfile.SECTIONS)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import refusal
+from tests.helpers_cli import read_pilot, refusal
 from voxpop.errors import InputError
 from voxpop.io.columns import Roles
-from voxpop.io.tables import Ranges, read_answers, read_pilot, read_pilot_table
+from voxpop.io.tables import Ranges, read_answers, read_pilot_table
 from voxpop.model.decisions import Choice, Float, Integer, Space
 
 PILOT = """\

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from voxpop.errors import InputError
 from voxpop.journal.file import JournalFile
-from voxpop.journal.journal import Definition, Event, Finished, Journal, Released
+from voxpop.journal.journal import Definition, Event, Finished, Released
 from voxpop.service.serve import require_newest
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
@@ -21,6 +21,20 @@ from voxpop.service.study.released import ReleaseRecord, closed_waves
 from voxpop.service.study.stages import Stage
 
 STUDY = "tea"
+
+
+class Journal(Protocol):
+    """Where the events of a study are kept, in the order in which they happened."""
+
+    @property
+    def definition(self) -> Definition:
+        """What the study begins with."""
+
+    def read(self, after: int = 0) -> Sequence[Event]:
+        """Return the events after the first `after` ones."""
+
+    def append(self, events: Sequence[Event], expected: int) -> None:
+        """Add events durably, all or none; refuse if the journal does not hold exactly `expected` events."""
 
 
 class Backend(Protocol):

@@ -212,9 +212,9 @@ FAULTS = [
     Fault(
         "pilot of the command with a seed",
         "`voxpop calibrate` draws the noise of a protected pilot from a generator with a fixed seed.",
-        "cli/calibrate.py",
-        "(records, protection, Secure())",
-        '(records, protection, __import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0)))',
+        "io/pilots.py",
+        "(pilot, protection, Secure())",
+        '(pilot, protection, __import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0)))',
         ("cli/test_calibrate_protected.py::test_the_noise_is_from_the_operating_system",),
     ),
     Fault(

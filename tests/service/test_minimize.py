@@ -62,5 +62,5 @@ def test_the_command_line_asks_a_study_of_costs_for_costs(tmp_path: Path, monkey
         replies = {"log": {"events": [asdict(record) for record in it.coordinator.log(STUDY)]}}
         monkeypatch.setattr(study, "request", lambda *asked: replies.get(asked[3].rpartition("/")[2], {}))
         seen = study.look(STUDY, LOCAL, None)
-    assert seen.question is not None
-    assert seen.question.measure == "cost"
+    assert seen.course.question is not None
+    assert seen.course.question.measure == "cost"

@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers_cli import draw, pilot_csv
+from tests.helpers_cli import draw, pilot_csv, read_pilot
 from voxpop.calibration import calibrate
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import read_pilot
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Matern
 from voxpop.model.problem import Problem

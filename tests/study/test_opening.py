@@ -8,11 +8,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tests.helpers_cli import refusal
+from tests.helpers_cli import read_pilot, refusal
 from voxpop import Calibration, Pilot, Protection, Study, calibrate
 from voxpop.errors import InputError
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import read_pilot
 from voxpop.journal.question import Question
 from voxpop.model.decisions import Choice, Float, Integer, Space
 

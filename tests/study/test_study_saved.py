@@ -95,7 +95,7 @@ def test_a_changed_number_is_noticed(saved: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [(VERSION + 1, "version 4, and this voxpop reads up to 3; upgrade voxpop"), (1, "version 1.*finish the study")],
+    [(VERSION + 1, "version 4, and this voxpop reads up to 3; upgrade voxpop"), (2, "version 2.*finish the study")],
 )
 def test_a_file_of_another_version_asks_for_another_program(saved: Path, version: int, said: str) -> None:
     first, _, rest = saved.read_text().partition("\n")

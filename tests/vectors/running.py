@@ -68,7 +68,7 @@ def run(case: Case, give: Callable[[int], bytes]) -> dict[str, Any]:
     http = httpx.Client(transport=httpx.MockTransport(services))
     device = Device(case.get("url", URL), STUDY, promise, http=http, source=source)
     assert device.memory.key
-    device.memory.note_registered()
+    device.memory.registered = True
     for wave, arm, reward, rounds in case.get("rewards", []):
         device.record(wave, arm, reward, rounds)
     try:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from voxpop.calibration.doubts import LEVEL, doubts
-from voxpop.calibration.fit import Calibration, require_settings
-from voxpop.calibration.fit import calibrate as estimate_constants
+from voxpop.calibration.fit import Calibration
 from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
-from voxpop.cli.display import console, table_of
+from voxpop.cli.display import console, say, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
-from voxpop.io.pilots import ReleasedPilot
+from voxpop.io.pilots import ReleasedPilot, calibrate_file
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import PilotTable, Ranges, limits_of, read_pilot_table
+from voxpop.io.tables import PilotTable, Ranges, limits_of
 from voxpop.model.direction import Direction
 from voxpop.policies import DEFAULT
-from voxpop.privacy.sources import Secure
 from voxpop.report.summary import constant_rows, pilot_sentences
 
 
@@ -36,15 +33,11 @@ def calibrate(
     ignore: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["ignore"])] = None,
     choice: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["choice"])] = None,
     low: Annotated[
-        list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
+        Names, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
     ] = None,
-    high: Annotated[
-        list[str] | None, typer.Option(metavar="[NAME=]NUMBER", help="The largest value, if not the pilot's.")
-    ] = None,
-    log: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Space this parameter by its logarithm.")
-    ] = None,
-    integer: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This parameter is a whole number.")] = None,
+    high: Annotated[Names, typer.Option(metavar="[NAME=]NUMBER", help="The largest value, if not the pilot's.")] = None,
+    log: Annotated[Names, typer.Option(metavar="NAME", help="Space this parameter by its logarithm.")] = None,
+    integer: Annotated[Names, typer.Option(metavar="NAME", help="This parameter is a whole number.")] = None,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
     minimize: Annotated[
@@ -67,29 +60,23 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
-    require_settings(kernel, margin)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
     if out.exists() and not force:
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
     protection = _protection(low_reward, high_reward, epsilon, delta)
-    if protection is None:
-        kept.require_none()
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
     roles = roles_of(parameter, ignore, choice)
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
-    table = read_pilot_table(pilot, protection is not None, roles, ranges, towards.measure)
-    records, space = replace(table.pilot, direction=towards), table.space
-    released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
     with console.status("maximising the marginal likelihood"):
-        found = estimate_constants(records, space, kernel, margin, protection, released=released)
-    write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
+        found, table, fresh = calibrate_file(pilot, towards, kernel, margin, protection, roles, ranges)
+    write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)
-    if released is not None:
+    if protection is not None:
         said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
-        _print(f"{kept.path} {said}")
-    _print(f"study file: {out}; rehearse it with: voxpop run {out}")
+        say(f"{kept.path} {said}")
+    say(f"study file: {out}; rehearse it with: voxpop run {out}")
 
 
 def _protection(low: float | None, high: float | None, epsilon: float | None, delta: float) -> Protection | None:
@@ -102,14 +89,14 @@ def _protection(low: float | None, high: float | None, epsilon: float | None, de
 
 def _show(found: Calibration, table: PilotTable) -> None:
     """Print how the file was read, what it says and leaves open in plain words, and the constants."""
-    _print(*table.said, "")
-    _print(*pilot_sentences(found))
+    say(*table.said, "")
+    say(*pilot_sentences(found))
     open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     if open_questions:
-        _print("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))
+        say("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))
     else:
-        _print("That is enough to plan a study with.")
-    _print("")
+        say("That is enough to plan a study with.")
+    say("")
     console.print(table_of(("constant", "estimate", "95 % interval"), constant_rows(found), left=("constant",)))
     facts = [f"kernel: {found.kernel_name}, from {found.people} people and {len(found.pilot)} actions"]
     if found.skewness is not None:
@@ -123,8 +110,4 @@ def _show(found: Calibration, table: PilotTable) -> None:
             f"the pilot costs its people epsilon {found.protection.epsilon:g} at delta {found.protection.delta:g}; its "
             f"averages have errors at least {found.widened:.1f} times as large as without protection"
         )
-    _print(*facts)
-
-
-def _print(*lines: str) -> None:
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    say(*facts)

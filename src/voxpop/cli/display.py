@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -23,8 +23,6 @@ from rich.table import Table
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
-from voxpop.policies import Policy
-from voxpop.privacy import Privacy
 from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.simulation.rehearsals import Rehearsal
@@ -35,7 +33,6 @@ from voxpop.simulation.trials import Trial
 console = Console()
 errors = Console(stderr=True)
 UNLIMITED = 10_000  # columns
-LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
 @contextmanager
@@ -47,45 +44,27 @@ def progress(total: int, unit: str) -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task("", total=total)
 
 
-@contextmanager
-def counted_progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how much is done, as the function that is yielded counts it: a bar, or a line now and then."""
-    quiet, done = not errors.is_terminal, 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        before, done = done, done + count
-        if quiet and done * LINES // total > before * LINES // total:
-            say()
-        bar.advance(task, count)
-
-    def say() -> None:
-        errors.print(f"{done:,} of {total:,} {unit}", highlight=False, soft_wrap=True)
-
-    with progress(total, unit) as (bar, task):
-        if quiet and total > 1:
-            say()
-        yield advance
+def say(*lines: str) -> None:
+    """Print lines as they are, without markup and however long they are."""
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def watched(trial: Trial | Rehearsal) -> Run:
-    """Simulate a trial with a live display."""
-    scenario = trial.scenario()
-    return watched_run(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy())
-
-
-def watched_run(scenario: Scenario, policy: Policy, seed: int, privacy: Privacy | None = None) -> Run:
-    """Simulate with a live display of the wave, the rounds and what is left."""
+def show_run(trial: Trial | Rehearsal, scenario: Scenario) -> Run:
+    """Simulate a trial with a live display of the wave, the rounds and what is left; then show what it found."""
     with progress(scenario.problem.horizon, "rounds") as (bar, task):
 
         def watch(wave: ClosedWave) -> None:
             left = f"{wave.info.active_after} of {scenario.problem.size} actions left"
             bar.update(task, advance=wave.plan.length, description=f"wave {wave.plan.wave}: {left}")
 
-        return simulate(scenario, policy, seed, privacy, watch)
+        run = simulate(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy(), watch)
+    _show_people(run)
+    show_waves(run.course)
+    show_summary(run.course, scenario.f)
+    return run
 
 
-def show_people(run: Run) -> None:
+def _show_people(run: Run) -> None:
     """Say how many people there were, and whether that was enough, if they are only some."""
     scenario = run.scenario
     if isinstance(scenario.population, FinitePopulation):
@@ -95,7 +74,7 @@ def show_people(run: Run) -> None:
         if again and run.privacy.model != "none":
             again += ", and what they were promised does not hold"
         said = f"{len(scenario.population):,} people could be asked, about {scenario.problem.size:,} decisions"
-        console.print(f"{said}{others}{again}", highlight=False)
+        say(f"{said}{others}{again}")
 
 
 def table_of(
@@ -121,8 +100,8 @@ def show_waves(course: Course) -> None:
     """Print a study as a table of waves, or of waves."""
     made = wave_table(course)
     print_table(table_of(made.headings, made.rows))
-    for note in made.notes:
-        console.print(note, highlight=False)
+    if made.notes:
+        say(*made.notes)
 
 
 def show_summary(course: Course, truth: Array | None = None) -> None:

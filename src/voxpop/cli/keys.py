@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -87,8 +87,6 @@ def _database_of(file: Path) -> str | None:
     return str(beside) if beside != file and beside.is_file() else None
 
 
-Result = TypeVar("Result")
-
 keys = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Make, list and revoke keys."
 )
@@ -138,10 +136,11 @@ def list_all(database: DatabaseOption = None) -> None:
     from voxpop.service.operators import list_keys
 
     columns = ("name", "role", "study", "made", "revoked")
-    rows = [
-        (key.name, key.role, key.study or "all", said_when(key.created_at), said_when(key.revoked_at))
-        for key in _with_store(database, list_keys)
-    ]
+    with _store(database) as store:
+        rows = [
+            (key.name, key.role, key.study or "all", said_when(key.created_at), said_when(key.revoked_at))
+            for key in list_keys(store)
+        ]
     console.print(table_of(columns, rows, left=columns), highlight=False, markup=False)
 
 
@@ -157,7 +156,8 @@ def revoke(
     need_service()
     from voxpop.service.operators import revoke_key
 
-    done = _with_store(database, lambda store: revoke_key(store, name, time.time(), last=last))
+    with _store(database) as store:
+        done = revoke_key(store, name, time.time(), last=last)
     typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
 
 
@@ -168,44 +168,39 @@ def _add(name: str, role: KeyRole, study: str | None, database: str | None, file
     from voxpop.service.operators import add_key, require_holder
 
     require_holder(name)
-    key, first = new_key(), role == "operator"  # who may be given a key before the service was ever started
-
-    def store_key(store: Database) -> None:
-        add_key(store, name, key, time.time(), role, study)
-
-    if file is None:
-        _with_store(database, store_key, first)
-        typer.echo(key)
-        return
-    write_key(file, key)
+    key = new_key()
+    if file is not None:
+        write_key(file, key)
     try:
-        _with_store(database, store_key, first)
+        with _store(database, first=role == "operator") as store:
+            add_key(store, name, key, time.time(), role, study)
     except BaseException:
-        file.unlink()
+        if file is not None:
+            file.unlink()
         raise
+    if file is None:
+        typer.echo(key)
 
 
-def _with_store(database: str | None, use: Callable[[Database], Result], create: bool = False) -> Result:
-    """Open the coordinator's database for one use; with `create` a new one is set up, and this is said."""
-    from voxpop.errors import InputError
+@contextmanager
+def _store(database: str | None, first: bool = False) -> Iterator[Database]:
+    """Open the coordinator's database; the `first` key may be made before the service was ever started."""
+    need_service()
     from voxpop.service.refusals import Refusal
-
-    with closing(_opened(database or DATABASES["coordinator"], create)) as store:
-        try:
-            return use(store)
-        except Refusal as refusal:
-            raise InputError(refusal.sentence) from None
-
-
-def _opened(address: str, create: bool) -> Database:
     from voxpop.service.stores.database import MissingDatabaseError
     from voxpop.service.stores.migrate import open_store
 
+    address = database or DATABASES["coordinator"]
     try:
-        return open_store(address, "coordinator", create=False)
+        store = open_store(address, "coordinator", create=False)
     except MissingDatabaseError:
-        if not create:
+        if not first:
             raise
-    made = open_store(address, "coordinator")
-    typer.echo(f"note: {made.name} is a new database; its keys are for a coordinator that is started with it", err=True)
-    return made
+        store = open_store(address, "coordinator")
+        note = f"note: {store.name} is a new database; its keys are for a coordinator that is started with it"
+        typer.echo(note, err=True)
+    with closing(store):
+        try:
+            yield store
+        except Refusal as refusal:
+            raise InputError(refusal.sentence) from None

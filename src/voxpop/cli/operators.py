@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from voxpop.cli.display import console, table_of
+from voxpop.cli.display import console, say, table_of
 from voxpop.errors import InputError
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
@@ -24,18 +24,11 @@ DatabaseOption = Annotated[
     typer.Option("--database", help="A path (SQLite) or postgresql://user@host/name.", envvar="VOXPOP_DATABASE"),
 ]
 KeyFile = Annotated[Path | None, typer.Option(help="A file with your operator key; or set VOXPOP_KEY.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # unless another is named
 LOCAL = "http://127.0.0.1:8000"
 HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator NAME --file my.key"
-NEEDED = (
-    "httptools",
-    "httpx",
-    "msgspec",
-    "prometheus_client",
-    "starlette",
-    "structlog",
-    "uvicorn",
-)
+NEEDED = ("httptools", "httpx", "msgspec", "prometheus_client", "starlette", "structlog", "uvicorn")
 
 
 def need_service() -> None:
@@ -92,6 +85,7 @@ def own_key(key_file: Path | None) -> str:
 
 def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
     """Send one request as an operator."""
+    need_service()
     return send(url, own_key(key_file), method, path, body)
 
 
@@ -140,18 +134,16 @@ def create(
     draft: Annotated[bool, typer.Option("--draft", help="Only keep it, and start it later.")] = False,
 ) -> None:
     """Create a study on a coordinator from a study file; repeating it changes nothing."""
-    need_service()
     from voxpop.service.study.definition import read_definition
 
     name, definition = read_definition(file)
     body = {"definition": definition.encode(), "enrolment_code": enrolment_code, "draft": draft}
     request(url, key_file, "PUT", f"/v2/studies/{name}", body)
-    given = {"--url": None if url == LOCAL else url, "--key-file": None if key_file is None else str(key_file)}
-    options = [part for flag, value in given.items() if value is not None for part in (flag, value)]
+    options = [] if url == LOCAL else ["--url", url]
+    options += [] if key_file is None else ["--key-file", str(key_file)]
     following = ["voxpop", "study", "start"] if draft else ["voxpop", "status"]
     what = "a draft; start it with" if draft else "watch it with"
-    command = shlex.join([*following, name, *options])
-    console.print(f"study: {name}; {what}: {command}", highlight=False, markup=False, soft_wrap=True)
+    say(f"study: {name}; {what}: {shlex.join([*following, name, *options])}")
 
 
 @study.command("status")
@@ -159,11 +151,10 @@ def status(
     name: Name,
     url: Url = LOCAL,
     key_file: KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     follow: Annotated[bool, typer.Option(help="Print again whenever something changed, until the end.")] = False,
 ) -> None:
     """Show how far a study is."""
-    need_service()
     last = ""
     while True:
         found = request(url, key_file, "GET", f"/v2/studies/{name}")
@@ -185,7 +176,6 @@ def played(
     key_file: KeyFile = None,
 ) -> None:
     """Report rounds by hand, where no application does."""
-    need_service()
     from voxpop.service.keys import new_key
 
     if wave is None:
@@ -196,13 +186,8 @@ def played(
 
 
 @study.command("list")
-def list_all(
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def list_all(url: Url = LOCAL, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List all studies with their state, their wave and their people; those that are archived come last."""
-    need_service()
     found = request(url, key_file, "GET", "/v2/studies")
     if as_json:
         typer.echo(json.dumps(found))
@@ -216,22 +201,25 @@ def list_all(
         typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-@study.command("start")
-def start(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
-    """Start a draft: from now on devices see it, and it cannot be changed any more."""
-    _change(name, "running", url, key_file, "runs")
+def _change(name: str, wanted: str, url: str, key_file: Path | None, now: str) -> None:
+    done = request(url, key_file, "PUT", f"/v2/studies/{name}/life", {"wanted": wanted})
+    typer.echo(f"the study {name} {now}{'' if done['changed'] else '; nothing had to be changed'}")
 
 
-@study.command("pause")
-def pause(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
-    """Pause a study: nobody is asked and nothing is tried out until it is resumed; reports are still taken."""
-    _change(name, "paused", url, key_file, "is paused")
+def _life(command: str, wanted: str, now: str, says: str) -> None:
+    """Add a command that moves a study to another stage of its life, without any question."""
+
+    @study.command(command, help=says)
+    def change(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
+        _change(name, wanted, url, key_file, now)
 
 
-@study.command("resume")
-def resume(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
-    """Resume a paused study; those who are invited get the time that the pause took."""
-    _change(name, "running", url, key_file, "runs")
+_life("start", "running", "runs", "Start a draft: from now on devices see it, and it cannot be changed any more.")
+_life(
+    *("pause", "paused", "is paused"),
+    "Pause a study: nobody is asked and nothing is tried out until it is resumed; reports are still taken.",
+)
+_life("resume", "running", "runs", "Resume a paused study; those who are invited get the time that the pause took.")
 
 
 @study.command("end")
@@ -243,16 +231,15 @@ def end(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False
     _change(name, "ended", url, key_file, "is finished")
 
 
-@study.command("archive")
-def archive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
-    """Archive a finished study: it is no longer listed in the console, and nothing of it is lost."""
-    _change(name, "archived", url, key_file, "is archived")
+_life(
+    *("archive", "archived", "is archived"),
+    "Archive a finished study: it is no longer listed in the console, and nothing of it is lost.",
+)
 
 
 @study.command("unarchive")
 def unarchive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
     """List an archived study again."""
-    need_service()
     if request(url, key_file, "GET", f"/v2/studies/{name}")["life"] != "archived":  # a draft would be started
         typer.echo(f"the study {name} is not archived; nothing had to be changed")
         return
@@ -260,14 +247,8 @@ def unarchive(name: Name, url: Url = LOCAL, key_file: KeyFile = None) -> None:
 
 
 @study.command("delete")
-def delete(
-    name: Name,
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    yes: Yes = False,
-) -> None:
+def delete(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False) -> None:
     """Delete a draft or a finished study, with its log and its people; this cannot be undone."""
-    need_service()
     if not yes and typer.prompt(f"Type the study's name to delete it with its log and its people ({name})") != name:
         raise InputError(f"that is not the name {name!r}; nothing was deleted")
     request(url, key_file, "DELETE", f"/v2/studies/{name}")
@@ -279,10 +260,9 @@ def trail(
     name: Annotated[str | None, typer.Argument(help="The study; all if not given.")] = None,
     url: Url = LOCAL,
     key_file: KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show who did what, the newest first."""
-    need_service()
     found = request(url, key_file, "GET", "/v2/audit" if name is None else f"/v2/audit?study={name}")
     if as_json:
         typer.echo(json.dumps(found))
@@ -293,9 +273,3 @@ def trail(
         for entry in found["entries"]
     ]
     console.print(table_of(columns, [[escape(cell) for cell in row] for row in rows], left=columns), highlight=False)
-
-
-def _change(name: str, wanted: str, url: str, key_file: Path | None, now: str) -> None:
-    need_service()
-    done: Any = request(url, key_file, "PUT", f"/v2/studies/{name}/life", {"wanted": wanted})
-    typer.echo(f"the study {name} {now}{'' if done['changed'] else '; nothing had to be changed'}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -107,19 +107,13 @@ class People:
 
     def own_people(self) -> OwnPeople | None:
         """Return one's own people, or None without a file; refuse options that are about them."""
-        about = {name: getattr(self, name) for name in ("formula", "grid", "noise", "pilot_people")}
-        columns = {name: getattr(self, name) for name in ("parameter", "ignore", "choice")}
         if self.file is not None:
+            roles = roles_of(self.parameter, self.ignore, self.choice)
             return OwnPeople(
-                self.file,
-                self.formula,
-                tuple(self.grid or ()),
-                self.noise or 0.0,
-                self.pilot_people,
-                roles_of(**columns),
+                self.file, self.formula, tuple(self.grid or ()), self.noise or 0.0, self.pilot_people, roles
             )
-        for name, value in {**about, **columns}.items():
-            if value is not None and value != []:
+        for name in ("formula", "grid", "noise", "pilot_people", *COLUMNS):
+            if getattr(self, name) not in (None, []):
                 flag = name.replace("_", "-")
                 raise InputError(f"--{flag} is about your own people; add --population people.csv, or leave it out")
         return None
@@ -219,23 +213,12 @@ DataOption = Annotated[
 ]
 
 
-class Repeatable(Protocol):
-    """A description of one run."""
-
-    @property
-    def policy(self) -> str: ...
-
-    @property
-    def seed(self) -> int: ...
-
-
-Described = TypeVar("Described", bound=Repeatable)
 Result = TypeVar("Result")
 
 
 def run_all(
-    function: Callable[[Described], Result], trials: Sequence[Described], where: Backend
-) -> dict[Described, Result]:
+    function: Callable[[Trial | Rehearsal], Result], trials: Sequence[Trial | Rehearsal], where: Backend
+) -> dict[Trial | Rehearsal, Result]:
     """Do every run with a progress bar; the first one runs here, so that a bad choice is reported at once."""
     begin = perf_counter()
     results = {trials[0]: function(trials[0])}

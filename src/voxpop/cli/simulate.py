@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from voxpop.cli.display import console, errors, show_people, show_summary, show_waves, table_of, watched, watched_run
+from voxpop.cli.display import console, errors, say, show_run, table_of
 from voxpop.cli.options import (
     TRUST,
     AddressOption,
@@ -33,19 +32,8 @@ from voxpop.privacy import NoPrivacy, Private
 from voxpop.report.drawing import png, sheet
 from voxpop.runtime.extensions import find
 from voxpop.runtime.machine import statement
-from voxpop.simulation.comparison import (
-    CONTENDERS,
-    COSTS,
-    HEADINGS,
-    Cell,
-    Cells,
-    because,
-    frontier,
-    perform,
-    rows,
-    suitable,
-    verdict,
-)
+from voxpop.simulation import comparison
+from voxpop.simulation.comparison import CONTENDERS, Cell, Cells
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Scenario
@@ -78,18 +66,15 @@ def run(chosen: RunOptions) -> None:
     study = None if chosen.study is None else str(chosen.study)
     alone = study is None and chosen.own_people() is None and chosen.resample is None
     trial = chosen.trial("pricing" if alone else None, study, settings=chosen.settings())
-    trust = trial.make_privacy()
+    trial.make_privacy()  # refuses bad settings now, before a pilot
     with console.status("preparing the study" if study else "asking people in a pilot, and calibrating"):
         scenario = trial.scenario()
-    result = watched_run(scenario, trial.make_policy(scenario), chosen.seed, trust)
-    show_people(result)
-    show_waves(result.course)
-    show_summary(result.course, scenario.f)
+    result = show_run(trial, scenario)
     if chosen.report:
         from voxpop.report.page import write_report
 
         page, picture = write_report(result.course, chosen.out, file_stem(scenario.name), scenario.f)
-        console.print(f"report: {page}\npicture: {picture}", highlight=False, soft_wrap=True)
+        say(f"report: {page}", f"picture: {picture}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +148,7 @@ def simulate(chosen: SimulateOptions) -> None:
         if chosen.as_json:
             typer.echo(json.dumps(first.run().as_dict()))
         else:
-            result = watched(first)
-            show_people(result)
-            show_waves(result.course)
-            show_summary(result.course, result.scenario.f)
+            show_run(first, first.scenario())
         return
     trials = [replace(first, seed=number) for number in range(chosen.seed, chosen.seed + chosen.runs)]
     found = run_all(_perform, trials, where)
@@ -184,19 +166,15 @@ def _perform(trial: Trial | Rehearsal) -> dict[str, Any]:
 
 def _show_table(results: list[dict[str, Any]]) -> None:
     first, last = results[0], results[-1]
-    title = f"{first['study']}, {first['policy']}, seeds {first['seed']} to {last['seed']}"
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
-    for name in ("", "mean", "std", "least", "most"):
-        table.add_column(name, justify="left" if not name else "right")
-    rows = {"regret": "regret", "numbers sent": "numbers", "people asked": "people", "seconds": "seconds"}
-    for name, key in rows.items():
-        values = [result[key] for result in results]
+    rows = []
+    for name, key in {"regret": "regret", "numbers sent": "numbers", "people asked": "people", "seconds": ""}.items():
+        values = [result[key or name] for result in results]
         digits = 3 if name == "seconds" else 0
         cells = (np.mean(values), np.std(values), np.min(values), np.max(values))
-        table.add_row(name, *(f"{cell:,.{digits}f}" for cell in cells))
-    console.print(table)
-    kept = sum(result["optimum_kept"] for result in results)
-    console.print(f"optimum kept in {kept} of {len(results)} runs", highlight=False)
+        rows.append((name, *(f"{cell:,.{digits}f}" for cell in cells)))
+    title = f"{first['study']}, {first['policy']}, seeds {first['seed']} to {last['seed']}"
+    console.print(table_of(("", "mean", "std", "least", "most"), rows, left=("",), title=title))
+    say(f"optimum kept in {sum(result['optimum_kept'] for result in results)} of {len(results)} runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,13 +197,13 @@ def compare(chosen: CompareOptions) -> None:
     first = chosen.trial(chosen.built_in(chosen.study), chosen.study, horizon=chosen.horizon)
     names, scenario, trust = _names(chosen.policies), first.scenario(), first.make_privacy()
     made = {name: replace(first, policy=name).make_policy(scenario) for name in names}
-    fitting, left_out = suitable(made, scenario, trust)
+    fitting, left_out = comparison.suitable(made, scenario, trust)
     sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
     chosen.out.mkdir(parents=True, exist_ok=True)
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
     trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in fitting}
     slowest_first = [trial for name in reversed(fitting) for trial in trials[name]]
-    found = run_all(perform, slowest_first, where)
+    found = run_all(comparison.perform, slowest_first, where)
     cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in fitting}
     path = chosen.out / f"{file_stem(scenario.name)}.png"
     write_atomically(path, png(picture(scenario.name, cells)))
@@ -257,7 +235,7 @@ def _asking_again(scenario: Scenario, cells: Cells) -> str:
 
 def _plain(cells: Cells) -> dict[str, Any]:
     """Return what was found as plain data."""
-    fields = ("regret", *COSTS, "seconds")
+    fields = ("regret", *comparison.COSTS, "seconds")
     return {
         "seeds": list(next(iter(cells.values())).runs),
         "policies": [
@@ -270,18 +248,16 @@ def _plain(cells: Cells) -> dict[str, Any]:
             }
             for name, cell in cells.items()
         ],
-        "frontier": frontier(cells),
+        "frontier": comparison.frontier(cells),
     }
 
 
 def _show(scenario: Scenario, cells: Cells, left_out: dict[str, str], path: Path) -> None:
-    title = scenario.name
     seeds = list(next(iter(cells.values())).runs)
-    above = f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, seeds {seeds[0]} to {seeds[-1]}"
-    console.print(table_of(HEADINGS, rows(cells), left=("policy",), title=above))
-    if left_out:
-        console.print(f"left out: {because(left_out)}", highlight=False, markup=False, soft_wrap=True)
-    if again := _asking_again(scenario, cells):
-        console.print(again, highlight=False, soft_wrap=True)
-    console.print(verdict(cells), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"picture: {path}", highlight=False, markup=False, soft_wrap=True)
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    console.print(
+        table_of(comparison.HEADINGS, comparison.rows(cells), left=("policy",), title=f"{scenario.name}, {which}")
+    )
+    left = f"left out: {comparison.because(left_out)}" if left_out else ""
+    said = (left, _asking_again(scenario, cells), comparison.verdict(cells), f"picture: {path}")
+    say(*filter(None, said))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +13,12 @@ import typer
 from rich.markup import escape
 
 from voxpop import __version__
-from voxpop.cli.display import console, print_table, show_summary, show_waves, table_of
-from voxpop.cli.operators import LOCAL, KeyFile, Url, need_service, progress_lines, request
+from voxpop.cli.display import console, print_table, say, show_summary, show_waves, table_of
+from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, progress_lines, request
 from voxpop.errors import InputError, require_choice
-from voxpop.io import frames as exports
 from voxpop.io.files import file_stem, write_atomically
+from voxpop.io.frames import as_json as as_json_text
+from voxpop.io.schema import encode
 from voxpop.io.tables import read_answers
 from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
@@ -46,7 +47,6 @@ class Seen:
     course: Course
     files: tuple[Path, ...] = ()  # in which it is kept
     file: Path | None = None  # the study file, with which it is conducted
-    question: Question | None = None  # the one that is open
     progress: Mapping[str, Any] | None = None  # how far the open wave is, in the words of a coordinator
 
 
@@ -57,12 +57,11 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
         return _look_at_service(which, url, key_file)
     if key_file is not None:
         raise InputError(f"{which} is a file, and --key-file is for a study of the service; give the study's name")
-    if path.suffix == SAVED:
-        study = Study.load(path)
-        _note_upgrade(study)
-        return Seen(study.course, _files(path), question=_question(study))
-    study = _open(path, looking=True)
-    return Seen(study.course, (path, *_files(path.with_suffix(SAVED))), path, _question(study))
+    memory = path.with_suffix(SAVED)
+    files = path, memory, memory.with_suffix(MARK)
+    if path == memory:
+        return Seen(Study.load(path).course, files)
+    return Seen(_open(path, looking=True).course, files, path)
 
 
 def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> Study:
@@ -72,7 +71,6 @@ def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool =
         before, now = study.horizon_change
         whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
         typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
-    _note_upgrade(study)
     return study
 
 
@@ -83,36 +81,16 @@ def _look_at_service(name: str, url: str, key_file: Path | None) -> Seen:
         raise InputError(
             f"there is no file {name!r}, and a study of the service needs an operator key; {file}, or give --key-file"
         )
-    need_service()
-    from voxpop.service.study.log import Record, fold
-
     progress = request(url, key_file, "GET", f"/v2/studies/{name}")
     log = request(url, key_file, "GET", f"/v2/studies/{name}/log")
+    from voxpop.service.study.log import Record, fold
+
     try:
-        course = fold([Record(**record) for record in log["events"]], name)
+        return Seen(fold([Record(**record) for record in log["events"]], name), progress=progress)
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
         raise InputError(
             f"voxpop {__version__} cannot read the log of {name!r}; use the version that the coordinator at {url} has"
         ) from None
-    question = (
-        None if course.pending is None else Question.of(course.problem, course.pending, direction=course.direction)
-    )
-    return Seen(course, question=question, progress=progress)
-
-
-def _question(study: Study) -> Question | None:
-    """Return the question that is open, without asking the next one."""
-    pending = study.course.pending
-    return None if pending is None else Question.of(study.problem, pending, study.strata, study.direction)
-
-
-def _note_upgrade(study: Study) -> None:
-    if study.upgrade:
-        typer.echo(f"note: {study.upgrade}", err=True)
-
-
-def _files(memory: Path) -> tuple[Path, ...]:
-    return memory, memory.with_suffix(MARK)
 
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file (TOML).")]
@@ -138,7 +116,7 @@ def ask(
     opened = _open(study, newest, begin=True)
     question = opened.ask()
     if as_json:
-        typer.echo(json.dumps(None if question is None else plain(question)))
+        typer.echo(json.dumps(encode(question)))
     elif question is None:
         _show_best(opened)
     else:
@@ -179,23 +157,15 @@ def undo(study: StudyPath) -> None:
     if opened.private:
         people = opened.ledger.entries[-1].people
         said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"
-    console.print(said, highlight=False, soft_wrap=True)
-
-
-def plain(question: Question) -> dict[str, Any]:
-    """Return a question as plain data."""
-    forecast = question.forecast
-    return {**vars(question), "forecast": None if forecast is None else asdict(forecast)}
+    say(said)
 
 
 def show_question(question: Question, study: Path | None) -> None:
     """Print what to play, whom to ask, what that is expected to bring, and how to hand in the answers."""
     played = zip(question.decisions, question.rounds, strict=True)
     rows = [(escape(describe(decision)), f"{rounds:,}") for decision, rounds in played]
-    name = f"[bold]wave {question.wave}[/bold]"
-    if question.forecast is not None:
-        name = f"[bold]wave {question.wave}[/bold]: {expectation(question.forecast)}"
-    console.print(name, highlight=False, soft_wrap=True)
+    expected = "" if question.forecast is None else f": {expectation(question.forecast)}"
+    console.print(f"[bold]wave {question.wave}[/bold]{expected}", highlight=False, soft_wrap=True)
     console.print(table_of(("play", "rounds"), rows, left=("play",)))
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
     columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], question.measure]
@@ -240,7 +210,7 @@ def status(
     study: Which,
     url: Url = LOCAL,
     key_file: KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a study has found: what to do, how sure that is, what was asked, and what is left.
 
@@ -249,13 +219,13 @@ def status(
     seen = look(study, url, key_file)
     course = seen.course
     if as_json:
-        typer.echo(exports.as_json(_status(seen)).decode(), nl=False)
+        typer.echo(as_json_text(_status(seen)).decode(), nl=False)
         return
     show_summary(course)
     if course.unanswered:
-        console.print(f"note: {course.unanswered}", highlight=False, soft_wrap=True)
+        say(f"note: {course.unanswered}")
     if (ledger := headline(course)["ledger"]) is not None:
-        console.print(f"ledger: {_charged(ledger)}", highlight=False, soft_wrap=True)
+        say(f"ledger: {_charged(ledger)}")
     if course.closed or course.problem.pilot:
         console.print()
         show_waves(course)
@@ -278,7 +248,7 @@ def report(
 
     course = look(study, url, key_file).course
     page, picture = write_report(course, out, f"{file_stem(course.name)}-results")
-    console.print(f"report: {page}\npicture: {picture}", highlight=False, markup=False, soft_wrap=True)
+    say(f"report: {page}", f"picture: {picture}")
 
 
 def export(
@@ -306,7 +276,7 @@ def export(
         return
     _check_target(out, seen, force)
     write_atomically(out, exported(seen.course, ending, chosen))
-    console.print(f"written: {out}", highlight=False, markup=False, soft_wrap=True)
+    say(f"written: {out}")
 
 
 def _ending(out: Path, table: str | None) -> str:
@@ -330,10 +300,10 @@ def _check_target(out: Path, seen: Seen, force: bool) -> None:
 
 
 def _status(seen: Seen) -> dict[str, Any]:
-    course, question = seen.course, seen.question
+    course = seen.course
     return {
         "summary": summary(course),
-        "question": None if question is None else plain(question),
+        "question": encode(course.question),
         "waves": wave_rows(course),
         "leading": best_rows(course, LEADING),
         **({} if seen.progress is None else {"progress": dict(seen.progress)}),
@@ -371,9 +341,9 @@ def _show_next(seen: Seen) -> None:
     """Print what is to be done: the open wave, or how to open one."""
     course = seen.course
     if seen.progress is not None:
-        console.print(progress_lines(seen.progress, live=True), highlight=False, markup=False, soft_wrap=True)
-    elif seen.question is not None:
-        show_question(seen.question, seen.file)
+        say(progress_lines(seen.progress, live=True))
+    elif course.question is not None:
+        show_question(course.question, seen.file)
     elif course.ended is None:
         how = f"voxpop ask {seen.file}" if seen.file else "Study.ask()"
-        console.print(f"no wave is open; {how} opens wave {len(course.closed) + 1}", highlight=False, soft_wrap=True)
+        say(f"no wave is open; {how} opens wave {len(course.closed) + 1}")

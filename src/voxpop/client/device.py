@@ -96,7 +96,7 @@ class Device:
         answer = self._study("PUT", "/participant", headers)
         if not is_done(answer, "registered"):
             raise _stranger(answer)
-        self.memory.note_registered()
+        self.memory.registered = True
 
     def check_in(self) -> Outcome:
         """Ask whether this device is invited, and if so answer. A report is sent again until it is acknowledged."""
@@ -152,7 +152,7 @@ class Device:
     def _leave(self) -> Outcome:
         """Note that the service has forgotten this device."""
         self.memory.withdraw()
-        self.memory.note_forgotten()
+        self.memory.forgotten = True
         return Outcome.WITHDRAWN
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from threading import RLock
+from typing import Literal
 from weakref import finalize
 
 from voxpop.errors import require_integer, require_number
@@ -51,8 +52,28 @@ class Outgoing:
         return [(ours + other) % Batch(**said).modulus for ours, other in zip(numbers, theirs, strict=True)]
 
 
+class Fact:
+    """Something that a device notes once, and that holds from then on."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, memory: Memory, owner: type | None = None) -> bool:
+        with memory._lock:
+            found = memory._file.execute("SELECT 1 FROM facts WHERE name = ?", [self.name])
+            return found.fetchone() is not None
+
+    def __set__(self, memory: Memory, value: Literal[True]) -> None:
+        with memory._lock:
+            memory._file.execute("INSERT OR IGNORE INTO facts VALUES (?, '')", [self.name])
+
+
 class Memory:
     """An SQLite file, from which a device continues after a power cut; without a path, nothing outlives the process."""
+
+    registered = Fact()  # the coordinator knows the key
+    withdrawn = Fact()  # the owner has left the study
+    forgotten = Fact()  # the coordinator has forgotten the key
 
     def __init__(self, path: str | PathLike[str] | None = None) -> None:
         if path is not None:  # no other account of the device may read it
@@ -82,43 +103,12 @@ class Memory:
             self._file.execute("INSERT OR IGNORE INTO facts VALUES ('key', ?)", [secrets.token_urlsafe(32)])
             return str(self._file.execute("SELECT value FROM facts WHERE name = 'key'").fetchone()[0])
 
-    @property
-    def registered(self) -> bool:
-        """True if the coordinator knows the key."""
-        return self._is("registered")
-
-    def note_registered(self) -> None:
-        """Remember that the coordinator knows the key."""
-        self._note("registered")
-
-    @property
-    def withdrawn(self) -> bool:
-        """True if the owner has left the study."""
-        return self._is("withdrawn")
-
     def withdraw(self) -> None:
         """Delete all rewards and the report that is not acknowledged, and keep none from now on."""
         with self._transaction():
-            self._note("withdrawn")
+            self.withdrawn = True
             for table in ("outbox", "twins", "rewards"):
                 self._file.execute(f"DELETE FROM {table}")
-
-    @property
-    def forgotten(self) -> bool:
-        """True if the coordinator has forgotten the key."""
-        return self._is("forgotten")
-
-    def note_forgotten(self) -> None:
-        """Remember that the coordinator has forgotten the key."""
-        self._note("forgotten")
-
-    def _is(self, fact: str) -> bool:
-        with self._lock:
-            return self._file.execute("SELECT 1 FROM facts WHERE name = ?", [fact]).fetchone() is not None
-
-    def _note(self, fact: str) -> None:
-        with self._lock:
-            self._file.execute("INSERT OR IGNORE INTO facts VALUES (?, '')", [fact])
 
     def record(self, wave: int, arm: int, reward: float, rounds: int = 1) -> None:
         """Add a reward, or the average of several rounds."""

@@ -11,12 +11,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from voxpop.errors import InputError, one_of
 from voxpop.io.cells import whole_number
@@ -52,9 +50,21 @@ class Column:
     lines: tuple[int, ...]
     cells: tuple[str, ...]
 
-    def place(self, row: int) -> str:
-        """Return what to say before a sentence about a cell."""
-        return f"{self.path}, line {self.lines[row]}, column {self.position} ({self.name})"
+    def refusal(self, row: int, reason: str) -> InputError:
+        """Return the refusal of a cell, which says where it stands."""
+        place = f"{self.path}, line {self.lines[row]}, column {self.position} ({self.name})"
+        return InputError(f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is ''; {reason}")
+
+    def said(self, row: int) -> str:
+        """Return another cell and its line, for a refusal."""
+        return f"{self.cells[row]!r} on line {self.lines[row]}"
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The cells, none of which may be empty."""
+        if "" in self.cells:
+            raise self.refusal(self.cells.index(""), "fill it in")
+        return self.cells
 
     @property
     def counts_rows(self) -> bool:
@@ -176,10 +186,9 @@ def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
             raise InputError(f"{path}, line 1 names the separator {told[1]!r}; use {one_of(SEPARATORS.values())}")
         return told[1], _lines(path, text[told.end() :], told[1])  # the line's end stays, and with it the numbering
     first = next((line for line in text.split("\n") if re.search(r'[^\s,;|"]', line)), "")
-    found = {separator: _widths(text, separator) for separator in SEPARATORS if separator in first}
-    even = {separator: widths for separator, widths in found.items() if len(set(widths)) == 1}
-    likely = even or found
-    width = {separator: likely[separator][0] if likely[separator] else first.count(separator) for separator in likely}
+    found = {separator: _widths(path, text, separator) for separator in SEPARATORS if separator in first}
+    likely = {separator: widths for separator, widths in found.items() if len(set(widths)) == 1} or found
+    width = {separator: widths[0] if widths else first.count(separator) for separator, widths in likely.items()}
     best = [separator for separator in width if width[separator] == max(width.values())]
     if len(best) > 1:
         kinds = one_of(SEPARATORS[separator] for separator in best)
@@ -193,18 +202,18 @@ def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
     return separator, _lines(path, text, separator)
 
 
-def _widths(text: str, separator: str) -> list[int]:
+def _widths(path: Path, text: str, separator: str) -> list[int]:
     """Return the numbers of cells of the lines, as far as they fit the heading; none if quotes are in the way."""
     try:
-        rows = [cells for cells in _reader(text, separator) if any(map(str.strip, cells))]
-    except csv.Error:
+        (_, heading), *rows = _lines(path, text, separator)
+    except InputError:
         return []
-    width = len(_trimmed(rows[0])) if rows else 0
-    return [width, *(len(_fitted(cells, width)) for cells in rows[1:])]
+    width = max(place for place, cell in enumerate(heading, start=1) if cell)
+    return [width, *(len(_fitted(cells, width)) for _, cells in rows)]
 
 
 def _lines(path: Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
-    reader = _reader(text, separator)
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True, skipinitialspace=True)
     try:
         lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(map(str.strip, cells))]
     except csv.Error as error:
@@ -212,16 +221,6 @@ def _lines(path: Path, text: str, separator: str) -> list[tuple[int, list[str]]]
     if not lines:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
     return lines
-
-
-def _reader(text: str, separator: str) -> Any:
-    return csv.reader(io.StringIO(text), delimiter=separator, strict=True, skipinitialspace=True)
-
-
-def _trimmed(cells: Sequence[str]) -> list[str]:
-    """Return the cells without the empty ones at the end."""
-    last = max((place for place, cell in enumerate(cells, start=1) if cell.strip()), default=0)
-    return list(cells[:last])
 
 
 def _fitted(cells: list[str], width: int) -> list[str]:

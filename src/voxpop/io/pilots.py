@@ -18,8 +18,9 @@ from voxpop.calibration.pilot import Group, Moments, Pilot
 from voxpop.calibration.protected import Protection, released_group
 from voxpop.errors import InputError
 from voxpop.io import schema as wire
+from voxpop.io.columns import Roles
 from voxpop.io.files import locked, read_text, write_durably
-from voxpop.io.tables import read_pilot
+from voxpop.io.tables import PilotTable, Ranges, read_pilot_table
 from voxpop.model.direction import Direction
 from voxpop.privacy.sources import Secure, Source
 
@@ -132,6 +133,29 @@ def _from_dict(data: dict[str, Any]) -> Group:
     )
 
 
+def calibrate_file(
+    path: Path,
+    towards: Direction,
+    kernel: str,
+    margin: float,
+    protection: Protection | None,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
+) -> tuple[Calibration, PilotTable, bool]:
+    """Calibrate from a CSV file; what is released of it with a protection is kept beside it, and used again.
+
+    Also return how the file was read, and whether anything was released just now.
+    """
+    require_settings(kernel, margin)  # before anything is released
+    kept = ReleasedPilot(path)
+    if protection is None:
+        kept.require_none()
+    table = read_pilot_table(path, protection is not None, roles, ranges, towards.measure)
+    pilot = replace(table.pilot, direction=towards)
+    released, fresh = (None, False) if protection is None else kept.groups(pilot, protection, Secure())
+    return calibrate(pilot, table.space, kernel, margin, protection, released=released), table, fresh
+
+
 def calibration_of(
     pilot: object,
     direction: str = Direction.MAXIMIZE,
@@ -139,17 +163,7 @@ def calibration_of(
     margin: float = 1.5,
     protection: Protection | None = None,
 ) -> Calibration:
-    """Calibrate from the path of a CSV file, or from what `calibrate` takes.
-
-    What is released of a file with a protection is kept beside it, as `voxpop calibrate` keeps it, and used again.
-    """
-    if not isinstance(pilot, str | PathLike):
-        return calibrate(pilot, None, kernel, margin, protection, direction=direction)
-    require_settings(kernel, margin)  # before anything is released
-    kept = ReleasedPilot(Path(pilot))
-    if protection is None:
-        kept.require_none()
-    towards = Direction.of(direction)
-    records, space = read_pilot(kept.pilot, protection is not None, measure=towards.measure)
-    released = None if protection is None else kept.groups(records, protection, Secure())[0]
-    return calibrate(replace(records, direction=towards), space, kernel, margin, protection, released=released)
+    """Calibrate from the path of a CSV file, as `voxpop calibrate` does, or from what `calibrate` takes."""
+    if isinstance(pilot, str | PathLike):
+        return calibrate_file(Path(pilot), Direction.of(direction), kernel, margin, protection)[0]
+    return calibrate(pilot, None, kernel, margin, protection, direction=direction)

@@ -224,18 +224,8 @@ def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         ) from None
     except RecursionError:
         raise InputError(f"{source} is damaged (nested too deeply); {remedy}") from None
-    if not isinstance(document, dict) or document.get("format") != kind:
-        raise InputError(f"{source} is not a {kind} file; name the file that was saved as one")
-    version = document.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise InputError(
-            f"{source} has format version {version}, and this voxpop reads up to {VERSION}; upgrade voxpop to open it"
-        )
-    if require_integer(f"the format version of {source}", version, least=1) < VERSION:
-        raise InputError(
-            f"{source} has format version {version}, and this voxpop reads {VERSION} only; finish the study with the "
-            "voxpop that began it, or begin a new one"
-        )
+    document = document if isinstance(document, dict) else {}
+    require_version(document, kind, VERSION, source)
     content = document.get("content")
     if not isinstance(content, dict) or document.get("checksum") != _checksum(content):
         raise InputError(f"{source} is damaged (its checksum does not match its content); {remedy}")
@@ -243,6 +233,22 @@ def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         return decode(content)
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{source} is damaged ({type(error).__name__}: {error}); {remedy}") from None
+
+
+def require_version(head: Mapping[str, Any], kind: str, known: int, source: str) -> None:
+    """Refuse a file that is not of this kind, or of another version than the known one."""
+    if head.get("format") != kind:
+        raise InputError(f"{source} is not a {kind} file; name the file that was saved as one")
+    version = require_integer(f"the format version of {source}", head.get("version"), least=1)
+    if version > known:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads up to {known}; upgrade voxpop to open it"
+        )
+    if version < known:
+        raise InputError(
+            f"{source} has format version {version}, and this voxpop reads {known} only; finish the study with the "
+            "voxpop that began it, or begin a new one"
+        )
 
 
 def _checksum(content: dict[str, Any] | None) -> str:

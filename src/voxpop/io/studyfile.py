@@ -1,53 +1,4 @@
-"""The study file (TOML), written by people and by `voxpop calibrate`.
-
-name = "espresso"
-horizon = 20000
-direction = "maximize"        # optional: "minimize" if people answer with costs, of which the least is best
-
-[parameters.price]            # float, integer or choice
-type = "float"
-low = 2.0
-high = 12.0
-points = 101                  # number of grid points; or [decisions] sobol = 200
-
-[kernel]
-type = "matern"
-nu = 1.5
-length_scale = [0.33]
-
-[model]
-noise_std = 0.66
-bias_std = 1.43
-norm_bound = 2.6
-prior_mean = 0.62
-
-[policy]                      # optional, and so is each of its entries
-name = "waves"
-answer_cost = 0.01            # what the policy can be told; `voxpop calibrate` lists all of it
-most_people = 1000
-
-[strata]                      # optional: the parts of the population and their shares, if people come unevenly
-young = 0.3
-old = 0.7
-
-[privacy]                     # optional: what people are promised
-model = "central"
-epsilon = 5.0
-delta = 1e-6
-
-[[pilot]]                     # optional: what people answered before the study, which learns from it
-people = 40                   # they tried the same decisions for the same numbers of rounds
-at = [{price = 2.0}, {price = 4.5}]
-rounds = [20, 20]
-averages = [0.48, 1.83]
-noise_std = 0.03              # of a protected pilot only: the noise of each average, and what its people were promised
-epsilon = 1.0
-delta = 1e-6
-
-[rehearsal]                   # the pilot's estimates of the rewards, from which `voxpop run` simulates people
-at = [{price = 2.0}, {price = 4.5}]
-rewards = [0.5, 1.8]
-"""
+"""The study file (TOML), written by people and by `voxpop calibrate`; the `SECTIONS` say what may stand in it."""
 
 from __future__ import annotations
 
@@ -73,22 +24,22 @@ from voxpop.policies import DEFAULT, Policy, make_policy, policy_options
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.privacy.models import privacy_from_settings
 
-SECTIONS = (
-    "name",
-    "reward",
-    "direction",
-    "horizon",
-    "parameters",
-    "decisions",
-    "kernel",
-    "model",
-    "policy",
-    "strata",
-    "privacy",
-    "service",
-    "pilot",
-    "rehearsal",
-)
+SECTIONS = {
+    "name": "what the study is called; the file's name unless given",
+    "reward": "what the reward is called",
+    "direction": '"minimize" if people answer with costs, of which the least is best',
+    "horizon": "the number of rounds",
+    "parameters": "a table for each, with its type (float, integer or choice) and its range or options",
+    "decisions": "sobol, and perhaps seed: so many points instead of the grid of the parameters' points",
+    "kernel": "its type, and what that takes",
+    "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta and ridge",
+    "policy": "its name, and what it can be told",
+    "strata": "the share of each part of the population, if people come unevenly",
+    "privacy": "the trust model, and what people are promised",
+    "service": "how a coordinator asks people",
+    "pilot": "what groups of people answered before: people, at, rounds, averages; if protected, noise and promise",
+    "rehearsal": "at and rewards, from which `voxpop run` simulates people",
+}
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
 
@@ -109,7 +60,7 @@ def parse_study(path: Path, text: str) -> dict[str, Any]:
 def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:
     """Make the problem and the policy of a study file's tables."""
     with said_of(path):
-        return _problem(data), _policy(data)
+        return _problem(data), make_policy(**(_table(data, "policy") if "policy" in data else {}))
 
 
 def read_study_file(path: Path) -> tuple[wire.Definition, bool]:
@@ -160,7 +111,17 @@ def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> 
             "or ask real people with voxpop ask and voxpop tell"
         )
     with said_of(path):
-        return _rehearsal(problem, space_of(data), _table(data, "rehearsal"))
+        table = _table(data, "rehearsal")
+        rewards = require_array("rehearsal.rewards", table.get("rewards"))
+        with said_of("[rehearsal]"):
+            points = _points(space_of(data), table.get("at"))
+        if rewards.shape != (len(points),):
+            raise InputError(f"[rehearsal] needs rewards of the same length as at, {len(points)}, got {rewards.shape}")
+    gram = problem.kernel(points, points)
+    gram.flat[:: len(points) + 1] *= 1 + 1e-6
+    centre = float(np.mean(problem.means))
+    weights = cho_solve(cho_factor(gram), rewards - centre)
+    return np.asarray(centre + problem.kernel(problem.decisions.points, points) @ weights)
 
 
 def space_of(data: Mapping[str, Any]) -> Space:
@@ -189,8 +150,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     space = space_of(data)
     if "decisions" in data:
         table = _table(data, "decisions")
-        seed = table.get("seed")
-        seed = None if seed is None else require_integer("decisions.seed", seed, least=0)
+        seed = require_integer("decisions.seed", table["seed"], least=0) if "seed" in table else None
         decisions = space.sobol(require_integer("decisions.sobol", table.get("sobol"), least=1), seed)
     else:
         decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
@@ -231,24 +191,6 @@ def _points(space: Space, at: Any) -> Array:
     if not isinstance(at, list) or not at or not all(isinstance(label, Mapping) for label in at):
         raise InputError(f"at must be a list of decisions such as {{price = 2.0}}, got {at!r}")
     return np.array([space.scale(label) for label in at])
-
-
-def _policy(data: Mapping[str, Any]) -> Policy:
-    return make_policy(**(_table(data, "policy") if "policy" in data else {}))
-
-
-def _rehearsal(problem: Problem, space: Space, table: Mapping[str, Any]) -> Array:
-    """Compute the smoothest f through the pilot's estimates."""
-    rewards = require_array("rehearsal.rewards", table.get("rewards"))
-    with said_of("[rehearsal]"):
-        points = _points(space, table.get("at"))
-    if rewards.shape != (len(points),):
-        raise InputError(f"[rehearsal] needs rewards of the same length as at, {len(points)}, got {rewards.shape}")
-    gram = problem.kernel(points, points)
-    gram.flat[:: len(points) + 1] *= 1 + 1e-6
-    centre = float(np.mean(problem.means))
-    weights = cho_solve(cho_factor(gram), rewards - centre)
-    return np.asarray(centre + problem.kernel(problem.decisions.points, points) @ weights)
 
 
 def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

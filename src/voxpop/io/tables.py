@@ -41,12 +41,15 @@ class Ranges:
                 raise InputError(f"--{option} is for numbers, and {name} is a choice; leave it out")
             return name
 
-        for option, limits in (("low", self.low), ("high", self.high)):
-            if len({resolved(option, name) for name in limits}) < len(limits):
+        def limits(option: str, given: Mapping[str, float]) -> dict[str, float]:
+            found = {resolved(option, name): value for name, value in given.items()}
+            if len(found) < len(given):
                 raise InputError(f"--{option} is given twice for {next(iter(numeric))}; give it once")
+            return found
+
         return Ranges(
-            {resolved("low", name): value for name, value in self.low.items()},
-            {resolved("high", name): value for name, value in self.high.items()},
+            limits("low", self.low),
+            limits("high", self.high),
             tuple(resolved("log", name) for name in self.log),
             tuple(resolved("integer", name) for name in self.integer),
         )
@@ -59,31 +62,31 @@ class Ranges:
         >>> Ranges(integer=("seats",)).parameter("seats", [4.0, 2.0])
         Integer(low=2, high=4)
         """
-        low, high = self.low.get(name, min(values)), self.high.get(name, max(values))
-        for limit, number, worst, wrong in (
-            ("low", low, min(values), low > min(values)),
-            ("high", high, max(values), high < max(values)),
+        least, most, log = min(values), max(values), name in self.log
+        low, high = self.low.get(name, least), self.high.get(name, most)
+        for wrong, option, number, worst in (
+            (low > least, f"--low {name}={low:g}", f"at most {least:g}", least),
+            (high < most, f"--high {name}={high:g}", f"at least {most:g}", most),
         ):
             if wrong:
                 raise InputError(
-                    f"--{limit} {name}={number:g} leaves out {worst:g}, which the pilot tried; give at "
-                    f"{'most' if limit == 'low' else 'least'} {worst:g}, or take those rows out of the pilot"
+                    f"{option} leaves out {worst:g}, which the pilot tried; give {number}, or take those rows out of "
+                    "the pilot"
                 )
         if name in self.integer:
-            return self._whole(name, low, high, values)
-        if name in self.log and low <= 0:
+            if log:
+                raise InputError(f"--log {name} and --integer {name} cannot be combined; leave one of them out")
+            odd = [value for value in (low, high, *values) if value != round(value)]
+            if odd:
+                raise InputError(
+                    f"--integer {name} takes whole numbers, and {odd[0]:g} is not one; leave out --integer"
+                )
+            return Integer(round(low), round(high))
+        if log and low <= 0:
             raise InputError(
                 f"--log {name} needs values above 0, and they begin at {low:g}; give --low above 0, or leave out --log"
             )
-        return Float(low, high, name in self.log)
-
-    def _whole(self, name: str, low: float, high: float, values: Iterable[float]) -> Integer:
-        if name in self.log:
-            raise InputError(f"--log {name} and --integer {name} cannot be combined; leave one of them out")
-        odd = [value for value in (low, high, *values) if value != round(value)]
-        if odd:
-            raise InputError(f"--integer {name} takes whole numbers, and {odd[0]:g} is not one; leave out --integer")
-        return Integer(round(low), round(high))
+        return Float(low, high, log)
 
 
 def limits_of(option: str, texts: Iterable[str]) -> dict[str, float]:
@@ -125,18 +128,6 @@ class PilotTable:
     whole: tuple[str, ...]  # parameters that may be meant as whole numbers only
 
 
-def read_pilot(
-    path: Path,
-    protected: bool = False,
-    roles: Roles | None = None,
-    ranges: Ranges | None = None,
-    measure: str = "reward",
-) -> tuple[Pilot, Space]:
-    """Read a pilot, and the space of its parameters: `read_pilot_table` without the rest."""
-    found = read_pilot_table(path, protected, roles, ranges, measure)
-    return found.pilot, found.space
-
-
 def read_pilot_table(
     path: Path,
     protected: bool = False,
@@ -159,21 +150,15 @@ def read_pilot_table(
             "reward if more is"
         )
     table.require("person", "reward")
-    people = _names(table["person"])
+    people = table["person"].filled
     names = roles.select(table)
     if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
         )
     counted = [name for name in ("rounds",) if name in table.names]
-    columns = read_columns(
-        table,
-        numbers=["reward", *counted],
-        words=roles.choices,
-        either=[name for name in names if name not in roles.choices],
-        missing=["reward"] if protected else (),
-        remedy=REMEDY,
-    )
+    either, missing = [name for name in names if name not in roles.choices], ["reward"] if protected else ()
+    columns = read_columns(table, ["reward", *counted], roles.choices, either, missing, REMEDY)
     for name in names:
         if len(set(columns[name].values)) < 2:
             raise InputError(
@@ -202,22 +187,15 @@ def read_answers(
     unique = {name.lower(): name for name in (*example, *([STRATUM] if strata else []))}
     table = read_table(path, {**unique, **SYNONYMS, measure: "reward"})
     table.require("person", "reward", *unique.values())
-    people = _names(table["person"])
+    people = table["person"].filled
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
-    columns = read_columns(
-        table,
-        numbers=["reward", *numeric],
-        words=[name for name in example if name not in numeric],
-        missing=["reward"] if private else (),
-    )
-    labels = (dict(zip(example, values, strict=True)) for values in _rows(columns, list(example)))
-    records = [
-        {"person": person, "decision": label, "average": average}
-        for person, label, average in zip(people, labels, columns["reward"].values, strict=True)
-    ]
+    words = [name for name in example if name not in numeric]
+    columns = read_columns(table, ["reward", *numeric], words, missing=["reward"] if private else ())
+    labels = [dict(zip(example, values, strict=True)) for values in _rows(columns, list(example))]
+    told = {"person": people, "decision": labels, "average": columns["reward"].values}
     if strata:
-        records = [record | {STRATUM: cell} for record, cell in zip(records, _names(table[STRATUM]), strict=True)]
-    return records
+        told[STRATUM] = table[STRATUM].filled
+    return [dict(zip(told, record, strict=True)) for record in zip(*told.values(), strict=True)]
 
 
 def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[Any, ...]]]:
@@ -230,14 +208,7 @@ def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], d
     found: dict[str, tuple[Any, ...]] = {
         name: column.values for name, column in read_columns(table, either=either).items()
     }
-    return table.names, found | ({"person": _names(table["person"])} if "person" in table.names else {})
-
-
-def _names(column: Column) -> tuple[str, ...]:
-    for row, cell in enumerate(column.cells):
-        if not cell:
-            raise InputError(f"{column.place(row)} is ''; fill it in")
-    return column.cells
+    return table.names, found | ({"person": table["person"].filled} if "person" in table.names else {})
 
 
 def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tuple[Any, ...]]:
@@ -246,16 +217,16 @@ def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tupl
 
 def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:
     """Make the parameters: numbers over their range, and choices of the words."""
-    numeric = [name for name in names if isinstance(columns[name], Numbers)]
-    known = ranges.of(numeric, names)
-    parameters: dict[str, Parameter] = {}
-    for name in names:
-        column = columns[name]
-        if isinstance(column, Numbers):
-            parameters[name] = known.parameter(name, column.values)
-        else:
-            parameters[name] = Choice(tuple(sorted(set(column.values))))
-    return Space(parameters)
+    numbers = {name: column.values for name in names if isinstance(column := columns[name], Numbers)}
+    known = ranges.of(numbers, names)
+    return Space(
+        {
+            name: known.parameter(name, numbers[name])
+            if name in numbers
+            else Choice(tuple(sorted(set(map(str, columns[name].values)))))
+            for name in names
+        }
+    )
 
 
 def _pilot(

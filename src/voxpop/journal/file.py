@@ -13,23 +13,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import append_durably, locked, read_bytes, write_atomically, write_durably
+from voxpop.io.schema import require_version
 from voxpop.journal.journal import Definition, Event, decode_event, encode_event
-from voxpop.journal.version_2 import ENDING, OldStudy
 from voxpop.privacy import NoPrivacy
 
 KIND = "voxpop study"
 VERSION = 3
 MARK = ".mark"
-
-Decoded = TypeVar("Decoded")
+RECORD = ".releases"  # beside private studies of version 2
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ class JournalFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.mark = path.with_suffix(MARK)
-        if path.suffix in (MARK, ENDING):
+        if path.suffix in (MARK, RECORD):
             raise InputError(f"{path} has the ending of a file beside a study; give the study another, such as .json")
-        self.old: OldStudy | None = None  # files of an earlier version, which the next change replaces
         self._seen = b""  # the whole lines, as this program read or wrote them last
 
     @classmethod
@@ -61,7 +59,11 @@ class JournalFile:
         journal = cls(path)
         with locked(path):
             journal.require_new()
-            journal._write(definition)
+            journal.definition = definition
+            line = _chain("", [("defined", definition.encode())], journal._private)
+            journal._seen = _text(line)
+            write_durably(path, journal._seen)
+            journal._set_mark(0, line[0].digest)
         return journal
 
     @classmethod
@@ -69,15 +71,9 @@ class JournalFile:
         """Open a journal; refuse an older copy of a private study's, unless it is surely the `newest`."""
         journal = cls(path)
         mark = None if newest else journal._marked()  # read first, because it is written last
-        data = read_bytes(path)
-        if _version(data, str(path)) < VERSION:
-            journal.old = OldStudy.read(path, newest)
-            journal.definition = journal.old.definition
-            if mark is not None and journal._private:  # an earlier upgrade marked it: this may be a copy from before
-                journal._compare(_chained(journal.definition, journal.old.events, marked=True), mark)
-            return journal
-        lines = _lines(data, str(path))
-        journal.definition = _read(lines[0], f"{path}, line 1", lambda line: Definition.decode(line.body))
+        lines = _lines(read_bytes(path), str(path))
+        with _undamaged(f"{path}, line 1"):
+            journal.definition = Definition.decode(lines[0].body)
         if newest and journal._private:
             with locked(path):
                 journal._set_mark(len(lines) - 1, lines[-1].digest)
@@ -89,7 +85,7 @@ class JournalFile:
         """Refuse a path at which a study is, or was."""
         if self.path.exists():
             raise InputError(f"{self.path} exists already; open it with Study.load or choose another path")
-        for left in (self.mark, self.path.with_suffix(ENDING)):
+        for left in (self.mark, self.path.with_suffix(RECORD)):
             if left.exists():
                 raise InputError(
                     f"{left} is of an earlier study with releases, and {self.path} is missing; restore it from a copy, "
@@ -98,26 +94,18 @@ class JournalFile:
 
     def read(self, after: int = 0) -> list[Event]:
         """Return the events after the first `after` ones."""
-        if self.old is not None:
-            return list(self.old.events[after:])
         data = read_bytes(self.path)
         lines = _lines(data, str(self.path))
         self._seen = data[: data.rfind(b"\n") + 1]
-        return [
-            _read(line, f"{self.path}, line {place}", lambda line: decode_event(line.kind, line.body))
-            for place, line in enumerate(lines[1 + after :], start=2 + after)
-        ]
+        events = []
+        for place, line in enumerate(lines[1 + after :], start=2 + after):
+            with _undamaged(f"{self.path}, line {place}"):
+                events.append(decode_event(line.kind, line.body))
+        return events
 
     def append(self, events: Sequence[Event], expected: int) -> None:
-        """Add events durably, all or none; refuse if the file is not as this program left it, with `expected` events.
-
-        Files of an earlier version are replaced by a journal; they are kept, under another name.
-        """
+        """Add events durably, all or none; refuse if the file is not as it was left here, with `expected` events."""
         with locked(self.path):
-            if self.old is not None:  # first the journal of what the files hold, so that its mark fits them as well
-                self.old.keep()
-                self._write(self.definition, self.old.events)
-                self.old = None
             data = read_bytes(self.path)
             seen, size = self._seen, len(self._seen)
             if data[: data.rfind(b"\n") + 1] != seen or seen.count(b"\n") != expected + 1:
@@ -135,18 +123,6 @@ class JournalFile:
                     append_durably(self.path, size, b"")
                 raise
             self._seen = seen + _text(added)
-
-    def _write(self, definition: Definition, events: Sequence[Event] = ()) -> None:
-        """Write the whole file in one step."""
-        self.definition = definition
-        lines = _chained(definition, events, self._private)
-        last, text = lines[-1].digest, _text(lines)
-        if events:  # until the journal is in their place, there are older files, which need no mark
-            self._set_mark(len(events), last)
-        write_durably(self.path, text)
-        if not events:
-            self._set_mark(0, last)
-        self._seen = text
 
     @property
     def _private(self) -> bool:
@@ -190,13 +166,7 @@ class JournalFile:
 
 def write_copy(path: Path, definition: Definition, events: Iterable[Event]) -> None:
     """Write a journal without a mark in one step."""
-    write_atomically(path, _text(_chained(definition, events)))
-
-
-def _chained(definition: Definition, events: Iterable[Event], marked: bool = False) -> list[Line]:
-    """Return the lines of a whole journal."""
-    start = _chain("", [("defined", definition.encode())], marked)
-    return [*start, *_chain(start[0].digest, map(encode_event, events))]
+    write_atomically(path, _text(_chain("", [("defined", definition.encode()), *map(encode_event, events)])))
 
 
 def _chain(digest: str, records: Iterable[tuple[str, Mapping[str, Any]]], marked: bool = False) -> list[Line]:
@@ -222,60 +192,33 @@ def _text(lines: Sequence[Line]) -> bytes:
     return "".join(f"{line}\n" for line in written).encode()
 
 
-def _version(data: bytes, source: str) -> int:
-    """Return the version of a saved study; refuse anything else."""
-    head = _parsed(data.split(b"\n", 1)[0], source)
-    if head.get("format") != KIND:
-        raise InputError(f"{source} is not a {KIND} file; name the file that was saved as one")
-    version = require_integer(f"the format version of {source}", head.get("version"), least=1)
-    if version > VERSION:
-        raise InputError(
-            f"{source} has format version {version}, and this voxpop reads up to {VERSION}; upgrade voxpop to open it"
-        )
-    if version < OldStudy.VERSION:
-        raise InputError(
-            f"{source} has format version {version}, and this voxpop reads {OldStudy.VERSION} and {VERSION} only; "
-            "finish the study with the voxpop that began it, or begin a new one"
-        )
-    return version
-
-
 def _lines(data: bytes, source: str) -> list[Line]:
     """Read the whole lines of a journal, and check their digests."""
-    _version(data, source)
+    require_version(_parsed(data.split(b"\n", 1)[0], source), KIND, VERSION, source)
     found, digest = list[Line](), ""
     for place, text in enumerate(data.split(b"\n")[:-1], start=1):
         line = _parsed(text, f"{source}, line {place}")
-        try:
+        with _undamaged(f"{source}, line {place}"):
             digest = _digest(digest, line["kind"], line["body"], line.get("marked", False))
             if digest != line["digest"]:
                 raise InputError("its checksum does not match its content")
             found.append(Line(line["kind"], line["body"], digest, line.get("marked", False)))
-        except (LookupError, TypeError, ValueError) as error:
-            raise _damaged(f"{source}, line {place}", error) from None
     if not found:
         raise InputError(f"{source} is damaged (its first line is cut short); restore it from a copy")
     return found
 
 
 def _parsed(text: bytes, source: str) -> dict[str, Any]:
-    try:
+    with _undamaged(source):
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(source, error) from None
-    if not isinstance(found, dict):
-        raise InputError(f"{source} is not a {KIND} file; name the file that was saved as one")
-    return found
+    return found if isinstance(found, dict) else {}
 
 
-def _read(line: Line, source: str, decode: Callable[[Line], Decoded]) -> Decoded:
-    """Decode a line, or say that it is damaged."""
+@contextmanager
+def _undamaged(source: str) -> Iterator[None]:
+    """Say of what cannot be read that it is damaged."""
     try:
-        return decode(line)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(source, error) from None
-
-
-def _damaged(source: str, error: Exception) -> InputError:
-    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return InputError(f"{source} is damaged ({said}); restore it from a copy")
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"{source} is damaged ({said}); restore it from a copy") from None

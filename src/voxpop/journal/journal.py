@@ -3,28 +3,32 @@
 A study is its definition and the events since. `fold` makes the `Course` of them: the state, the waves that are over,
 the open one, and what the ledger was charged for. A step appends an event and makes a new course; it leaves the old one
 alone, so a step that could not be saved is undone by keeping the old course. Nothing here knows of files or databases:
-they are behind `Journal`.
+`JournalFile` and the service's `SqlJournal` keep the events, behind `read` and `append`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
 from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
-from voxpop.journal.question import Answer
+from voxpop.journal.question import Answer, Question
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
+from voxpop.model.strata import Strata
 from voxpop.model.waves import End, Feedback, Plan, latest_warning
 from voxpop.policies import Policy
 from voxpop.privacy import Entry, Ledger, Privacy, Release
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +96,35 @@ def decode_event(kind: str, body: Mapping[str, Any]) -> Event:
     return decode(KINDS[kind], body)
 
 
-class Journal(Protocol):
-    """Where the events of a study are kept, in the order in which they happened."""
+class Read(property, Generic[Value]):
+    """A property that is read from a part of its owner, such as `definition.problem`."""
 
-    @property
-    def definition(self) -> Definition:
-        """What the study begins with."""
+    def __init__(self, path: str, says: str) -> None:
+        super().__init__(attrgetter(path))
+        self.__doc__ = says
 
-    def read(self, after: int = 0) -> Sequence[Event]:
-        """Return the events after the first `after` ones."""
+    if TYPE_CHECKING:
 
-    def append(self, events: Sequence[Event], expected: int) -> None:
-        """Add events durably, all or none; refuse if the journal does not hold exactly `expected` events."""
+        def __get__(self, owner: Any, kind: type | None = None, /) -> Value: ...  # type: ignore[override]
+
+
+MAXIMISES = "It maximises: if the study minimises, its levels have the other sign."
+
+
+class Defined:
+    """Whatever has a definition, and says what that says: a course, and a study."""
+
+    definition: Definition
+    name = Read[str]("definition.name", "What the study is called.")
+    problem = Read[Problem]("definition.problem", f"What is known of the decisions. {MAXIMISES}")
+    policy = Read[Policy]("definition.policy", "What decides on the questions.")
+    privacy = Read[Privacy]("definition.privacy", "The trust model.")
+    reward = Read[str]("definition.reward", "What the reward is called.")
+    direction = Read[Direction]("definition.direction", "Whether people answer with rewards or with costs.")
+    strata = Read[Strata | None]("definition.strata", "The parts of the population that are sampled apart, if any.")
+    calibration = Read[Calibration | None](
+        "definition.calibration", "Where the problem's constants come from, if that is known."
+    )
 
 
 @dataclass(frozen=True)
@@ -124,7 +145,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Course(Defined):
     """The course of a study up to now: what follows from its journal. It knows no truth: that is the simulator's alone.
 
     Tables, pictures and reports are made of it. Whatever shows a reward to people turns it by `direction`: `estimates`,
@@ -216,44 +237,14 @@ class Course:
         return Ledger(self.definition.budget, list(self.entries))
 
     @property
-    def name(self) -> str:
-        """What the study is called."""
-        return self.definition.name
-
-    @property
-    def problem(self) -> Problem:
-        """What is known of the decisions. It maximises: if the study minimises, its levels have the other sign."""
-        return self.definition.problem
-
-    @property
-    def policy(self) -> Policy:
-        """What decides on the questions."""
-        return self.definition.policy
-
-    @property
-    def privacy(self) -> Privacy:
-        """The trust model."""
-        return self.definition.privacy
-
-    @property
-    def reward(self) -> str:
-        """What the reward is called."""
-        return self.definition.reward
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """Where the problem's constants come from, if that is known."""
-        return self.definition.calibration
-
-    @property
-    def direction(self) -> Direction:
-        """Whether people answer with rewards or with costs; the problem, the state and the feedback maximise."""
-        return self.definition.direction
-
-    @property
     def pending(self) -> Plan | None:
         """The plan of the wave that is open."""
         return None if self.wave is None else self.wave.plan
+
+    @property
+    def question(self) -> Question | None:
+        """The wave that is open, as its owner is asked."""
+        return None if self.wave is None else Question.of(self.problem, self.wave.plan, self.strata, self.direction)
 
     @property
     def plans(self) -> list[Plan]:

@@ -2,12 +2,26 @@
 
 They are what `voxpop export` writes and what a study returns in Python. Every row of a table has the same columns. A
 parameter that is called like one of a table's own columns gets the prefix `decision_`.
+
+>>> from voxpop import Float, Problem, Space, SquaredExponential, Study
+>>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
+>>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+>>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+>>> [(row["price"], row["best"], row["waves"], row["people"]) for row in decision_rows(study.course)]
+[(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
+>>> [(row["wave"], row["status"], row["people"], row["numbers"]) for row in wave_rows(study.course)]
+[(1, 'answered', 20, 60)]
+>>> [(row["wave"], row["price"], round(row["average"], 6)) for row in answer_rows(study.course)]
+[(1, 1.0, 0.3), (1, 2.0, 0.6), (1, 3.0, 0.2)]
+>>> said = headline(study.course)
+>>> said["decision"], said["people"], said["waves"], said["ended"]
+({'price': 2.0}, 20, 1, 'asking more people no longer pays')
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,45 +33,42 @@ from voxpop.model.waves import Plan
 
 Row = dict[str, Any]
 
-DECISION_COLUMNS = ("estimate", "error", "low", "high", "open", "best", "waves", "people")
-ANSWER_COLUMNS = ("wave", "rounds", "people", "average", "error")
-WAVE_COLUMNS = (
-    "wave",
-    "status",
-    "decisions",
-    "rounds",
-    "asked",
-    "people",
-    "numbers",
-    "expected_gain",
-    "answers_cost",
-    "trying_cost",
-    "left",
-    "warning",
-)
+DECISION_COLUMNS = {  # after one for each parameter
+    "estimate": "the reward to expect",
+    "error": "the standard deviation of the estimate, if the policy knows one",
+    "low": "the reward is certified to be at least this",
+    "high": "and at most this",
+    "open": "True if it could still be the best",
+    "best": "True for the decision to use now",
+    "waves": "in how many waves it was asked about",
+    "people": "how many people answered about it, without the pilot",
+}
+WAVE_COLUMNS = {
+    "wave": "its number; the pilot is wave 0",
+    "status": "pilot, answered or open",
+    "decisions": "how many decisions were asked about",
+    "rounds": "the rounds that it took; the pilot's are none of the study's",
+    "asked": "how many people were to be asked",
+    "people": "how many of them answered",
+    "numbers": "the numbers that they sent",
+    "expected_gain": "what it was expected to bring, in units of the reward",
+    "answers_cost": "what the answers were expected to cost",
+    "trying_cost": "what trying poorer decisions was expected to cost",
+    "left": "how many decisions could still be best afterwards",
+    "warning": "what the model check found, and what to do about it",
+}
+ANSWER_COLUMNS = {  # those of the parameters come after the first
+    "wave": "the wave's number",
+    "rounds": "the rounds that each person's answer is about",
+    "people": "how many people answered",
+    "average": "their average reward; in a private study, as it was released",
+    "error": "the standard deviation of that average: people differ, their rounds vary, and privacy adds noise",
+}
 _BLANK: Row = {**dict.fromkeys(WAVE_COLUMNS), "warning": ""}
 
 
 def decision_rows(course: Course, only: Iterable[int] | None = None) -> list[Row]:
-    """List the decisions, or only some of them, with what is known of each.
-
-    | column | meaning |
-    |---|---|
-    | one for each parameter | the decision |
-    | estimate | the reward to expect |
-    | error | the standard deviation of the estimate, if the policy knows one |
-    | low, high | the certified bounds of the reward |
-    | open | True if it could still be the best |
-    | best | True for the decision to use now |
-    | waves, people | in how many waves it was asked about, and how many people answered, without the pilot |
-
-    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
-    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
-    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
-    >>> [(row["price"], row["best"], row["waves"], row["people"]) for row in decision_rows(study.course)]
-    [(1.0, False, 1, 20), (2.0, True, 1, 20), (3.0, False, 1, 20)]
-    """
+    """List the decisions, or only some of them, with what is known of each: the `DECISION_COLUMNS`."""
     problem, state, best = course.problem, course.state, course.answer.index
     estimates, (low, high) = course.estimates, course.bounds
     waves, people = Counter[int](), Counter[int]()
@@ -90,27 +101,7 @@ def best_rows(course: Course, count: int) -> list[Row]:
 
 
 def wave_rows(course: Course) -> list[Row]:
-    """List what was asked: the pilot as wave 0, every wave that was answered, and the one that is open.
-
-    | column | meaning |
-    |---|---|
-    | wave | its number |
-    | status | pilot, answered or open |
-    | decisions | how many decisions were asked about |
-    | rounds | the rounds that it took; the pilot's are none of the study's |
-    | asked, people | how many people were to be asked, and how many answered |
-    | numbers | the numbers that they sent |
-    | expected_gain, answers_cost, trying_cost | what it was expected to bring and to cost, in units of the reward |
-    | left | how many decisions could still be best afterwards |
-    | warning | what the model check found, and what to do about it |
-
-    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
-    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
-    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
-    >>> [(row["wave"], row["status"], row["people"], row["numbers"]) for row in wave_rows(study.course)]
-    [(1, 'answered', 20, 60)]
-    """
+    """List what was asked, by the `WAVE_COLUMNS`: the pilot, every wave that was answered, and the one that is open."""
     rows = [_pilot_row(course)] if course.problem.pilot else []
     for wave in course.closed:
         done = {"people": wave.people, "numbers": wave.numbers, "left": wave.info.active_after}
@@ -119,24 +110,7 @@ def wave_rows(course: Course) -> list[Row]:
 
 
 def answer_rows(course: Course) -> list[Row]:
-    """List the average answer about each decision of each wave. Nothing is kept about single people.
-
-    | column | meaning |
-    |---|---|
-    | wave | the wave's number |
-    | one for each parameter | the decision |
-    | rounds | the rounds that each person's answer is about |
-    | people | how many people answered |
-    | average | their average reward; in a private study, as it was released |
-    | error | the standard deviation of that average: people differ, their rounds vary, and privacy adds noise |
-
-    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
-    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
-    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
-    >>> [(row["wave"], row["price"], round(row["average"], 6)) for row in answer_rows(study.course)]
-    [(1, 1.0, 0.3), (1, 2.0, 0.6), (1, 3.0, 0.2)]
-    """
+    """List the average answer about each decision of each wave. Nothing is kept about single people."""
     rows = []
     for wave in course.closed:
         plan, feedback = wave.plan, wave.feedback
@@ -166,25 +140,16 @@ TABLES: dict[str, Callable[[Course], list[Row]]] = {
 
 def columns_of(course: Course, table: str) -> list[str]:
     """Return the columns of one of the `TABLES`, which has them even if it has no rows."""
-    first = course.problem.decisions[0]
+    first, (wave, *others) = course.problem.decisions[0], ANSWER_COLUMNS
     return {
         "decisions": [*_parameters(first, DECISION_COLUMNS), *DECISION_COLUMNS],
         "waves": list(WAVE_COLUMNS),
-        "answers": [ANSWER_COLUMNS[0], *_parameters(first, ANSWER_COLUMNS), *ANSWER_COLUMNS[1:]],
+        "answers": [wave, *_parameters(first, ANSWER_COLUMNS), *others],
     }[table]
 
 
 def headline(course: Course) -> Row:
-    """Return what to do, how sure that is, what it cost, and why asking stopped, as one row with plain values.
-
-    >>> from voxpop import Float, Problem, Space, SquaredExponential, Study
-    >>> decisions = Space(price=Float(1.0, 3.0)).grid(3)
-    >>> study = Study(Problem(decisions, SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
-    >>> said = headline(study.course)
-    >>> said["decision"], said["people"], said["waves"], said["ended"]
-    ({'price': 2.0}, 20, 1, 'asking more people no longer pays')
-    """
+    """Return what to do, how sure that is, what it cost, and why asking stopped, as one row with plain values."""
     answer = course.answer
     return {
         "study": course.name,
@@ -204,14 +169,15 @@ def headline(course: Course) -> Row:
         "pilot_numbers": course.pilot_numbers,
         "ended": course.ended,
         "warning": course.warning,
-        "ledger": None if course.ledger.budget is None else _ledger(course),
+        "ledger": _ledger(course),
     }
 
 
-def _ledger(course: Course) -> Row:
+def _ledger(course: Course) -> Row | None:
     """Return what the releases of a private study cost the person who is exposed the most; never any names."""
     budget = course.ledger.budget
-    assert budget is not None
+    if budget is None:
+        return None
     trust = course.privacy.describe()
     promised = {"model": trust["privacy"], "budget": budget.epsilon, "caveats": trust["caveats"]}
     return {**promised, **course.ledger.totals(budget.delta)}
@@ -236,7 +202,7 @@ def _pilot_row(course: Course) -> Row:
     return {**_BLANK, "wave": 0, "status": "pilot", **asked, "left": left}
 
 
-def _parameters(decision: Any, taken: tuple[str, ...]) -> Row:
+def _parameters(decision: Any, taken: Collection[str]) -> Row:
     """Return a decision as columns, whose names differ from those that are taken."""
     columns: Row = {}
     for name, value in parameters_of(decision).items():

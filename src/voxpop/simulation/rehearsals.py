@@ -21,7 +21,7 @@ from voxpop.gp.belief import believe
 from voxpop.io.columns import Roles
 from voxpop.io.pilots import ReleasedPilot
 from voxpop.io.studyfile import direction_of, privacy_of, read_study, rehearsal_rewards, space_of
-from voxpop.io.tables import read_people, read_pilot, read_pilot_table
+from voxpop.io.tables import read_people, read_pilot_table
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
@@ -217,7 +217,7 @@ def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path
         )
     space = space_of(data)
     ReleasedPilot(path).require_none()
-    pilot, _ = read_pilot(path, roles=roles_in(space))
+    pilot = read_pilot_table(path, roles=roles_in(space)).pilot
     tried = in_space(path, pilot.decisions, space)
     f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, _changed(problem, decisions=tried)))
     population = ResampledPeople(problem, f, replace(pilot, decisions=tried), at_pilot)

@@ -72,11 +72,13 @@ def read(
     if is_frame(told):
         told = untabled(problem, plan, told, measure, ["stratum"])
     if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
-        parts = {strata.find(name): part for name, part in told.items()}
+        parts = dict[str, Answers | Feedback]()
+        for name, part in told.items():
+            with said_of(f"stratum {strata.find(name)!r}"):
+                parts[strata.find(name)] = _read(problem, plan, part, private, measure)
         if len(parts) < len(told):
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
-        averages = {name: _part(problem, plan, name, part, private, measure) for name, part in parts.items()}
-        return _joined(strata, averages)
+        return _joined(strata, parts)
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
         rest, belongs = _split(told, strata)
         found = _read(problem, plan, rest, private)
@@ -113,7 +115,9 @@ def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: st
     if isinstance(told, Feedback | Mapping):
         if private:  # before anything is said of its values
             raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
-        feedback = told if isinstance(told, Feedback) else _aggregate(told)
+        if isinstance(told, Mapping) and set(told) != {"mean", "count"}:
+            raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, told))}")
+        feedback = told if isinstance(told, Feedback) else Feedback(told["mean"], told["count"])
         feedback.check(plan)
         check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
         return feedback
@@ -131,11 +135,6 @@ def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: st
             f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
         )
     return Answers(matrix, names)
-
-
-def _part(problem: Problem, plan: Plan, name: str, told: object, private: bool, measure: str) -> Answers | Feedback:
-    with said_of(f"stratum {name!r}"):
-        return _read(problem, plan, told, private, measure)
 
 
 def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:
@@ -160,12 +159,6 @@ def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback
     if isinstance(told, Feedback):
         return direction.feedback(told)
     return changed(told, matrix=direction.turn(told.matrix))
-
-
-def _aggregate(told: Mapping[Any, Any]) -> Feedback:
-    if set(told) != {"mean", "count"}:
-        raise InputError(f"an aggregate has the keys mean and count, got {sorted(map(str, told))}")
-    return Feedback(told["mean"], told["count"])
 
 
 def _numbers(values: object, private: bool) -> Array:
@@ -198,25 +191,27 @@ def _rows(
     problem: Problem, plan: Plan, records: Iterable[object], private: bool
 ) -> tuple[list[list[Any]], tuple[str, ...]]:
     """Turn records into rows and the people of each; refuse repeated answers and, without privacy, missing ones."""
-    columns = {arm: column for column, arm in enumerate(plan.arms.tolist())}
-    rows: dict[str, dict[int, Any]] = {}
+    arms, rows = plan.arms.tolist(), dict[str, dict[int, Any]]()
     for number, record in enumerate(records, start=1):
         if not isinstance(record, Mapping) or set(record) != {"person", "decision", "average"}:
             raise InputError(f"record {number} must have the keys person, decision and average, got {record!r}")
         arm = problem.decisions.find(record["decision"])
-        if arm not in columns:
+        if arm not in arms:
             raise InputError(f"record {number} is about {record['decision']!r}, which wave {plan.wave} did not ask")
-        answers = rows.setdefault(str(record["person"]), {})
-        if columns[arm] in answers:
-            raise InputError(
-                f"person {record['person']!r} answered twice about {record['decision']!r}; give one average"
-            )
-        answers[columns[arm]] = record["average"]
+        _new_answer(rows, record, arm, record["average"])
     for person, answers in rows.items():
-        missing = [problem.decisions[arm] for arm, column in columns.items() if column not in answers]
+        missing = [problem.decisions[arm] for arm in arms if arm not in answers]
         if missing and not private:
             raise InputError(f"person {person!r} has no answer about {missing[0]!r}; leave out or complete this person")
-    return [[answers.get(column, math.nan) for column in range(len(columns))] for answers in rows.values()], tuple(rows)
+    return [[answers.get(arm, math.nan) for arm in arms] for answers in rows.values()], tuple(rows)
+
+
+def _new_answer(rows: dict[str, dict[int, Any]], record: Mapping[Any, Any], arm: int, answer: Any) -> None:
+    """Add an answer to those of its person; refuse a second one about the same arm."""
+    answered = rows.setdefault(str(record["person"]), {})
+    if arm in answered:
+        raise InputError(f"person {record['person']!r} answered twice about {record['decision']!r}; give one average")
+    answered[arm] = answer
 
 
 def too_few(plan: Plan, count: int, ratio: float) -> str:
@@ -283,14 +278,9 @@ def _groups(problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Stra
     for number, record in enumerate(records, start=1):
         if set(record) | {"rounds"} != {"person", "decision", "average", "rounds"}:
             raise InputError(f"earlier answers are {FORMS}; record {number} is {record!r}")
-        name, arm = f"record {number}'s", _find(problem, record["decision"])
-        answered = people.setdefault(str(record["person"]), {})
-        if arm in answered:
-            raise InputError(
-                f"person {record['person']!r} answered twice about {record['decision']!r}; give one average"
-            )
-        rounds = require_integer(f"{name} rounds", record.get("rounds", 1), least=1)
-        answered[arm] = require_number(f"{name} average", record["average"]), float(rounds)
+        rounds = require_integer(f"record {number}'s rounds", record.get("rounds", 1), least=1)
+        answer = require_number(f"record {number}'s average", record["average"]), float(rounds)
+        _new_answer(people, record, _find(problem, record["decision"]), answer)
     alike: dict[Design, dict[str, list[list[float]]]] = {}  # people by what they tried, then by stratum
     for person, answered in people.items():
         design = tuple((arm, answered[arm][1]) for arm in sorted(answered))

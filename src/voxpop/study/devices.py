@@ -19,7 +19,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.waves import Tally
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy, Secure
-from voxpop.study.base import BaseStudy
+from voxpop.study.study import BaseStudy
 
 
 class DeviceStudy(BaseStudy):

@@ -6,26 +6,158 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from voxpop.calibration.fit import Calibration
 from voxpop.errors import InputError, require_integer, said_of
-from voxpop.journal.file import JournalFile
-from voxpop.journal.journal import Amended, Definition, TakenBack
-from voxpop.journal.question import Question
-from voxpop.journal.wave import error_ratio
+from voxpop.journal.file import JournalFile, write_copy
+from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, Opened, Read, TakenBack, fold
+from voxpop.journal.question import Answer, Question
+from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
+from voxpop.model.state import State
 from voxpop.model.strata import Strata
+from voxpop.model.waves import Answered, End
 from voxpop.policies import DEFAULT, Policy, make_policy
-from voxpop.privacy import NoPrivacy, Privacy
+from voxpop.privacy import Ledger, NoPrivacy, Privacy
+from voxpop.report.notebook import HasCourse
 from voxpop.runtime.frames import is_frame
 from voxpop.study import answers
-from voxpop.study.base import BaseStudy
 from voxpop.study.tabular import long_records
 
 if TYPE_CHECKING:
-    from voxpop.calibration.fit import Calibration
     from voxpop.calibration.protected import Protection
+
+BEGUN_WITH = ("problem", "policy", "privacy", "strata", "direction")  # what does not change while a study goes on
+
+
+class BaseStudy(Defined, HasCourse):
+    """State and persistence of a study, whoever collects its answers."""
+
+    sees_answers: ClassVar[bool] = False  # people's own answers, so that devices need not randomise them
+    horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
+    _journal: JournalFile | None
+
+    definition = Read[Definition]("_course.definition", "What the study began with, with its amendments.")
+    best = Read[Answer]("_course.answer", "The best decision as far as the study knows now.")
+    warning = Read[str](
+        "_course.warning", "What the model check found last, and what to do; empty if nothing is wrong."
+    )
+    ledger = Read[Ledger]("_course.ledger", "What was released about whom.")
+    state = Read[State]("_course.state", "What the policy has learned.")
+    closed = Read[tuple[ClosedWave, ...]]("_course.closed", "The waves that are over.")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], newest: bool = False) -> Self:
+        """Read a saved study; later changes are saved to the same file.
+
+        An older copy of a private study is refused, unless `newest` says that it is surely the newest one.
+        """
+        study, journal = cls.__new__(cls), JournalFile.open(Path(path), newest)
+        with said_of(path):
+            try:
+                study._conduct(journal.definition, journal)
+            except InputError:
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                said = f"its events do not follow from one another ({type(error).__name__}: {error})"
+                raise InputError(f"{said}; restore it from a copy") from None
+        return study
+
+    @classmethod
+    def _begun_as(cls, definition: Definition, path: Path | None) -> Self:
+        study = cls.__new__(cls)
+        study._begin(definition, path)
+        return study
+
+    def _begin(self, definition: Definition, path: Path | None) -> None:
+        """Begin a study, which is saved if there is a path."""
+        self._conduct(definition)  # refuses what cannot be a study, before there is a file
+        if path is not None:
+            self._journal = JournalFile.create(path, definition)
+
+    def _conduct(self, definition: Definition, journal: JournalFile | None = None) -> None:
+        """Conduct the study of a definition, from the end of its journal on."""
+        if not definition.policy.aggregates:
+            raise InputError(
+                f"policy {definition.policy.name!r} asks one person per round, and a study asks many after a wave; use "
+                "waves"
+            )
+        if self.sees_answers and definition.privacy.release_type.noise_on_device:
+            raise InputError(
+                f"in the {definition.privacy.model} model people's devices randomise, and a study only sees their sum; "
+                "use the central model here"
+            )
+        self._journal = journal
+        self._begun = definition
+        self._events = [] if journal is None else journal.read()
+        self._course = fold(definition, self._events)
+
+    @property
+    def course(self) -> Course:
+        """How the study has gone so far, for tables, pictures and reports."""
+        return replace(self._course, ended=self.ended)
+
+    @property
+    def name(self) -> str:
+        """What the study is called in reports."""
+        return self._course.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._course = self._course.named(name)
+
+    @property
+    def ended(self) -> str | None:
+        """Why nothing is left to ask; None if there is something."""
+        following = self._course.following
+        return following.reason if isinstance(following, End) else None
+
+    @property
+    def private(self) -> bool:
+        """True if people are promised privacy; then nothing is refused for its value."""
+        return self.privacy.model != NoPrivacy.model
+
+    @property
+    def log(self) -> list[Answered]:
+        """The plans and the feedback of all waves that are over."""
+        return [Answered(wave.plan, wave.feedback) for wave in self.closed]
+
+    @property
+    def path(self) -> Path | None:
+        """The file that every change is saved to, if any."""
+        return None if self._journal is None else self._journal.path
+
+    def differs_from(self, other: Definition) -> str | None:
+        """Return the part in which another definition differs: problem, policy and so on; None if there is none."""
+        ours, theirs = self.definition.encode(), other.encode()
+        return next((part for part in BEGUN_WITH if ours.get(part) != theirs.get(part)), None)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the study to a file in one step. Elsewhere than at its own path, that is a copy without a mark."""
+        if self._journal is not None and Path(path).resolve() == self._journal.path.resolve():
+            self._add()
+        else:
+            write_copy(Path(path), self._begun, self._events)
+
+    def _next_wave(self) -> Wave | None:
+        """Open the next wave, unless it is open already; return None when nothing is left to learn."""
+        following = self._course.following
+        if isinstance(following, End):
+            return None
+        if self._course.wave is None:
+            self._add(Opened(following.plan, following.release))
+        return following
+
+    def _add(self, *events: Event) -> None:
+        """Add events to the journal, and take them into account; if they cannot be saved, nothing happened."""
+        course = self._course
+        for event in events:
+            course = course.after(event)
+        if self._journal is not None:
+            self._journal.append(events, self._course.events)
+        self._course, self._events = course, [*self._events, *events]
 
 
 class Study(BaseStudy):
@@ -193,8 +325,8 @@ class Study(BaseStudy):
 
     def ask(self) -> Question | None:
         """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
-        wave = self._next_wave()
-        return None if wave is None else Question.of(self.problem, wave.plan, self.strata, self.direction)
+        self._next_wave()
+        return self._course.question
 
     def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the wave that was asked, in one of these forms.

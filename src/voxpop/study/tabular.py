@@ -1,16 +1,9 @@
-"""Answers in DataFrames and dictionaries, as records or as a matrix.
-
-| form | what it looks like |
-|---|---|
-| long | one row a person and decision: person, one column for each parameter, and reward |
-| wide | one row a person: person, if people are named, and one column for each decision |
-| by person | {"ann": {4.7: 1.2, 5.1: 0.9}, "ben": ...} |
-| by decision | {4.7: [1.2, ...], 5.1: [0.9, ...]}, in the same order of people: a wide table without names |
+"""Answers in DataFrames and dictionaries, in the forms that `Study.tell` lists, as records or as a matrix.
 
 The column of the answers may be called reward, average or, if that is what people are asked for, cost; that of the
 people person or user. A decision is called by the value of its only parameter, 4.7 or "4.7", or else as `describe`
 says, "price = 4.7, colour = red", or by the tuple of its values. Other columns of a long table do not matter. What is
-missing is NaN.
+missing is NaN. A dictionary by decision is a wide table without names.
 """
 
 from __future__ import annotations
