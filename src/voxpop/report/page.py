@@ -83,8 +83,8 @@ def _drawn(view: View, names: Iterable[str]) -> list[Picture]:
     """Draw pictures for the page."""
     made = []
     for name in names:
-        caption = DRAWINGS[name].explain(view)
-        made.append(Picture(name, inline(draw(view, name), name, DRAWINGS[name].title, caption), caption))
+        figure, caption = draw(view, name)
+        made.append(Picture(name, inline(figure, name, DRAWINGS[name].title, caption), caption))
     return made
 
 

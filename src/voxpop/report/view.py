@@ -11,6 +11,7 @@ from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Answer
 from voxpop.model.state import State
+from voxpop.model.waves import Plan
 from voxpop.report.decisions import Layout
 from voxpop.report.stakes import Stakes, stakes_of
 from voxpop.report.summary import confidence
@@ -54,6 +55,11 @@ class View:
     def informed(self) -> bool:
         """True if anybody has answered, in the pilot or since."""
         return bool(self.course.closed or self.course.problem.pilot)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """All waves, with the one that is open."""
+        return [*self.course.plans, *([] if self.course.pending is None else [self.course.pending])]
 
     @cached_property
     def trail(self) -> tuple[State, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from voxpop.model.waves import Forecast
 from voxpop.report.drawing import BLUE, MIDDLE, MUTED, ORANGE, PEACH, SKY
-from voxpop.report.figures.common import SMALL, Canvas, legend_below, plain_logarithm, set_title, shortened
+from voxpop.report.figures.common import SMALL, Canvas, plain_logarithm, shortened
 from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
 from voxpop.report.view import View
@@ -21,7 +21,7 @@ LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarith
 LONGER = 2.5  # a bar that is longer than the others by more than this factor is cut
 
 
-def draw_stakes(canvas: Canvas, view: View) -> None:
+def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what the study costs in all, and what not knowing would cost, as bars."""
     stakes = view.stakes
     assert stakes is not None
@@ -57,21 +57,12 @@ def draw_stakes(canvas: Canvas, view: View) -> None:
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_formatter(lambda value, _: number(value) if value else "0")
     ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel(f"lost against the best: {shortened(view.course.reward, 22)}, {view.course.problem.horizon:,} rounds")
-    set_title(canvas, "What asking costs, and what not asking would" if asked else "What not asking costs")
-    legend_below(canvas, ax)
-
-
-def explain_stakes(view: View) -> str:
-    """Say what the bars are."""
-    assert view.stakes is not None
-    source = (
-        "measured against the simulated truth" if view.stakes.measured else "the model's estimate, from all answers"
-    )
-    caveat = view.stakes.caveat
-    return f"Losses against the best decision, added up over {view.course.problem.horizon:,} rounds: {source}." + (
-        f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
-    )
+    horizon, caveat = view.course.problem.horizon, stakes.caveat
+    ax.set_xlabel(f"lost against the best: {shortened(view.course.reward, 22)}, {horizon:,} rounds")
+    source = "measured against the simulated truth" if stakes.measured else "the model's estimate, from all answers"
+    said = f"Losses against the best decision, added up over {horizon:,} rounds: {source}."
+    title = "What asking costs, and what not asking would" if asked else "What not asking costs"
+    return title, said + (f" {caveat[0].upper()}{caveat[1:]}." if caveat else "")
 
 
 def stakes_height(view: View) -> float:
@@ -80,40 +71,23 @@ def stakes_height(view: View) -> float:
     return 1.6 + 0.75 * rows
 
 
-def draw_cost(canvas: Canvas, view: View) -> None:
+def draw_cost(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
-    ax, plans, pending = canvas.subplots(), view.course.plans, view.course.pending
-    plans = plans if pending is None else [*plans, pending]
-    known = {plan.wave: plan.forecast for plan in plans if plan.forecast is not None}
+    ax, pending, reward = canvas.subplots(), view.course.pending, view.course.reward
+    known = {plan.wave: plan.forecast for plan in view.plans if plan.forecast is not None}
     if known:
         _draw_forecasts(ax, known, None if pending is None else pending.wave)
-        ax.set_ylabel(f"{shortened(view.course.reward, 20)}, added up")
-        set_title(canvas, "Gain and cost of each wave, as expected before it")
+        ax.set_ylabel(f"{shortened(reward, 20)}, added up")
     else:
         _draw_numbers(ax, view)
-        set_title(canvas, "Numbers sent")
     ax.set_xlabel("wave")
     ax.locator_params(axis="x", integer=True)
-    legend_below(canvas, ax)
-
-
-def explain_cost(view: View) -> str:
-    """Say what the bars of each wave are."""
-    if not any(plan.forecast for plan in _plans(view)):
-        return "How many numbers people sent in each wave."
-    return (
-        f"What each wave was expected to bring over the rounds left, and to cost, in {view.course.reward} added up; "
+    if not known:
+        return "Numbers sent", "How many numbers people sent in each wave."
+    return "Gain and cost of each wave, as expected before it", (
+        f"What each wave was expected to bring over the rounds left, and to cost, in {reward} added up; "
         "both were said before it. Asking stops when no wave is expected to bring more than it costs."
     )
-
-
-def has_cost(view: View) -> bool:
-    """Return True if any wave was played or is open."""
-    return bool(_plans(view))
-
-
-def _plans(view: View) -> list[Any]:
-    return [*view.course.plans, *([] if view.course.pending is None else [view.course.pending])]
 
 
 def _draw_forecasts(ax: Axes, known: Mapping[int, Forecast], pending: int | None) -> None:
@@ -150,7 +124,7 @@ def _draw_numbers(ax: Axes, view: View) -> None:
     ax.set_ylabel("numbers")
 
 
-def draw_regret(canvas: Canvas, view: View) -> None:
+def draw_regret(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what was lost against the simulated truth, round by round."""
     ax, course, f = canvas.subplots(), view.course, view.truth
     assert f is not None
@@ -168,10 +142,5 @@ def draw_regret(canvas: Canvas, view: View) -> None:
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.yaxis.set_major_formatter(lambda value, _: number(value))
     ax.set(xlabel="round", ylabel=f"{shortened(course.reward, 20)}, added up")
-    set_title(canvas, "Lost against knowing the best from the start")
-    legend_below(canvas, ax)
-
-
-def explain_regret(view: View) -> str:
-    """Say what the curve shows."""
-    return "Only a simulation can show this: what was lost, round by round, measured against its truth."
+    said = "Only a simulation can show this: what was lost, round by round, measured against its truth."
+    return "Lost against knowing the best from the start", said
