@@ -1,4 +1,4 @@
-"""What the pictures of one study are drawn from: its course, the truth if it is known, and what follows from both."""
+"""What summary and pictures of a study are made from: its course, the truth if it is known, and what follows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Answer
+from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
+from voxpop.policies import Policy
 from voxpop.report.decisions import Layout
 from voxpop.report.stakes import Stakes, stakes_of
-from voxpop.report.summary import confidence
 
 MOST_REPLAYED = 60  # waves; policies with more learn in such small steps that no picture shows them
 
 
+def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
+    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
+    printed = 2 * problem.size * max(1, waves) * problem.beta
+    return float(min(1.0, policy.settings().get("delta", printed)))
+
+
+def confidence(policy: Policy, problem: Problem, waves: int) -> str:
+    """Say how sure everything is that is certified after this number of waves."""
+    chance = failure_chance(policy, problem, waves)
+    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
+
+
 @dataclass(frozen=True, eq=False)
 class View:
-    """A study as pictures see it."""
+    """A study as its summary and pictures see it."""
 
     course: Course
     truth: Array | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import Array, InputError, require_choice
 from voxpop.journal.journal import Course
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
+FIRST = ("decision", "stakes")  # on the overview, and on the first screen of the page
 
 
 @dataclass(frozen=True)
@@ -109,42 +110,27 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     2
     """
     view = View(course, truth)
-    names = [name for name in ("decision", "stakes") if DRAWINGS[name].fits(view)]
+    names = [name for name in FIRST if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
     head, *others = (line for line in summarise(course, truth) if line.first)
-    columns = _columns(others)
-    tall = WORDS + LINE * max(0, max((column.lines for column in columns), default=0) - FITTING)
+    width = int(116 / max(4, len(others)))
+    columns = [
+        replace(line, value=textwrap.fill(line.value, width), note=textwrap.fill(line.note, int(1.28 * width)))
+        for line in others
+    ]
+    lines = max((column.value.count("\n") + column.note.count("\n") + 2 for column in columns), default=0)
+    tall = WORDS + LINE * max(0, lines - FITTING)
     made = sheet(11, tall + height)
     with styled():
         parts: Any = made.subfigures(2, 1, height_ratios=[tall, height])
         words, below = parts
         _write(words, view, head, columns, WORDS / tall)
-        panels = below.subfigures(1, 2, width_ratios=[1.15, 1])
-        for name, panel in zip(names, panels, strict=False):
+        for name, panel in zip(names, below.subfigures(1, 2, width_ratios=[1.15, 1]), strict=False):
             DRAWINGS[name].on(panel, view)
     return made
 
 
-class _Column(NamedTuple):
-    """A line of the summary as it is written below the decision, wrapped."""
-
-    name: str
-    value: str
-    note: str
-
-    @property
-    def lines(self) -> int:
-        """The lines of value and note."""
-        return self.value.count("\n") + self.note.count("\n") + 2
-
-
-def _columns(lines: list[Line]) -> list[_Column]:
-    width = int(116 / max(4, len(lines)))
-    wrapped = ((textwrap.fill(line.value, width), textwrap.fill(line.note, int(1.28 * width))) for line in lines)
-    return [_Column(line.name, *texts) for line, texts in zip(lines, wrapped, strict=True)]
-
-
-def _write(words: SubFigure, view: View, head: Line, columns: list[_Column], unit: float) -> None:
+def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: float) -> None:
     """Write the decision large, and below it what else comes first; `unit` is WORDS as a share of the height."""
 
     def write(x: float, down: float, text: str, **named: Any) -> None:
