@@ -43,13 +43,12 @@ def render(course: Course, truth: Array | None = None) -> str:
     >>> "Nobody was asked" in render(run.course)
     True
     """
-    view, problem, calibration = View(course, truth), course.problem, course.calibration
-    told = course.direction.problem(problem)  # in the units of its owner
+    view, calibration = View(course, truth), course.calibration
+    told = course.direction.problem(course.problem)  # in the units of its owner
     head, *lines = summarise(course, truth)
     drawn = {name: _drawn(view, name) for name in pictures(view)}
     return fill(
         "page.html.j2",
-        title=f"{course.name}: {view.choice}",
         head=head,
         tiles=[line for line in lines if line.first],
         lines=[line for line in lines if not line.first],
@@ -59,7 +58,6 @@ def render(course: Course, truth: Array | None = None) -> str:
         view=view,
         course=course,
         simulated=truth is not None,
-        problem=problem,
         number=number,
         calibration=calibration,
         constants=[(label, getattr(told, name), getattr(calibration, name, None)) for label, name in ASSUMED],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from voxpop.errors import Array, InputError, require_choice
 from voxpop.journal.journal import Course
 from voxpop.report.drawing import BLUE, QUIET, sheet, styled
-from voxpop.report.figures import costs, decision, waves
+from voxpop.report.figures import decision, waves
 from voxpop.report.figures.common import WIDTH, Canvas, legend_below, shortened
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
@@ -48,13 +48,13 @@ DRAWINGS: dict[str, Drawing] = {
     "decision": Drawing("The decision", decision.draw_decision, decision.decision_height),
     "stakes": Drawing(
         "What asking costs, and what not asking would",
-        costs.draw_stakes,
-        costs.stakes_height,
+        waves.draw_stakes,
+        waves.stakes_height,
         lambda view: view.stakes is not None,
     ),
     "waves": Drawing("The estimate, wave by wave", waves.draw_waves, waves.waves_height, waves.shows_waves),
     "progress": Drawing("What is known about the decision", waves.draw_progress, fits=lambda view: len(view.trail) > 1),
-    "cost": Drawing("Gain and cost of each wave", costs.draw_cost, fits=lambda view: bool(view.plans)),
+    "cost": Drawing("Gain and cost of each wave", waves.draw_cost, fits=lambda view: bool(view.plans)),
     "left": Drawing("What is left", waves.draw_left, fits=lambda view: bool(view.course.closed)),
     "slices": Drawing(
         "Parameter by parameter",
@@ -71,7 +71,7 @@ DRAWINGS: dict[str, Drawing] = {
     "alternatives": Drawing(
         "The alternatives", decision.draw_alternatives, decision.alternatives_height, decision.has_alternatives
     ),
-    "regret": Drawing("Lost against the simulated truth", costs.draw_regret, fits=lambda view: view.truth is not None),
+    "regret": Drawing("Lost against the simulated truth", waves.draw_regret, fits=lambda view: view.truth is not None),
 }
 
 

@@ -11,10 +11,9 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.report.decisions import Column
 from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL
 from voxpop.report.summary import number
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.report.decisions import Column
 from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY
 from voxpop.report.figures.common import (
     ASSUMED,
@@ -33,7 +32,7 @@ from voxpop.report.figures.common import (
     shortened,
     window,
 )
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
