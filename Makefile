@@ -75,8 +75,7 @@ mutants: $(SETUP)
 # How fast voxpop is, what privacy costs, and what the service takes; benchmarks/ has a program for each other figure.
 bench: $(SETUP)
 	$(BIN)/python -m benchmarks $(ARGS)
-	$(BIN)/python -m benchmarks.shuffle_table
-	$(BIN)/python -m benchmarks.privacy_table
+	$(BIN)/python -m benchmarks.tables shuffle trust
 	$(BIN)/python -m benchmarks.service_load
 
 # The ratios that `make bench` compares with: run this where nothing else runs, and commit the file.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
 Work = Callable[[], object]
+FALL = 1.5  # a ratio that is worse than the baseline by this factor is a regression
 
 
 def seconds(work: Work, repeats: int = 3) -> float:
@@ -25,15 +26,6 @@ def together(works: Sequence[Work], repeats: int = 3) -> list[float]:
             work()
             best[number] = min(best[number], perf_counter() - start)
     return best
-
-
-def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """Fit the p of time ~ size^p by least squares on the logarithms.
-
-    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
-    2.0
-    """
-    return float(np.polyfit(np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float)), 1)[0])
 
 
 def machine_limits() -> dict[str, float]:
@@ -60,16 +52,22 @@ class Figure:
     note: str = ""
 
     @property
-    def targeted(self) -> bool:
-        """True if it has a target."""
-        return self.at_least is not None or self.at_most is not None
+    def target(self) -> str:
+        """What it must be; empty if nothing."""
+        least, most = self.at_least, self.at_most
+        return f"≥ {least:g}" if least is not None else "" if most is None else f"≤ {most:g}"
 
-    @property
-    def reached(self) -> bool:
-        """True if the target is met or there is none."""
-        return (self.at_least is None or self.value >= self.at_least) and (
-            self.at_most is None or self.value <= self.at_most
-        )
+    def verdict(self, before: Mapping[str, float]) -> str:
+        """Judge it in one word, by its target and by the ratios of an earlier run."""
+        if not self.target:
+            return ""
+        if self.at_least is not None:
+            missed, worse = self.value < self.at_least, self.value < before.get(self.name, 0.0) / FALL
+        else:
+            assert self.at_most is not None
+            old = before.get(self.name, float("inf"))
+            missed, worse = self.value > self.at_most, self.value > max(old, 0.1) * FALL
+        return "missed" if missed else "worse" if worse else "reached"
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,19 @@ class Curve:
     """The cost against one size."""
 
     axis: str
-    sizes: list[float]
-    times: list[float]
-    exponent: float
-    limit: float | None = None
+    sizes: Sequence[float]
+    times: Sequence[float]
+    limit: float | None = None  # of the exponent
     note: str = ""  # instead of the exponent, where the cost is not a power of the size
 
-    @classmethod
-    def of(
-        cls, axis: str, sizes: Sequence[int], times: Sequence[float], limit: float | None = None, note: str = ""
-    ) -> Curve:
-        """Make a curve with the exponent that fits."""
-        return cls(axis, [float(size) for size in sizes], list(times), exponent(sizes, times), limit, note)
+    @property
+    def exponent(self) -> float:
+        """The p of time ~ size^p, by least squares on the logarithms.
+
+        >>> round(Curve("n", [1, 2, 4], [3, 12, 48]).exponent, 6)
+        2.0
+        """
+        return float(np.polyfit(np.log(self.sizes), np.log(self.times), 1)[0])
 
     @property
     def figure(self) -> Figure:
@@ -96,16 +95,11 @@ class Curve:
         return Figure(f"exponent of the cost in {self.axis}", self.exponent, at_most=self.limit)
 
 
-@dataclass
-class Results:
-    """Everything that was measured."""
+@dataclass(frozen=True)
+class Absent:
+    """A peer that is not installed."""
 
-    figures: list[Figure] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)  # peers that are not installed
+    name: str
 
-    def add(self, other: Results) -> None:
-        """Take in what another piece measured."""
-        self.figures += other.figures
-        self.curves += other.curves
-        self.absent += other.absent
+
+Found = Iterator[Figure | Curve | Absent]  # what one piece measures, as it goes on

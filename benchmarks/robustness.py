@@ -1,17 +1,12 @@
-"""Print how often `waves` keep the optimum and certify the truth: when the model holds, and when it does not.
+"""How often `waves` keep the optimum and certify the truth: when the model holds, and when it does not.
 
-python -m benchmarks.robustness [--runs 200] [--case TEXT ...]          # everything takes an hour on one core
-
-A case is run if its name contains one of the texts. Kept: the best action is active at the end. True: the final
-decision loses no more than was certified. Bands: every f(x) lies between its bounds. In brackets, Wilson's 95 %
-intervals. Regret and numbers are means.
+Problems, functions that are hard to find the best action of, and people of several kinds, who make the cases.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -19,35 +14,178 @@ from typing import cast
 import numpy as np
 from scipy.stats import binomtest
 
-from benchmarks.robustness_worlds import (
-    HORIZON,
-    Town,
-    Unsteady,
-    buyers,
-    gram,
-    hidden,
-    line,
-    plane,
-    plateau,
-    random,
-    scaled,
-    spiky,
-    tight,
-)
 from voxpop.calibration import Pilot, calibrate
 from voxpop.errors import Array
+from voxpop.gp.widths import Affine, AffineEstimator
 from voxpop.model.decisions import Decisions
-from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import Problem
+from voxpop.model.kernels import Matern, SquaredExponential
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.policies.waves import Waves
+from voxpop.policies.waves.statements import one_sided
 from voxpop.report.stakes import measure
-from voxpop.simulation.people import GPPeople, square_root
+from voxpop.simulation.people import DrawnPeople, GPPeople, TablePeople, square_root
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.scenarios import Options, least_norm, make_scenario
 
-Make = Callable[[int], Scenario]
+Rows = Iterator[tuple[object, ...]]
+HORIZON = 20_000
+
+
+# Problems and functions of norm B
+
+
+def line(seed: int) -> Problem:
+    """61 to 101 actions on a line."""
+    rng = np.random.default_rng(seed)
+    kernel = [SquaredExponential(0.15), Matern(0.2, nu=2.5)][seed % 2]
+    return Problem(np.linspace(0, 1, int(rng.integers(61, 102))), kernel, 0.3, 0.3, 1.0, HORIZON)
+
+
+def plane(seed: int) -> Problem:
+    """80 random actions on a square."""
+    points = np.random.default_rng(seed).uniform(size=(80, 2))
+    return Problem(points, SquaredExponential(0.3), 0.3, 0.3, 1.0, HORIZON)
+
+
+def gram(problem: Problem) -> Array:
+    every = np.arange(problem.size)
+    return problem.covariance(every, every)
+
+
+def of_norm(problem: Problem, weights: Array, norm: float) -> Array:
+    """Return the function sum w_x k(x, .), scaled to a norm."""
+    K = gram(problem)
+    return np.asarray(norm * K @ weights / np.sqrt(weights @ K @ weights))
+
+
+def random(problem: Problem, rng: np.random.Generator) -> Array:
+    return of_norm(problem, rng.standard_normal(problem.size), problem.norm_bound)
+
+
+def first_wave(problem: Problem) -> Plan:
+    """Return the first wave, which is known before anyone answers."""
+    policy = Waves()
+    return cast(Plan, policy.plan(problem, policy.init(problem)))
+
+
+def unseen(problem: Problem, arms: Indices, x: int) -> Array:
+    """Return weights of the function that vanishes on the arms and is largest at x for its norm."""
+    K, weights = gram(problem), np.zeros(problem.size)
+    weights[x] = 1.0
+    weights[arms] -= np.linalg.lstsq(K[np.ix_(arms, arms)], K[arms, x], rcond=1e-10)[0]
+    return weights
+
+
+def farthest(problem: Problem, arms: Indices, rng: np.random.Generator) -> int:
+    """Return one of the three actions about which the arms say the least."""
+    K = gram(problem)
+    left = K.diagonal() - np.sum(K[arms] * np.linalg.lstsq(K[np.ix_(arms, arms)], K[arms], rcond=1e-10)[0], axis=0)
+    return int(rng.choice(np.argsort(left)[-3:]))
+
+
+def hidden(problem: Problem, rng: np.random.Generator) -> Array:
+    """Return a function that vanishes on all arms of the first wave."""
+    arms = first_wave(problem).arms
+    return of_norm(problem, unseen(problem, arms, farthest(problem, arms, rng)), problem.norm_bound)
+
+
+def plateau(problem: Problem, rng: np.random.Generator) -> Array:
+    """Return a plateau on half of the first wave's arms, with a peak that the first wave cannot see."""
+    arms, K, B = first_wave(problem).arms, gram(problem), problem.norm_bound
+    peak, flat = unseen(problem, arms, farthest(problem, arms, rng)), np.zeros(problem.size)
+    height = np.where(problem.decisions.points[arms, 0] < 0.5, 1.0, 0.0)
+    flat[arms] = np.linalg.lstsq(K[np.ix_(arms, arms)], height, rcond=1e-10)[0]
+    return of_norm(problem, flat, 0.8 * B) + of_norm(problem, peak, 0.6 * B)  # orthogonal: the squares add up
+
+
+def tight(problem: Problem, rng: np.random.Generator) -> Array:
+    """Return the function whose lead at its maximum the first wave underestimates most: by all that B allows."""
+    plan, every = first_wave(problem), np.arange(problem.size)
+    noise = problem.answer_noise(plan.arms, plan.pulls, plan.people)
+    estimator = AffineEstimator(problem, plan.arms, noise, None, one_sided(0.015))
+    found = estimator.values_and_gaps(every, plan.reference, problem.norm_bound)[1]
+    for x in np.argsort(-found.width).tolist():
+        f = underestimated(problem, plan.arms, plan.reference, found, x)
+        if f.argmax() == x:
+            return f
+    raise RuntimeError("no action is the maximum of the function that is worst for it")
+
+
+def underestimated(problem: Problem, arms: Indices, reference: int, found: Affine, x: int) -> Array:
+    """Return the function of norm B whose gap f(x) - f(reference) the estimates a'y miss most."""
+    weights = np.zeros(problem.size)
+    weights[x] += 1.0
+    weights[reference] -= 1.0
+    np.subtract.at(weights, arms, found.weights[x])
+    return of_norm(problem, weights, problem.norm_bound)
+
+
+def spiky(given: Problem, truth: Problem, rng: np.random.Generator) -> Array:
+    """Return something smooth, with a spike that is the best of all and vanishes on the arms of the first wave.
+
+    The spike is as narrow as the true kernel allows. The random arms of the first wave may still find it.
+    """
+    policy = Waves(checks=0)
+    arms = cast(Plan, policy.plan(given, policy.init(given))).arms
+    smooth = of_norm(replace(truth, kernel=SquaredExponential(0.3)), rng.standard_normal(truth.size), 1.0)
+    smooth /= np.ptp(smooth)
+    x = farthest(truth, arms, rng)
+    spike = gram(truth) @ unseen(truth, arms, x)
+    return np.asarray(smooth + (smooth.max() - smooth[x] + 0.15) * spike / spike[x])
+
+
+# People
+
+
+def buyers(prices: Array, chance: Array, root: Array) -> DrawnPeople:
+    """Make people who buy or do not: at price p, a person with deviation g(p) buys with probability chance + g.
+
+    The covariance of g has the given root.
+    """
+
+    def answer(people: int, arms: Indices, rounds: Indices, rng: np.random.Generator) -> Array:
+        own = rng.standard_normal((people, len(root))) @ root[arms].T
+        return np.asarray(prices[arms] * rng.binomial(rounds, np.clip(chance[arms] + own, 0, 1)) / rounds)
+
+    return DrawnPeople(answer)
+
+
+def scaled(f: Array, noise_std: float, factor: Callable[[np.random.Generator, int], Array]) -> DrawnPeople:
+    """Make people whose rewards are those of the population times a factor of their own, of mean one."""
+
+    def answer(people: int, arms: Indices, rounds: Indices, rng: np.random.Generator) -> Array:
+        own = factor(rng, people)[:, None] * f[arms]
+        return np.asarray(own + noise_std / np.sqrt(rounds) * rng.standard_normal(own.shape))
+
+    return DrawnPeople(answer)
+
+
+@dataclass(eq=False)
+class Unsteady:
+    """Gaussian people, with a shock to every arm that all of them share in a wave, or f on a random walk."""
+
+    people: GPPeople
+    seed: int
+    shock: float = 0.0  # in units of v / sqrt(U)
+    drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.now, self.wave = self.people.f.copy(), 0
+
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        shared = np.random.default_rng([self.seed, plan.wave])
+        problem = self.people.problem
+        unit = problem.bias_std / np.sqrt(plan.people)
+        answers = self.people.observe(plan, people, rng) - self.people.f[plan.arms] + self.now[plan.arms]
+        if self.wave < plan.wave:  # from now on; this wave's people answered before
+            self.wave = plan.wave
+            self.now = self.now + self.drift * unit * square_root(gram(problem)) @ shared.standard_normal(problem.size)
+        return np.asarray(answers + self.shock * unit * shared.standard_normal(len(plan.arms)))
+
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        raise NotImplementedError  # they are asked in waves only
 
 
 # Studies
@@ -119,20 +257,20 @@ def unsteady(shock: float, drift: float, seed: int) -> Scenario:
 
 
 def town(size: int, seed: int) -> Scenario:
+    """All people that there are, whose own mean is meant; nobody is asked twice."""
     given, rng = line(seed), np.random.default_rng([seed, 1])
     own = given.bias_std * rng.standard_normal((size, given.size)) @ square_root(gram(given)).T
-    rewards = random(given, rng) + own
-    return Scenario("town", given, Town(rewards, given.noise_std), rewards.mean(axis=0))
+    people = TablePeople(random(given, rng) + own, given.noise_std)
+    return Scenario("town", given, people, people.mean)
 
 
 # Cases
 
+Case = tuple[str, Callable[[int], Scenario], Callable[[Scenario, int], Policy]]  # its name, study and policy
 
-@dataclass(frozen=True)
-class Case:
-    name: str
-    make: Make
-    policy: Callable[[Scenario, int], Policy] = lambda *_: Waves()  # of the study and the seed
+
+def usual(scenario: Scenario, seed: int) -> Policy:
+    return Waves()
 
 
 def tolerant(scenario: Scenario, seed: int) -> Policy:
@@ -144,92 +282,107 @@ def cases() -> Iterator[Case]:
         for problem in (line, plane):
             make = partial(gaussian, problem, function)
             name = f"valid: {function.__name__}, {problem.__name__}"
-            yield Case(name, make)
+            yield name, make, usual
             if function in (random, hidden):
-                yield Case(f"{name}, tolerance 5 %", make, tolerant)
+                yield f"{name}, tolerance 5 %", make, tolerant
             if function in (random, tight):
-                yield Case(f"{name}, three waves", make, lambda *_: Waves(most_waves=3))
-    yield Case("valid: buy or not", buying)
+                yield f"{name}, three waves", make, lambda *_: Waves(most_waves=3)
+    yield "valid: buy or not", buying, usual
     for kind in FACTORS:
-        yield Case(f"valid: {kind} factors", partial(factors, kind, False))
-        yield Case(f"pilot: {kind} factors", partial(factors, kind, True))
-    yield Case("pilot: pricing", lambda seed: make_scenario("pricing", Options(seed=seed)))
+        yield f"valid: {kind} factors", partial(factors, kind, False), usual
+        yield f"pilot: {kind} factors", partial(factors, kind, True), usual
+    yield "pilot: pricing", lambda seed: make_scenario("pricing", Options(seed=seed)), usual
     for what in ("right", "length-scale twice", "v half", "B a third"):
-        yield Case(f"wrong: {what}, dpbe", partial(wrong, what), lambda *_: make_policy("dpbe"))
+        yield f"wrong: {what}, dpbe", partial(wrong, what), lambda *_: make_policy("dpbe")
         for checks in (0, 1, 2):
-            name = f"wrong: {what}, waves with {checks} checks"
-            yield Case(name, partial(wrong, what), partial(_with_checks, checks))
+            policy = partial(lambda checks, scenario, seed: Waves(checks=checks, seed=seed), checks)
+            yield f"wrong: {what}, waves with {checks} checks", partial(wrong, what), policy
     for size in (0.25, 0.5, 1.0, 2.0):
-        yield Case(f"unsteady: shocks {size:g}", partial(unsteady, size, 0.0))
-        yield Case(f"unsteady: drift {size:g}", partial(unsteady, 0.0, size))
+        yield f"unsteady: shocks {size:g}", partial(unsteady, size, 0.0), usual
+        yield f"unsteady: drift {size:g}", partial(unsteady, 0.0, size), usual
     for people in (200, 1000):
-        yield Case(f"finite: {people}", partial(town, people), partial(_of_population, people))
+        yield f"finite: {people}", partial(town, people), lambda scenario, seed: scenario.make_policy("waves")
 
 
-def _with_checks(checks: int, scenario: Scenario, seed: int) -> Policy:
-    return Waves(checks=checks, seed=seed)
-
-
-def _of_population(people: int, scenario: Scenario, seed: int) -> Policy:
-    return Waves(population=people)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    kept: bool
-    true: bool
-    bands: bool
-    warned: bool
-    raised: bool
-    regret: float
-    numbers: int
-
-
-def outcome(run: Run) -> Outcome:
-    """Judge a run by the truth at its end."""
+def outcome(run: Run) -> tuple[float, ...]:
+    """Judge a run by the truth at its end, in the order of the table."""
     people, state = run.scenario.population, run.state
     f = people.now if isinstance(people, Unsteady) else run.scenario.f
     metrics = measure(run.plans, run.best, run.scenario.problem.horizon, f)
-    return Outcome(
-        kept=int(f.argmax()) in state.active,
-        true=float(f.max() - f[run.best]) <= state.certificate + 1e-12,
-        bands=bool(np.all((state.lower <= f + 1e-12) & (f <= state.upper + 1e-12))),
-        warned=any(wave.info.warning for wave in run.closed),
-        raised=state.norm_bound > run.scenario.problem.norm_bound,
-        regret=metrics.regret,
-        numbers=metrics.numbers,
+    return (
+        int(f.argmax()) in state.active,
+        float(f.max() - f[run.best]) <= state.certificate + 1e-12,
+        bool(np.all((state.lower <= f + 1e-12) & (f <= state.upper + 1e-12))),
+        any(wave.info.warning for wave in run.closed),
+        state.norm_bound > run.scenario.problem.norm_bound,
+        metrics.regret,
+        metrics.numbers,
     )
 
 
-def share(found: Iterable[bool]) -> str:
-    found = list(found)
-    interval = binomtest(sum(found), len(found)).proportion_ci(method="wilson")
-    return f"{np.mean(found):.1%} ({interval.low:.0%} to {interval.high:.0%})"
+def share(found: Array) -> str:
+    interval = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
+    return f"{found.mean():.1%} ({interval.low:.0%} to {interval.high:.0%})"
 
 
-def row(case: Case, runs: int) -> str:
-    outcomes = []
-    for seed in range(runs):
-        scenario = case.make(seed)
-        outcomes.append(outcome(simulate(scenario, case.policy(scenario, seed), seed)))
-        bad = [what for what in ("kept", "true") if not getattr(outcomes[-1], what)]
-        print(f"\r{case.name}: {seed + 1} of {runs}" + (f"; not {bad}\n" if bad else ""), end="", file=sys.stderr)
-    print(file=sys.stderr)
-    shares = [share(getattr(o, what) for o in outcomes) for what in ("kept", "true", "bands", "warned", "raised")]
-    means = [float(np.mean([getattr(o, what) for o in outcomes])) for what in ("regret", "numbers")]
-    return f"| {case.name} | " + " | ".join([*shares, *(f"{mean:,.0f}" for mean in means)]) + " |"
+def robustness(seeds: int = 200, case: tuple[str, ...] = ("",)) -> Rows:
+    """Run the cases whose name contains one of the texts.
+
+    Kept: the best action is active at the end. True: the final decision loses no more than was certified. Bands: every
+    f(x) lies between its bounds. In brackets, Wilson's 95 % intervals. Regret and numbers are means.
+    """
+    yield "case", "kept", "true", "bands", "warned", "B raised", "regret", "numbers"
+    for name, make, policy in cases():
+        if not any(text in name for text in case):
+            continue
+        found = []
+        for seed in range(seeds):
+            scenario = make(seed)
+            found.append(outcome(simulate(scenario, policy(scenario, seed), seed)))
+            if not all(found[-1][:2]):
+                print(f"{name}: seed {seed} is not kept, or not true", file=sys.stderr)
+        *shares, regret, numbers = np.array(found, dtype=float).T
+        yield name, *map(share, shares), f"{regret.mean():,.0f}", f"{numbers.mean():,.0f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--case", nargs="*", default=[""], help="run the cases whose name contains one of these")
-    chosen = parser.parse_args()
-    print("| case | kept | true | bands | warned | B raised | regret | numbers |\n|---|---|---|---|---|---|---|---|")
-    for case in cases():
-        if any(text in case.name for text in chosen.case):
-            print(row(case, chosen.runs), flush=True)
+# Shocks that all people share
+
+LEVEL, PEOPLE, PULLS, DRAWS = 0.00625, 400, 2, 100_000
+SIZES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # sigma_c / sqrt(W), or tau, in units of v / sqrt(U)
+ARMS, EVERY, REFERENCE = np.arange(2, 40, 5), np.arange(40), 17
+# A width is two-sided at beta, so one-sided at half of it.
+LINE = Problem(np.linspace(0, 1, 40), SquaredExponential(0.2), 0.1, 0.3, norm_bound=1.0, horizon=100, beta=2 * LEVEL)
+NOISE = LINE.answer_noise(ARMS, np.full(len(ARMS), PULLS), PEOPLE)
 
 
-if __name__ == "__main__":
-    main()
+def gaps(noise: Array) -> Affine:
+    return AffineEstimator(LINE, ARMS, noise).values_and_gaps(EVERY, REFERENCE, LINE.norm_bound)[1]
+
+
+def false_statements(found: Affine, errors: Array, drift: Array) -> float:
+    """Return the share of false statements about the x, and for the f of norm B, for which it is largest."""
+    shares = []
+    for x in np.delete(EVERY, REFERENCE).tolist():
+        f = underestimated(LINE, ARMS, REFERENCE, found, x)
+        now, bound = f + drift, (f[ARMS] + errors) @ found.weights[x] + found.width[x]
+        shares.append(float(np.mean(now[..., x] - now[..., REFERENCE] > bound)))
+    return max(shares)
+
+
+def shocks() -> Rows:
+    """Draw waves with shocks that are common to all people, sigma_c in every round, or a drift of f, GP(0, tau^2 k).
+
+    A wave asks 400 people about 8 of 40 actions, two rounds each, and states f(x) - f(b) <= a'y + width at level
+    0.00625.
+    """
+    rng, K = np.random.default_rng(0), gram(LINE)
+    root = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
+    yield "size", "shocks", "shocks in N", "drift"
+    for size in SIZES:
+        unit = size * LINE.bias_std / np.sqrt(PEOPLE)
+        quiet = rng.multivariate_normal(np.zeros(len(ARMS)), NOISE, size=DRAWS, method="cholesky")
+        shocked = quiet + unit * rng.standard_normal(quiet.shape)
+        drift = unit * rng.standard_normal((DRAWS, len(K))) @ root.T
+        aware, still = gaps(NOISE + unit**2 * np.eye(len(ARMS))), np.zeros(len(K))
+        kinds = ((gaps(NOISE), shocked, still), (aware, shocked, still), (gaps(NOISE), quiet, drift))
+        yield f"{size:g}", *(f"{false_statements(*kind):.4f}" for kind in kinds)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.measure import Curve, Figure, Results, seconds, together
+from benchmarks.measure import Absent, Curve, Figure, Found, seconds, together
 from benchmarks.plain import plain_select
 from voxpop.errors import Array
 from voxpop.gp.factor import Factor
@@ -37,7 +36,7 @@ def selection(problem: Problem, rounds: int) -> Selection:
     return select(problem, np.arange(problem.size), rounds, RATIO)
 
 
-def plain_loop(size: int, rounds: int) -> Results:
+def plain_loop(size: int, rounds: int) -> Found:
     """Time selection against the plain loop of eq:decision and eq:sigma_update."""
     problem, plainly = problem_of(size), list[Selection]()
     chosen = selection(problem, rounds)
@@ -45,11 +44,12 @@ def plain_loop(size: int, rounds: int) -> Results:
     plain = seconds(lambda: plainly.append(plain_select(problem, np.arange(size), rounds, RATIO)), 1)
     same = np.array_equal(chosen.arms, plainly[0].arms) and np.array_equal(chosen.pulls, plainly[0].pulls)
     note = f"{len(chosen.arms)} arms; " + ("same arms" if same else "THE ARMS DIFFER")
-    figure = Figure(f"plain loop / selection, n = {size:,}", plain / ours if same else 0.0, 100.0, note=note)
-    return Results([figure], absent=[] if numba_installed() else ["numba"])
+    yield Figure(f"plain loop / selection, n = {size:,}", plain / ours if same else 0.0, 100.0, note=note)
+    if not numba_installed():
+        yield Absent("numba")
 
 
-def large_set(size: int, rounds: int) -> Results:
+def large_set(size: int, rounds: int) -> Found:
     """Time selection against the matrix product with as many flops (n H^2) and as large a result (n x H).
 
     Its memory is measured too.
@@ -67,17 +67,14 @@ def large_set(size: int, rounds: int) -> Results:
     ours, *products = together([lambda: selection(problem, rounds), *2 * [lambda: left @ right]], turns)
     product = min(products)
     note = f"{arms} arms, {ours:.2g} s; {flops / ours / 1e9:.0f} against {flops / product / 1e9:.0f} gigaflops"
-    values = f"and {effort.kernel_values / (size * rounds):.2f} n H kernel values"
-    return Results(
-        [
-            Figure(f"selection / matrix product, n = {size:,}", ours / product, at_most=4.0, note=note),
-            Figure("flops of selection / n H^2", effort.flops / flops, at_most=1.5, note=f"counted, {values}"),
-            Figure("memory / n x H factor", peak / (8 * size * rounds), at_most=1.3, note=f"{peak / 1e9:.2f} GB"),
-        ]
-    )
+    values = f"and {sum(actions for actions, _ in effort) / (size * rounds):.2f} n H kernel values"
+    counted_flops = sum(2.0 * actions * (before + 1) for actions, before in effort)
+    yield Figure(f"selection / matrix product, n = {size:,}", ours / product, at_most=4.0, note=note)
+    yield Figure("flops of selection / n H^2", counted_flops / flops, at_most=1.5, note=f"counted, {values}")
+    yield Figure("memory / n x H factor", peak / (8 * size * rounds), at_most=1.3, note=f"{peak / 1e9:.2f} GB")
 
 
-def widths(size: int, rounds: int) -> Results:
+def widths(size: int, rounds: int) -> Found:
     """Time the affine widths of all actions against the selection of the arms."""
     problem = problem_of(size)
     chosen = selection(problem, rounds)
@@ -89,49 +86,35 @@ def widths(size: int, rounds: int) -> Results:
     fit()  # compile
     fitting, selecting = together([fit, lambda: selection(problem, rounds)], 8)
     name, note = f"affine widths / selection, n = {size:,}", f"{len(chosen.arms)} arms, {fitting:.2g} s"
-    return Results([Figure(name, fitting / selecting, at_most=1.0, note=note)])
+    yield Figure(name, fitting / selecting, at_most=1.0, note=note)
 
 
-def growth(sizes: list[int], arms: list[int]) -> Results:
+def growth(sizes: list[int], arms: list[int]) -> Found:
     """Time selection against the number of actions and of arms."""
     problems, middle = [problem_of(size) for size in sizes], problem_of(30_000)
     by_size = together([partial(selection, problem, 100) for problem in problems])
     by_arms = together([partial(selection, middle, rounds) for rounds in arms])
-    curves = [Curve.of("actions n", sizes, by_size, 1.1), Curve.of("arms H", arms, by_arms, 2.2)]
-    return Results([curve.figure for curve in curves], curves)
-
-
-@dataclass
-class Effort:
-    """Operations so far."""
-
-    flops: float = 0.0
-    kernel_values: int = 0
-
-    def column(self, actions: int, before: int) -> None:
-        """Count one more column of the factor of some actions."""
-        self.kernel_values += actions
-        self.flops += 2.0 * actions * (before + 1)
-
-    def columns(self, actions: int, start: int, stop: int) -> None:
-        """Count some more columns."""
-        for before in range(start, stop):
-            self.column(actions, before)
+    for curve in (Curve("actions n", sizes, by_size, 1.1), Curve("arms H", arms, by_arms, 2.2)):
+        yield curve
+        yield curve.figure
 
 
 @contextmanager
-def counted() -> Iterator[Effort]:
-    """Count what lazy selection computes inside a context, action by action and column by column."""
-    effort = Effort()
+def counted() -> Iterator[list[tuple[int, int]]]:
+    """List the columns of the factor that lazy selection computes inside a context.
+
+    A column is the number of actions that it has, and of columns before it: 2 * actions * (before + 1) flops.
+    """
+    found: list[tuple[int, int]] = []
     extend, observe = Factor.extend, DensePosterior.observe
 
     def extended(self: Factor, root: Array, arms: list[int]) -> None:
-        effort.columns(self.size, self.columns, len(arms))
+        found.extend((self.size, before) for before in range(self.columns, len(arms)))
         extend(self, root, arms)
 
     def observed(self: DensePosterior, position: int, rounds: int) -> None:
-        effort.column(len(self.candidates), len(self.factor))
+        found.append((len(self.candidates), len(self.factor)))
         observe(self, position, rounds)
 
     with patch.object(Factor, "extend", extended), patch.object(DensePosterior, "observe", observed):
-        yield effort
+        yield found

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.measure import Curve, Figure, Results, Work, seconds, together
+from benchmarks.measure import Absent, Curve, Figure, Found, Work, seconds, together
 from benchmarks.plain import plain_program, plain_rounds, same_plans, timed
 from voxpop.errors import Array
 from voxpop.journal.wave import Wave
@@ -32,7 +32,7 @@ WAVES = make_policy("waves")
 SWEEP = ["-m", "voxpop", "simulate", "synthetic", "--policy", "dpbe", "--runs", "20", "--json"]
 
 
-def small_studies(seeds: int) -> Results:
+def small_studies(seeds: int) -> Found:
     """Time the synthetic study against the plain program, and a sweep of 20 seeds as a command."""
     timed(0)  # warm up
     ratios, times, same = [], [], True
@@ -44,15 +44,11 @@ def small_studies(seeds: int) -> Results:
         same &= same_plans(fast, slow)
     note = f"a dpbe run of {1e3 * min(times):.0f} ms; " + ("same plans" if same else "THE PLANS DIFFER")
     sweep, start = together([lambda: _python(SWEEP), lambda: _python(["-c", "import voxpop.cli.simulate"])], 3)
-    return Results(
-        [
-            Figure("plain program / dpbe, n = 100", float(np.median(ratios)) if same else 0.0, 20.0, note=note),
-            Figure("a command of 20 synthetic studies / its start", sweep / start, at_most=3.0, note=f"{sweep:.2g} s"),
-        ]
-    )
+    yield Figure("plain program / dpbe, n = 100", float(np.median(ratios)) if same else 0.0, 20.0, note=note)
+    yield Figure("a command of 20 synthetic studies / its start", sweep / start, at_most=3.0, note=f"{sweep:.2g} s")
 
 
-def every_round(horizon: int) -> Results:
+def every_round(horizon: int) -> Found:
     """Time `gp-ucb` in the synthetic study, a wave every round, against a bare loop with the same answers."""
     scenario, policy = make_scenario("synthetic", Options(horizon=horizon)), make_policy("gp-ucb")
     run = simulate(scenario, policy, 0)
@@ -63,18 +59,19 @@ def every_round(horizon: int) -> Results:
     ours, plain = together(works, 3)
     note = f"{1e6 * ours / horizon:.0f} us a round; " + ("same arms" if same else "THE ARMS DIFFER")
     name = f"gp-ucb / plain rounds, n = 100, T = {horizon:,}"
-    return Results([Figure(name, ours / plain if same else math.inf, at_most=4.0, note=note)])
+    yield Figure(name, ours / plain if same else math.inf, at_most=4.0, note=note)
 
 
 def _python(arguments: list[str]) -> None:
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def crowds() -> Results:
+def crowds() -> Found:
     """Time one wave of more and more people, with central privacy; a billion against one."""
-    absent = [name for name in ("dp_accounting", "opendp") if find_spec(name) is None]
+    absent = [Absent(name) for name in ("dp_accounting", "opendp") if find_spec(name) is None]
+    yield from absent
     if absent:
-        return Results(absent=absent)
+        return
     scenario = make_scenario("synthetic", Options())
     problem, arms = scenario.problem, np.arange(20)
     state, people = State.prior(problem, problem.norm_bound), [1, 1000, 100_000, 10**7, 10**9]
@@ -90,30 +87,26 @@ def crowds() -> Results:
     private = seconds(lambda: simulate(scenario, policy, 0, Private("central", 1.0)), 1)
     plain = seconds(lambda: simulate(scenario, policy, 0, NoPrivacy()), 1)
     note = f"20 arms; a study of 10^9 people per wave: {private:.2f} s private, {plain:.3f} s not"
-    figure = Figure("a billion people / one person, a wave", billion / one, at_most=10.0, note=note)
-    curve = Curve.of("people U (central)", people, times, note=f"drawn at once beyond {CROWD:,}")
-    return Results([figure], [curve])
+    yield Figure("a billion people / one person, a wave", billion / one, at_most=10.0, note=note)
+    yield Curve("people U (central)", people, times, note=f"drawn at once beyond {CROWD:,}")
 
 
-def planning(sizes: list[int]) -> Results:
+def planning(sizes: list[int]) -> Found:
     """Time the plan of the second wave for several numbers of actions."""
     states = [after_a_wave(size) for size in sizes]
     times = together([partial(WAVES.plan, problem, state) for problem, state in states], 3)
-    curve = Curve.of("actions n (a wave's plan)", sizes, times, note="draws are compared at no more than 160 actions")
-    growth = Figure(
+    yield Curve("actions n (a wave's plan)", sizes, times, note="draws are compared at no more than 160 actions")
+    name, note = (
         f"plan of a wave, n = {sizes[1]:,} / n = {sizes[0]:,}",
-        times[1] / times[0],
-        at_most=40.0,
-        note=f"{1e3 * times[0]:.0f} ms and {1e3 * times[1]:.0f} ms",
+        f"{1e3 * times[0]:.0f} ms and {1e3 * times[1]:.0f} ms",
     )
-    results = Results([growth], [curve])
+    yield Figure(name, times[1] / times[0], at_most=40.0, note=note)
     if find_spec("sklearn") is None:
-        results.absent.append("sklearn")
-        return results
+        yield Absent("sklearn")
+        return
     fit, plan = together([partial(library_step, *states[0]), partial(WAVES.plan, *states[0])], 3)
     name = f"scikit-learn's fit and next action / plan of a wave, n = {sizes[0]:,}"
-    results.figures.append(Figure(name, fit / plan, 0.1, note=f"{1e3 * fit:.0f} ms for a single action"))
-    return results
+    yield Figure(name, fit / plan, 0.1, note=f"{1e3 * fit:.0f} ms for a single action")
 
 
 def after_a_wave(size: int) -> tuple[Problem, State]:
@@ -140,23 +133,23 @@ def library_step(problem: Problem, state: State) -> int:
     return int(np.argmax(mean + 2 * std))
 
 
-def round_by_round(horizons: list[int]) -> Results:
+def round_by_round(horizons: list[int]) -> Found:
     """Time GP-UCB against libraries that fit their Gaussian process to all rounds so far, and its growth with T."""
     scenarios = [make_scenario("synthetic", Options(horizon=horizon)) for horizon in (ROUNDS, *horizons)]
     ours, *times = together([partial(simulate, scenario, make_policy("gp-ucb"), 0) for scenario in scenarios], 2)
-    curve = Curve.of("rounds T (gp-ucb)", horizons, times, 1.1)
-    results = Results([curve.figure], [curve])
+    curve = Curve("rounds T (gp-ucb)", horizons, times, 1.1)
+    yield curve
+    yield curve.figure
     peers: dict[str, tuple[str, Bounds]] = {
         "scikit-learn's refit": ("sklearn", sklearn_bounds),
         "BoTorch's refit": ("botorch", botorch_bounds),
     }
     for name, (module, bounds) in peers.items():
         if find_spec(module) is None:
-            results.absent.append(module)
+            yield Absent(module)
             continue
         refit = seconds(partial(refitted, bounds, ROUNDS), 1)
-        results.figures.append(Figure(f"{name} / gp-ucb, {ROUNDS} rounds", refit / ours, 5.0, note=f"{refit:.2g} s"))
-    return results
+        yield Figure(f"{name} / gp-ucb, {ROUNDS} rounds", refit / ours, 5.0, note=f"{refit:.2g} s")
 
 
 def refitted(bounds: Bounds, horizon: int) -> None:
@@ -198,10 +191,10 @@ def botorch_bounds(played: Array, answers: Array, points: Array) -> Array:
     return np.asarray(found.numpy())
 
 
-def other_policies(horizon: int) -> Results:
+def other_policies(horizon: int) -> Found:
     """Time other policies, as multiples of dpbe's time on the same study."""
     scenario = make_scenario("synthetic", Options(horizon=horizon))
     names = ("dpbe", "dpbe-paper", "gp-ucb", "bpe", "bbkb", "mini-gp-opt")
     ours, *others = together([partial(simulate, scenario, make_policy(name), 0) for name in names], 2)
-    pairs = zip(names[1:], others, strict=True)
-    return Results([Figure(f"{name} / dpbe, T = {horizon:,}", other / ours) for name, other in pairs])
+    for name, other in zip(names[1:], others, strict=True):
+        yield Figure(f"{name} / dpbe, T = {horizon:,}", other / ours)

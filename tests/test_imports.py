@@ -33,6 +33,7 @@ STANDARD = {
     "json",
     "math",
     "numbers",
+    "operator",
     "typing",
 }
 # Noise for real people comes from the operating system.

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
+from operator import ge, gt, le, lt
 from typing import Any
 
 import numpy as np
@@ -52,26 +53,17 @@ def require_number(
     ...
     voxpop.errors.InputError: alpha must be a number above 0, got -0.3
     """
-    limits = [
-        f"{word} {limit:g}"
-        for word, limit in (("above", above), ("at least", least), ("below", below), ("at most", most))
-        if limit is not None
-    ]
-    wanted = f"{name} must be a number {' and '.join(limits)}".rstrip() if limits else f"{name} must be a number"
+    limits = (("above", above, gt), ("at least", least, ge), ("below", below, lt), ("at most", most, le))
+    said = " and ".join(f"{word} {limit:g}" for word, limit, _ in limits if limit is not None)
+    wanted = f"{name} must be a number {said}".rstrip()
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{wanted}, got {value!r}")
     try:
         number = float(value)
     except OverflowError:  # a whole number of hundreds of digits
         number = math.inf
-    inside = (
-        math.isfinite(number)
-        and (above is None or number > above)
-        and (least is None or number >= least)
-        and (below is None or number < below)
-        and (most is None or number <= most)
-    )
-    if not inside:
+    inside = all(holds(number, limit) for _, limit, holds in limits if limit is not None)
+    if not (math.isfinite(number) and inside):
         raise InputError(f"{wanted}, got {value}")
     return number
 

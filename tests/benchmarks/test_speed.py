@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks import __main__ as command
-from benchmarks import report, studies
-from benchmarks.measure import Curve, Figure, Results, exponent, machine_limits, together
+from benchmarks import studies
+from benchmarks.measure import Absent, Curve, Figure, machine_limits, together
 from benchmarks.plain import plain_program, plain_rounds, plain_select, same_plans, timed
 from benchmarks.selection import counted, problem_of, selection
 from tests.helpers_cli import refusal
@@ -24,10 +24,10 @@ from voxpop.simulation.scenarios import Options, make_scenario
 
 
 def test_a_target_is_reached_or_missed() -> None:
-    assert Figure("a", 20.0, at_least=20).reached
-    assert not Figure("a", 19.9, at_least=20).reached
-    assert Figure("a", 4.0, at_most=4).reached
-    assert not Figure("a", 4.1, at_most=4).reached
+    assert Figure("a", 20.0, at_least=20).verdict({}) == "reached"
+    assert Figure("a", 19.9, at_least=20).verdict({}) == "missed"
+    assert Figure("a", 4.0, at_most=4).verdict({}) == "reached"
+    assert Figure("a", 4.1, at_most=4).verdict({}) == "missed"
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_a_target_is_reached_or_missed() -> None:
     ],
 )
 def test_a_ratio_that_fell_by_a_third_is_worse(figure: Figure, word: str) -> None:
-    assert report.verdict(figure, {"a": 100.0, "b": 1.0}) == word
+    assert figure.verdict({"a": 100.0, "b": 1.0}) == word
 
 
 def test_exponents_are_those_of_power_laws() -> None:
     sizes = [10, 40, 90]
-    assert exponent(sizes, [3 * size**1.7 for size in sizes]) == pytest.approx(1.7)
+    assert Curve("n", sizes, [3 * size**1.7 for size in sizes]).exponent == pytest.approx(1.7)
     assert all(limit > 0 for limit in machine_limits().values())
 
 
@@ -61,7 +61,7 @@ def test_functions_are_timed_in_turns() -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_the_baseline_has_ratios_of_every_kind(quick: bool) -> None:
-    names = " ".join(report.baseline(quick))
+    names = " ".join(command.baseline(quick))
     for part in (
         "plain program",
         "plain loop",
@@ -77,9 +77,9 @@ def test_the_baseline_has_ratios_of_every_kind(quick: bool) -> None:
 
 
 def fake(missed: bool) -> dict[str, Any]:
-    curves = [Curve(axis, [1.0, 10.0], [0.1, 1.0], 1.0, 1.1) for axis in ("n", "H", "T", "U")]
+    curves = [Curve(axis, [1.0, 10.0], [0.1, 1.0], 1.1) for axis in ("n", "H", "T", "U")]
     figure = Figure("some ratio", 5.0, at_least=10.0 if missed else 2.0)
-    return {"all": lambda: Results([figure, Figure("for interest", 1.0)], curves, ["botorch"])}
+    return {"all": lambda: iter([figure, Figure("for interest", 1.0), *curves, Absent("botorch")])}
 
 
 def bench(*options: str) -> Result:
@@ -102,7 +102,7 @@ def test_the_command_writes_its_files_and_says_whether_targets_are_met(
 
 def test_a_kept_baseline_shows_a_regression(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(command, "pieces", lambda quick: fake(False))
-    monkeypatch.setattr(report, "draw", lambda *_: None)
+    monkeypatch.setattr(command, "draw", lambda *_: None)
     kept, out = tmp_path / "kept.json", ("--out", str(tmp_path))
     kept.write_text(json.dumps({"full": {"another": 1.0}}))
     assert bench(*out, "--keep", str(kept)).exit_code == 0
@@ -120,15 +120,13 @@ def test_a_file_that_is_not_a_baseline_is_refused(tmp_path: Path, text: str | No
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match="write one with --keep") as caught:
-        report.baseline(True, path)
+        command.baseline(True, path)
     refusal(caught)
 
 
 def test_what_is_not_installed_is_named_and_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies, "find_spec", lambda name: None)
-    found = studies.crowds()
-    assert found.absent == ["dp_accounting", "opendp"]
-    assert not found.figures
+    assert list(studies.crowds()) == [Absent("dp_accounting"), Absent("opendp")]
 
 
 def test_effort_is_counted_exactly() -> None:
@@ -138,9 +136,9 @@ def test_effort_is_counted_exactly() -> None:
         chosen = selection(problem, 40)
     with counted() as other:
         selection(problem, 40)
-    assert (one.flops, one.kernel_values) == (other.flops, other.kernel_values)
-    columns = chosen.batches
-    assert 0.5 * 3000 * columns < one.kernel_values < 3 * 3000 * columns
+    assert one == other
+    values, columns = sum(actions for actions, _ in one), chosen.batches
+    assert 0.5 * 3000 * columns < values < 3 * 3000 * columns
 
 
 @pytest.mark.parametrize("name", [name for name in ("sklearn", "botorch") if find_spec(name)])

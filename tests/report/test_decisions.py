@@ -5,7 +5,7 @@ import pytest
 
 from voxpop import Choice, Float, Integer, Problem, Space, SquaredExponential
 from voxpop.model.decisions import Decisions
-from voxpop.report.decisions import Column, Layout
+from voxpop.report.view import Column, Layout
 
 
 def layout(decisions: Decisions | np.ndarray) -> Layout:

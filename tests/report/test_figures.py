@@ -14,8 +14,8 @@ from voxpop.errors import Array, InputError
 from voxpop.gp.belief import believe
 from voxpop.journal.journal import Course
 from voxpop.report.drawing import inline, png
-from voxpop.report.figures import DRAWINGS, figure, overview, pictures
-from voxpop.report.figures.maps import slice_along
+from voxpop.report.figures import DRAWINGS, draw, figure, overview, pictures
+from voxpop.report.figures.decision import slice_along
 from voxpop.report.stakes import stakes_of
 from voxpop.report.view import View
 from voxpop.simulation.runs import Run
@@ -175,7 +175,7 @@ def test_many_waves_get_as_many_panels_as_fit(waves: Run) -> None:
     course = replace(waves.course, closed=tuple(replace(waves.closed[0]) for _ in range(20)))
     made = figure(course, "waves")
     assert len([ax for ax in made.axes if ax.get_visible()]) == 8
-    assert "13 in between are left out" in DRAWINGS["waves"].explain(View(course))
+    assert "13 in between are left out" in draw(View(course), "waves")[1]
 
 
 def test_the_bounds_of_the_choice_narrow_from_wave_to_wave(waves: Run) -> None:

@@ -12,8 +12,9 @@ from voxpop.model.waves import Forecast
 from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import WavesState
 from voxpop.report.stakes import stakes_of
-from voxpop.report.summary import certified, confidence, describe, expectation, number, summarise
+from voxpop.report.summary import certified, describe, expectation, number, summarise
 from voxpop.report.tables import wave_table
+from voxpop.report.view import confidence
 from voxpop.simulation.runs import Run
 
 

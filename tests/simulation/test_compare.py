@@ -1,17 +1,16 @@
-"""Comparing policies: who is on the frontier, what the table says, and a picture whose names can be read."""
+"""Comparing policies: who is on the frontier, what the table says, and a picture whose marks can be told apart."""
 
-from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.text import Annotation
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from tests.reproduction.helpers import summary
 from voxpop.simulation.comparison import COSTS, HEADINGS, Cell, Cells, frontier, rows, verdict
-from voxpop.simulation.pictures import colours_of, picture
+from voxpop.simulation.pictures import looks_of, picture
 
 
 def cell(*runs: dict[str, Any]) -> Cell:
@@ -97,40 +96,36 @@ def crowd(count: int) -> Cells:
     return {**made, "free": cell({"regret": 250.0, "numbers": 0, "people": 0, "waves": 0})}
 
 
-def names(ax: Axes) -> Iterator[Annotation]:
-    return (text for text in ax.texts if isinstance(text, Annotation))
+def marks(ax: Axes) -> dict[str, tuple[float, float]]:
+    """Return where the marks of policies stand, by name."""
+    found: list[Any] = ax.containers
+    return {mark.get_label(): tuple(np.ravel(mark.lines[0].get_data())) for mark in found}
 
 
-def test_names_cover_neither_each_other_nor_a_mark_and_stay_inside() -> None:
+def legend(made: Figure) -> dict[str, Any]:
+    (box,) = made.legends
+    return {text.get_text(): handle for text, handle in zip(box.get_texts(), box.legend_handles, strict=True)}
+
+
+def test_one_legend_names_every_policy_and_covers_nothing() -> None:
     figure = picture("tea", crowd(6))
     figure.draw_without_rendering()
     assert len(figure.axes) == len(COSTS) == 3
+    assert legend(figure).keys() == {*(f"policy-{number}" for number in range(6)), "free (asks nobody)"}
+    canvas: Any = FigureCanvasAgg(figure)
+    box: Any = figure.legends[0].get_window_extent(canvas.get_renderer())
     for ax in figure.axes:
-        boxes = {text.get_text(): text.get_window_extent() for text in names(ax)}
-        assert boxes.keys() == {*(f"policy-{number}" for number in range(6)), "free (asks nobody)"}
-        assert [pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])] == []
-        inside = ax.get_window_extent()
-        assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 for box in boxes.values())
-        assert all(inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes.values())
-        marks = [ax.transData.transform(text.xy) for text in names(ax) if text.get_text() != "free (asks nobody)"]
-        assert not any(box.contains(*mark) for box in boxes.values() for mark in marks)
-
-
-def test_names_are_placed_in_the_final_layout() -> None:
-    figure = picture("tea", crowd(2))
-    before = [ax.get_position().bounds for ax in figure.axes]
-    figure.draw_without_rendering()
-    np.testing.assert_allclose([ax.get_position().bounds for ax in figure.axes], before, atol=1e-6)
+        covered: Any = ax.get_tightbbox(canvas.get_renderer())
+        assert not covered.overlaps(box)
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 def test_marks_stand_at_the_means() -> None:
     cells = crowd(3)
     for ax, cost in zip(picture("tea", cells).axes, COSTS, strict=True):
         assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-        for text in names(ax):
-            if text.get_text() in cells:
-                made = cells[text.get_text()]
-                assert text.xy == pytest.approx((made.mean(cost), made.mean()))
+        expected = {name: (made.mean(cost), made.mean()) for name, made in cells.items() if name != "free"}
+        assert marks(ax) == {name: pytest.approx(place) for name, place in expected.items()}
 
 
 def test_a_policy_that_loses_nothing_can_be_drawn() -> None:
@@ -138,21 +133,23 @@ def test_a_policy_that_loses_nothing_can_be_drawn() -> None:
     figure.draw_without_rendering()
     for ax in figure.axes:
         inside = ax.get_window_extent()
-        assert all(inside.contains(*ax.transData.transform(text.xy)) for text in names(ax))
+        assert all(inside.contains(*ax.transData.transform(place)) for place in marks(ax).values())
 
 
 def test_only_free_policies_can_be_drawn() -> None:
     picture("tea", {"free": cell({"regret": 3.0, "numbers": 0, "people": 0, "waves": 0})}).draw_without_rendering()
 
 
-def test_a_policy_has_the_same_colour_in_every_picture() -> None:
-    def colour(*policies: str) -> object:
-        ax = picture("tea", {name: cell({}) for name in policies}).axes[0]
-        return next(text.get_color() for text in names(ax) if text.get_text() == "dpbe")
+def test_a_policy_has_the_same_look_in_every_picture() -> None:
+    def look(*policies: str) -> tuple[object, object]:
+        found: list[Any] = picture("tea", {name: cell({}) for name in policies}).axes[0].containers
+        line = next(mark.lines[0] for mark in found if mark.get_label() == "dpbe")
+        return line.get_color(), line.get_marker()
 
-    assert colour("halving", "dpbe") == colour("dpbe", "bpe")
+    assert look("halving", "dpbe") == look("dpbe", "bpe")
 
 
-def test_policies_have_colours_of_their_own() -> None:
-    assert len(set(colours_of("abcdefgh").values())) == 8
-    assert len(colours_of("abcdefghi")) == 9
+def test_policies_have_colours_and_marks_of_their_own() -> None:
+    for kind in zip(*looks_of("abcdefgh").values(), strict=True):
+        assert len(set(kind)) == 8
+    assert len(looks_of("abcdefghi")) == 9

@@ -13,9 +13,18 @@ from benchmarks import real_people as script
 from reproduction.compare import exhibits
 from reproduction.exhibits import FULL, QUICK
 from voxpop.errors import Array, InputError
+from voxpop.model.decisions import Decisions
 from voxpop.simulation.people import TablePeople
 from voxpop.simulation.scenarios import Options, make_scenario
-from voxpop.simulation.surveys import SURVEYS, TABLES, Households, Survey, Travellers, Voters, figures
+from voxpop.simulation.surveys import (
+    SURVEYS,
+    TABLES,
+    Survey,
+    changing_supplier,
+    figures,
+    taking_the_train,
+    voting,
+)
 from voxpop.simulation.trials import Trial
 
 PEOPLE = {"train": 1191, "tariff": 361, "voters": 944}
@@ -25,6 +34,12 @@ def people_of(survey: Survey) -> TablePeople:
     people = survey.people(survey.decisions())
     assert isinstance(people, TablePeople)
     return people
+
+
+def offers(**columns: list[float]) -> Decisions:
+    """Make decisions with these parameters, whatever their scale."""
+    labels = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return Decisions(np.arange(len(labels), dtype=float)[:, None], labels)
 
 
 # What is shipped
@@ -39,16 +54,16 @@ def test_a_shipped_table_says_where_it_comes_from_and_is_small(name: str) -> Non
 
 
 def test_travellers_take_the_train_less_often_the_more_it_costs() -> None:
-    everyone = Travellers(*figures("train"))
-    paying = everyone.fare > 0
+    fare, _, steepness = figures("train")
+    paying = fare > 0
     assert (len(paying), (~paying).sum()) == (1191, 168)  # an annual ticket pays for everything
-    np.testing.assert_array_equal(everyone.steepness > 0, paying)
-    assert 0 < everyone.fare[paying].min() < np.median(everyone.fare[paying]) < 110 < everyone.fare.max() < 1000
+    np.testing.assert_array_equal(steepness > 0, paying)
+    assert 0 < fare[paying].min() < np.median(fare[paying]) < 110 < fare.max() < 1000
 
 
 def test_travellers_choose_as_in_the_survey() -> None:
     """In 6,216 of 10,719 choices people took the new train; what they say of one average trip is a little higher."""
-    taken = Travellers(*figures("train")).chance(np.array([0.5, 1.0, 1.5])).mean(axis=0)
+    taken = taking_the_train(offers(fare=[0.5, 1.0, 1.5])).mean(axis=0)
     assert taken[1] == pytest.approx(6216 / 10719, abs=0.05)
     assert taken[0] > 0.75 > 0.5 > taken[2]
 
@@ -62,32 +77,30 @@ def test_customers_have_the_tastes_that_others_found() -> None:
     np.testing.assert_allclose(table.mean(axis=0), means, rtol=0.15)
     spread = table.std(axis=0)
     assert ((0.5 * deviations < spread) & (spread < 1.3 * deviations)).all()
-    assert (Households(*figures("tariff")).price < 0).all()
+    assert (figures("tariff")[0] < 0).all()  # nobody likes a price
 
 
 def test_rivals_take_what_the_new_supplier_does_not() -> None:
-    everyone = Households(*figures("tariff"))
-    same = everyone.chance(np.array([6.0, 8.0, 10.0]), np.zeros(3))
+    same = changing_supplier(offers(price=[6.0, 8.0, 10.0], contract=[0.0] * 3))
     assert (np.diff(same) < 0).all()
-    likes = everyone.contract > 0
+    likes = figures("tariff")[1] > 0  # contracts
     assert 0.1 < likes.mean() < 0.5
-    longer = np.diff(everyone.chance(np.array([8.0, 8.0]), np.array([0.0, 5.0])))[:, 0]
+    longer = np.diff(changing_supplier(offers(price=[8.0, 8.0], contract=[0.0, 5.0])))[:, 0]
     np.testing.assert_array_equal(longer > 0, likes)
-    unbeatable = everyone.chance(np.array([-100.0, 1000.0]), np.zeros(2))
+    unbeatable = changing_supplier(offers(price=[-100.0, 1000.0], contract=[0.0] * 2))
     np.testing.assert_allclose(unbeatable, np.tile([1.0, 0.0], (361, 1)), atol=1e-9)
 
 
 def test_voters_stand_where_they_said() -> None:
-    found = Voters(*figures("voters"))
-    stand = [int(found.count[found.position == position].sum()) for position in range(1, 8)]
+    position, _, steepness, count = figures("voters")
+    stand = [int(count[position == place].sum()) for place in range(1, 8)]
     assert stand == [16, 103, 147, 256, 170, 218, 34]
-    assert (found.steepness == found.steepness[0]).all()
-    assert 0.9 < found.steepness[0] < 0.95
+    assert (steepness == steepness[0]).all()
+    assert 0.9 < steepness[0] < 0.95
 
 
 def test_a_voter_likes_their_own_position_best() -> None:
-    positions = np.linspace(1, 7, 7)
-    best = Voters(*figures("voters")).chance(positions).argmax(axis=1) + 1
+    best = voting(offers(position=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])).argmax(axis=1) + 1
     assert np.bincount(best).tolist() == [0, 16, 103, 147, 256, 170, 218, 34]
 
 
@@ -122,9 +135,9 @@ def test_a_traveller_pays_their_own_fare_or_nothing() -> None:
     survey = SURVEYS["train"]
     people = people_of(survey)
     assert people.stakes is not None
-    everyone = Travellers(*figures("train"))
-    np.testing.assert_allclose(people.stakes[:, 0], 0.5 * everyone.fare)
-    np.testing.assert_allclose(people.rewards[:, -1], 1.5 * everyone.fare * everyone.chance(np.array([1.5]))[:, 0])
+    fare, _, _ = figures("train")
+    np.testing.assert_allclose(people.stakes[:, 0], 0.5 * fare)
+    np.testing.assert_allclose(people.rewards[:, -1], 1.5 * fare * taking_the_train(offers(fare=[1.5]))[:, 0])
 
 
 def test_a_supplier_earns_what_its_costs_leave() -> None:

@@ -24,8 +24,9 @@ from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
-from voxpop.report.summary import certified, confidence, describe, expectation, number
+from voxpop.report.summary import certified, describe, expectation, number
 from voxpop.report.tables import WRITERS, exported, summary
+from voxpop.report.view import confidence
 from voxpop.service.study.definition import NAME
 from voxpop.study.study import Study
 

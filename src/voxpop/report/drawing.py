@@ -13,42 +13,26 @@ from voxpop.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Blue and orange stay apart for people who cannot tell red from green.
-INK, MUTED, BLUE, SKY, ORANGE, GREEN = "#1f2933", "#9aa5b1", "#0b5fa5", "#b9d7f0", "#d9480f", "#2b8a3e"
-MIDDLE = "#7fb2dd"  # between BLUE and SKY
-QUIET, PAPER, PEACH, VEIL = "#616e7c", "#ffffff", "#f8c9ae", "#e6f0f9"
-
-# The colours of a page, by the name of its CSS variable: by day, and in the dark.
-LIGHT = {
-    "ink": INK,
-    "quiet": QUIET,
-    "muted": MUTED,
-    "paper": PAPER,
-    "blue": BLUE,
-    "middle": MIDDLE,
-    "sky": SKY,
-    "veil": VEIL,
-    "orange": ORANGE,
-    "peach": PEACH,
-    "line": "#e4e7eb",
-    "ground": "#f5f7fa",
-    "alert": "#fff4e6",
+# The colours of a page, by the name of its CSS variable: by day, and in the dark. Blue and orange stay apart for people
+# who cannot tell red from green.
+COLOURS = {
+    "ink": ("#1f2933", "#e6ebf0"),
+    "quiet": ("#616e7c", "#a7b3c0"),
+    "muted": ("#9aa5b1", "#75818e"),
+    "paper": ("#ffffff", "#1b222b"),
+    "blue": ("#0b5fa5", "#74b9f5"),
+    "middle": ("#7fb2dd", "#3f7fb8"),  # between blue and sky
+    "sky": ("#b9d7f0", "#2b5580"),
+    "veil": ("#e6f0f9", "#20303f"),
+    "orange": ("#d9480f", "#ff9a62"),
+    "peach": ("#f8c9ae", "#6b4530"),
+    "line": ("#e4e7eb", "#323c48"),
+    "ground": ("#f5f7fa", "#11161c"),
+    "alert": ("#fff4e6", "#3a2a1c"),
 }
-DARK = {
-    "ink": "#e6ebf0",
-    "quiet": "#a7b3c0",
-    "muted": "#75818e",
-    "paper": "#1b222b",
-    "blue": "#74b9f5",
-    "middle": "#3f7fb8",
-    "sky": "#2b5580",
-    "veil": "#20303f",
-    "orange": "#ff9a62",
-    "peach": "#6b4530",
-    "line": "#323c48",
-    "ground": "#11161c",
-    "alert": "#3a2a1c",
-}
+LIGHT, DARK = ({name: pair[place] for name, pair in COLOURS.items()} for place in (0, 1))
+INK, QUIET, MUTED, PAPER, BLUE, MIDDLE, SKY, VEIL, ORANGE, PEACH, *_ = LIGHT.values()
+GREEN = "#2b8a3e"
 STYLE = {
     "font.size": 10,
     "text.color": INK,
@@ -67,9 +51,12 @@ STYLE = {
 FONT = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif")
 
 
-def svg(made: Figure) -> str:
+def svg(made: Figure, transparent: bool = False, **settings: Any) -> str:
     """Render a figure as an SVG element, which is the same for the same run."""
-    return _svg(made, {})
+    text = io.StringIO()
+    with styled(**settings):
+        made.savefig(text, format="svg", metadata={"Date": None}, transparent=transparent)
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def png(made: Figure) -> bytes:
@@ -85,8 +72,7 @@ def inline(made: Figure, name: str, title: str, description: str) -> str:
     Title and description are read to people who do not see the picture. Text stays text, so that it can be searched and
     takes the page's font; all colours of `LIGHT` become variables of the page.
     """
-    text = _svg(made, {"svg.fonttype": "none"}, transparent=True)
-    text = FONT.sub("system-ui, sans-serif", text)
+    text = FONT.sub("system-ui, sans-serif", svg(made, transparent=True, **{"svg.fonttype": "none"}))
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every picture, and nothing refers to them
     for variable, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{variable})")
@@ -115,10 +101,3 @@ def styled(**settings: Any) -> AbstractContextManager[None]:
 
     look: Any = {**STYLE, **settings}
     return rc_context(look)
-
-
-def _svg(made: Figure, settings: dict[str, Any], **options: Any) -> str:
-    text = io.StringIO()
-    with styled(**settings):
-        made.savefig(text, format="svg", metadata={"Date": None}, **options)
-    return text.getvalue()[text.getvalue().index("<svg") :]

@@ -12,7 +12,7 @@ from voxpop.io.files import write_atomically
 from voxpop.io.frames import data_frame
 from voxpop.journal.journal import Course
 from voxpop.journal.tables import answer_rows, decision_rows, wave_rows
-from voxpop.model.words import certified, describe, number
+from voxpop.model.words import certified, counted, describe, number
 from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.runtime.html import html_table
@@ -73,45 +73,33 @@ class HasCourse(ABC):
         write_atomically(Path(path), render(self.course, self.truth))
 
     def __repr__(self) -> str:
-        """Say in one line what it is about, what to do, and how far it is."""
-        return f"<{type(self).__name__} {one_line(self.course)}>"
+        """Say in one line what it is about, what to do, how sure that is, and how far it is.
+
+        >>> from voxpop import Problem, SquaredExponential, Study
+        >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+        >>> study = Study(problem)
+        >>> study
+        <Study 'study': 3 decisions, 50 rounds; nobody asked yet>
+        >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
+        >>> print(repr(study).split("; over")[0])
+        <Study 'study': (0.5), nothing is better by more than 0; 20 people asked in 1 wave
+        """
+        course, answer = self.course, self.course.answer
+        facts = [f"{course.problem.size:,} decisions, {number(course.problem.horizon)} rounds", "nobody asked yet"]
+        if course.closed or course.problem.pilot:
+            facts[0] = f"{describe(answer.decision)}, {certified(answer.regret, answer.certain)}"
+        if course.closed:
+            facts[1] = f"{course.people:,} people asked in {counted(len(course.closed), 'wave')}"
+        if course.pending is not None:
+            facts.append(f"wave {course.pending.wave} is open")
+        if course.ended is not None:
+            facts.append(f"over: {course.ended}")
+        return f"<{type(self).__name__} {course.name!r}: {'; '.join(facts)}>"
 
     def _repr_html_(self) -> str:
         """Show a notebook what to do, how sure that is, and the waves."""
-        return small_page(self.course, self.truth)
-
-
-def one_line(course: Course) -> str:
-    """Say what a study is about, what to do, how sure that is, and how far it is.
-
-    >>> from voxpop import Problem, SquaredExponential, Study
-    >>> study = Study(Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
-    >>> one_line(study.course)
-    "'study': 3 decisions, 50 rounds; nobody asked yet"
-    >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
-    >>> print(one_line(study.course).split("; over")[0])
-    'study': (0.5), nothing is better by more than 0; 20 people asked in 1 wave
-    """
-    answer, count = course.answer, len(course.closed)
-    facts = []
-    if course.closed or course.problem.pilot:
-        facts.append(f"{describe(answer.decision)}, {certified(answer.regret, answer.certain)}")
-    else:
-        facts.append(f"{course.problem.size:,} decisions, {number(course.problem.horizon)} rounds")
-    asked = f"{course.people:,} people asked in {count:,} wave{'s' * (count != 1)}"
-    facts.append(asked if course.closed else "nobody asked yet")
-    if course.pending is not None:
-        facts.append(f"wave {course.pending.wave} is open")
-    if course.ended is not None:
-        facts.append(f"over: {course.ended}")
-    return f"{course.name!r}: {'; '.join(facts)}"
-
-
-def small_page(course: Course, truth: Array | None = None) -> str:
-    """Write what to do, how sure that is and what was asked as HTML tables, for a notebook."""
-    facts = [(line.name, line.value, line.note) for line in summarise(course, truth)]
-    waves = wave_table(course)
-    tables = [html_table(facts, caption=course.name)]
-    if waves.rows:
-        tables.append(html_table(waves.rows, waves.headings))
-    return "\n".join(tables)
+        facts = [(line.name, line.value, line.note) for line in summarise(self.course, self.truth)]
+        tables, waves = [html_table(facts, caption=self.course.name)], wave_table(self.course)
+        if waves.rows:
+            tables.append(html_table(waves.rows, waves.headings))
+        return "\n".join(tables)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +9,18 @@ from voxpop import __version__
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
 from voxpop.journal.journal import Course
-from voxpop.report.drawing import DARK, LIGHT, inline
-from voxpop.report.figures import DRAWINGS, draw, pictures
+from voxpop.report.drawing import DARK, LIGHT, inline, png
+from voxpop.report.figures import DRAWINGS, FIRST, draw, overview, pictures
 from voxpop.report.summary import number, summarise
 from voxpop.report.tables import wave_table
 from voxpop.report.view import View
 
-FIRST = ("decision", "stakes")  # on the first screen
 ASSUMED = (
     ("noise σ: how much one round of one person varies", "noise_std"),
     ("deviation v: how much a person differs from the population", "bias_std"),
     ("norm bound B: how strongly the reward can vary between decisions", "norm_bound"),
     ("prior mean: the reward to expect before any answer", "prior_mean"),
 )
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture on the page."""
-
-    name: str
-    svg: str
-    caption: str
 
 
 def fill(template: str, folder: Path | None = None, **values: Any) -> str:
@@ -55,23 +43,21 @@ def render(course: Course, truth: Array | None = None) -> str:
     >>> "Nobody was asked" in render(run.course)
     True
     """
-    view, problem, calibration = View(course, truth), course.problem, course.calibration
-    told = course.direction.problem(problem)  # in the units of its owner
+    view, calibration = View(course, truth), course.calibration
+    told = course.direction.problem(course.problem)  # in the units of its owner
     head, *lines = summarise(course, truth)
-    names = pictures(view)
+    drawn = {name: _drawn(view, name) for name in pictures(view)}
     return fill(
         "page.html.j2",
-        title=f"{course.name}: {view.choice}",
         head=head,
         tiles=[line for line in lines if line.first],
         lines=[line for line in lines if not line.first],
-        first=_drawn(view, [name for name in names if name in FIRST]),
-        others=_drawn(view, [name for name in names if name not in FIRST]),
+        first=[picture for name, picture in drawn.items() if name in FIRST],
+        others=[picture for name, picture in drawn.items() if name not in FIRST],
         table=wave_table(course),
         view=view,
         course=course,
         simulated=truth is not None,
-        problem=problem,
         number=number,
         calibration=calibration,
         constants=[(label, getattr(told, name), getattr(calibration, name, None)) for label, name in ASSUMED],
@@ -79,20 +65,14 @@ def render(course: Course, truth: Array | None = None) -> str:
     )
 
 
-def _drawn(view: View, names: Iterable[str]) -> list[Picture]:
-    """Draw pictures for the page."""
-    made = []
-    for name in names:
-        caption = DRAWINGS[name].explain(view)
-        made.append(Picture(name, inline(draw(view, name), name, DRAWINGS[name].title, caption), caption))
-    return made
+def _drawn(view: View, name: str) -> dict[str, str]:
+    """Draw a picture for the page."""
+    figure, caption = draw(view, name)
+    return {"name": name, "svg": inline(figure, name, DRAWINGS[name].title, caption), "caption": caption}
 
 
 def write_report(course: Course, folder: Path, stem: str, truth: Array | None = None) -> tuple[Path, Path]:
     """Write the page about a study and its picture to a folder; return where they are."""
-    from voxpop.report.drawing import png
-    from voxpop.report.figures import overview
-
     page, picture = folder / f"{stem}.html", folder / f"{stem}.png"
     # Both are made before anything is written.
     made: dict[Path, str | bytes] = {page: render(course, truth), picture: png(overview(course, truth))}

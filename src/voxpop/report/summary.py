@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +10,13 @@ import numpy as np
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
-from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
 from voxpop.model.words import certified as certified
+from voxpop.model.words import counted
 from voxpop.model.words import describe as describe
 from voxpop.model.words import number as number
-from voxpop.policies import Policy
-from voxpop.report.decisions import Layout
-from voxpop.report.stakes import Stakes, measure, stakes_of
+from voxpop.report.stakes import measure
+from voxpop.report.view import View
 
 NOTHING = 1e-4  # of the differences between decisions
 
@@ -30,18 +29,6 @@ class Line:
     value: str
     note: str = ""
     first: bool = False  # for whoever has ten seconds
-
-
-def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
-    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
-    printed = 2 * problem.size * max(1, waves) * problem.beta
-    return float(min(1.0, policy.settings().get("delta", printed)))
-
-
-def confidence(policy: Policy, problem: Problem, waves: int) -> str:
-    """Say how sure everything is that is certified after this number of waves."""
-    chance = failure_chance(policy, problem, waves)
-    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
 
 
 def expectation(forecast: Forecast) -> str:
@@ -69,64 +56,46 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     >>> [line.name for line in summarise(run.course) if line.first][:3]
     ['Do this', 'Expect', 'Certified']
     """
-    return [
-        *_decision(course),
-        *_promised_reward(course, truth),
-        *_cost(course, stakes_of(course, truth)),
-        *_asked(course),
-        *_loss(course, truth),
-        *_promise(course),
-        *_notes(course),
-    ]
+    view = View(course, truth)
+    parts = (_decision, _promised_reward, _cost, _asked, _loss, _promise, _notes)
+    return [line for part in parts for line in part(view)]
 
 
-def _decision(course: Course) -> Iterator[Line]:
-    name = "Do this" if course.ended is not None else "Do this for now"
-    yield Line(name, Layout(course.problem).name(course.answer.index), _rests_on(course), first=True)
+def _decision(view: View) -> Iterator[Line]:
+    course, rests_on = view.course, ""
+    if not course.closed:
+        nobody = "nobody has answered yet" if course.ended is None else "nobody was asked"
+        rests_on = f"{nobody}; this rests on the pilot of {course.pilot_people:,} people alone"
+        if not view.informed:
+            rests_on = f"{nobody}, and there was no pilot: this is a start, not a recommendation"
+    yield Line("Do this" if course.ended is not None else "Do this for now", view.choice, rests_on, first=True)
 
 
-def _rests_on(course: Course) -> str:
-    """Say what the decision rests on, as long as nobody has answered."""
-    if course.closed:
-        return ""
-    nobody = "nobody has answered yet" if course.ended is None else "nobody was asked"
-    if course.problem.pilot:
-        return f"{nobody}; this rests on the pilot of {course.pilot_people:,} people alone"
-    return f"{nobody}, and there was no pilot: this is a start, not a recommendation"
-
-
-def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
-    answer, state, problem = course.answer, course.state, course.problem
-    if not course.closed and not problem.pilot:
+def _promised_reward(view: View) -> Iterator[Line]:
+    course, answer, state = view.course, view.answer, view.course.state
+    if not view.informed:
         return
-    sure = confidence(course.policy, problem, len(course.closed))
     notes = [] if state.expected_loss is None else [f"estimate {number(float(course.estimates[answer.index]))}"]
-    if truth is not None:
-        notes.append(f"simulated truth {number(course.direction.turn(truth)[answer.index])}")
+    if view.truth is not None:
+        notes.append(f"simulated truth {number(course.direction.turn(view.truth)[answer.index])}")
     if course.closed:
         said = f"{number(answer.low)} to {number(answer.high)}"
-        yield Line("Expect", said, "; ".join([course.reward, sure, *notes]), first=True)
+        yield Line("Expect", said, "; ".join([course.reward, view.sure, *notes]), first=True)
     else:  # bounds of values come from waves
         yield Line("Expect", "nothing certain yet", "; ".join([course.reward, *notes]), first=True)
-    left = len(state.active)
-    yield Line(
-        "Certified",
-        certified(answer.regret, answer.certain),
-        f"{sure}, if the model holds; "
-        + ("one decision is left" if left == 1 else f"{left:,} of {problem.size:,} decisions could still be best"),
-        first=True,
-    )
+    left = f"{len(state.active):,} of {course.problem.size:,} decisions could still be best"
+    left = "one decision is left" if len(state.active) == 1 else left
+    proved = certified(answer.regret, answer.certain)
+    yield Line("Certified", proved, f"{view.sure}, if the model holds; {left}", first=True)
     if answer.expected_loss is not None:
-        yield Line(
-            "Expected loss",
-            _per_round(answer.expected_loss, state.centre),
-            "what the model expects this choice to lose against the best",
-            first=True,
-        )
+        nothing = answer.expected_loss < NOTHING * np.ptp(state.centre)
+        lost = "practically nothing" if nothing else f"{number(answer.expected_loss)} per round"
+        yield Line("Expected loss", lost, "what the model expects this choice to lose against the best", first=True)
 
 
-def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
+def _cost(view: View) -> Iterator[Line]:
     """Compare what asking costs with what not knowing would cost."""
+    course, stakes = view.course, view.stakes
     if stakes is None:
         return
     if course.closed:
@@ -136,90 +105,65 @@ def _cost(course: Course, stakes: Stakes | None) -> Iterator[Line]:
     source = "by the simulated truth" if stakes.measured else "as the model estimates it"
     after = f"with what was learned {number(stakes.ahead)}; " if course.closed else ""
     over = f"{after}over {course.problem.horizon:,} rounds, {source}"
-    if stakes.pilot is None:
+    if stakes.pilot is None or stakes.pilot_choice is None:
         yield Line("Guessing would cost", number(stakes.guessing), over, first=True)
-    else:
-        assert stakes.pilot_choice is not None
-        kept = Layout(course.problem).name(stakes.pilot_choice)
-        if course.closed and stakes.pilot_choice == course.answer.index:
-            kept = "which the answers confirm"
-        note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
-        caveat = f" ({stakes.caveat})" if stakes.caveat else ""
-        yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
+        return
+    confirmed = course.closed and stakes.pilot_choice == view.answer.index
+    kept = "which the answers confirm" if confirmed else view.layout.name(stakes.pilot_choice)
+    note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
+    caveat = f" ({stakes.caveat})" if stakes.caveat else ""
+    yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
 
 
-def _asked(course: Course) -> Iterator[Line]:
-    count = len(course.closed)
+def _asked(view: View) -> Iterator[Line]:
+    course, plan = view.course, view.course.pending
     yield Line(
         "Asked",
-        f"{course.people:,} people, {course.numbers:,} numbers, in {count:,} wave{'s' * (count != 1)}",
+        f"{course.people:,} people, {course.numbers:,} numbers, in {counted(len(course.closed), 'wave')}",
         f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
-    if course.pending is not None:
-        plan = course.pending
-        yield Line(
-            "Open",
-            f"wave {plan.wave} asks {plan.people:,} people about {len(plan.arms)} decisions",
-            "" if plan.forecast is None else expectation(plan.forecast),
-        )
+    if plan is not None:
+        said = f"wave {plan.wave} asks {plan.people:,} people about {len(plan.arms)} decisions"
+        yield Line("Open", said, "" if plan.forecast is None else expectation(plan.forecast))
     if course.ended is not None:
         yield Line("Stopped because", course.ended)
 
 
-def _loss(course: Course, truth: Array | None) -> Iterator[Line]:
-    if truth is None:
+def _loss(view: View) -> Iterator[Line]:
+    if view.truth is None:
         return
-    horizon = course.problem.horizon
-    regret = measure(course.plans, course.answer.index, horizon, truth).regret
+    horizon = view.course.problem.horizon
+    regret, best = measure(view.course.plans, view.answer.index, horizon, view.truth).regret, float(view.truth.max())
+    share = f": {regret / (horizon * best):.1%} of the best possible total" if best > 0 else ""
+    note = f"compared with knowing the best decision from the start{share}"
+    yield Line("Lost while learning", f"{regret:,.0f} over {horizon:,} rounds", note)
+
+
+def _promise(view: View) -> Iterator[Line]:
+    trust = view.course.privacy.describe()
+    if trust["privacy"] == "none":
+        return
+    promised = [group.epsilon for group in view.course.problem.pilot]  # to other people than those of the study
+    covered = [epsilon for epsilon in promised if epsilon is not None]
+    pilot = f"; the pilot cost its people epsilon {max(covered):g}" if covered else ""
+    pilot = pilot if len(covered) == len(promised) else "; the pilot is not covered"
     yield Line(
-        "Lost while learning",
-        f"{regret:,.0f} over {horizon:,} rounds",
-        "compared with knowing the best decision from the start" + _share(regret, horizon * float(truth.max())),
+        "Claimed" if trust["caveats"] else "Promised",
+        f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
+        "; ".join(trust["caveats"]) or f"to everyone, whatever they answer; each person is asked once{pilot}",
     )
 
 
-def _promise(course: Course) -> Iterator[Line]:
-    trust = course.privacy.describe()
-    if trust["privacy"] != "none":
-        yield Line(
-            "Claimed" if trust["caveats"] else "Promised",
-            f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
-            "; ".join(trust["caveats"])
-            or "to everyone, whatever they answer; each person is asked once" + _pilot_promise(course.problem.pilot),
-        )
-
-
-def _pilot_promise(pilot: Iterable[Evidence]) -> str:
-    """Say what the people of the pilot were promised, who are others than those of the study."""
-    promised = [group.epsilon for group in pilot]
-    if not promised:
-        return ""
-    covered = [epsilon for epsilon in promised if epsilon is not None]
-    whole = len(covered) == len(promised)
-    return f"; the pilot cost its people epsilon {max(covered):g}" if whole else "; the pilot is not covered"
-
-
-def _notes(course: Course) -> Iterator[Line]:
+def _notes(view: View) -> Iterator[Line]:
+    course = view.course
     given, final = course.problem.norm_bound, course.state.norm_bound
     if final != given:
-        yield Line(
-            "Note",
-            f"the norm bound {number(given)} was too small for the answers",
-            f"it was raised to {number(final)} during the study",
-        )
+        said = f"the norm bound {number(given)} was too small for the answers"
+        yield Line("Note", said, f"it was raised to {number(final)} during the study")
     if course.warning:
         yield Line("Model check", course.warning)
     elif course.closed and course.policy.name == "waves":  # other policies do not check
         yield Line("Model check", "the answers fit the model", "it notices some of what can be wrong, not all")
-
-
-def _per_round(loss: float, estimates: Array) -> str:
-    """Write an expected loss; what is far below the differences between decisions is nothing."""
-    return "practically nothing" if loss < NOTHING * np.ptp(estimates) else f"{number(loss)} per round"
-
-
-def _share(part: float, whole: float) -> str:
-    return f": {part / whole:.1%} of the best possible total" if whole > 0 else ""
 
 
 def pilot_sentences(found: Calibration) -> list[str]:

@@ -9,7 +9,7 @@ from voxpop.io import frames
 from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, Row, columns_of, headline, wave_rows
 from voxpop.model.words import number
-from voxpop.report.summary import failure_chance
+from voxpop.report.view import failure_chance
 
 # The headings of the wave table, with the columns of `wave_rows`.
 COUNTED = {"rounds": "rounds", "played": "decisions", "people": "people", "numbers": "numbers"}

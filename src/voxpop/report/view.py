@@ -1,26 +1,181 @@
-"""What the pictures of one study are drawn from: its course, the truth if it is known, and what follows from both."""
+"""What summary and pictures of a study are made from: its decisions by name, its course, and what follows from it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Answer
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Precomputed
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
-from voxpop.report.decisions import Layout
+from voxpop.model.waves import Plan
+from voxpop.policies import Policy
 from voxpop.report.stakes import Stakes, stakes_of
-from voxpop.report.summary import confidence
 
+Kind = Literal["line", "map", "options", "several"]
+WIDE = 30.0  # a parameter whose largest value is this many times its smallest may have a logarithmic axis
+LOPSIDED = 0.3  # and has one if its values lie below this share of the range, on average
+POINT_DIGITS = 4  # of coordinates without names, and of numbers in pictures
 MOST_REPLAYED = 60  # waves; policies with more learn in such small steps that no picture shows them
 
 
 @dataclass(frozen=True, eq=False)
+class Column:
+    """One parameter: its name, and its value in every decision."""
+
+    name: str
+    values: tuple[Any, ...]
+    digits: int = 6
+
+    @cached_property
+    def numeric(self) -> bool:
+        """True if all values are numbers."""
+        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
+
+    @cached_property
+    def options(self) -> list[Any]:
+        """The different values: numbers in order, others as they appear."""
+        found = list(dict.fromkeys(self.values))
+        return sorted(found) if self.numeric else found
+
+    @cached_property
+    def places(self) -> Array:
+        """Where each decision stands on an axis: at its number, or at the rank of its option."""
+        if self.numeric:
+            return np.array(self.values, dtype=float)
+        ranks = {option: rank for rank, option in enumerate(self.options)}
+        return np.array([ranks[value] for value in self.values], dtype=float)
+
+    @cached_property
+    def logarithmic(self) -> bool:
+        """True if the values are spaced by their logarithm."""
+        if not self.numeric or min(self.options) <= 0 or max(self.options) < WIDE * min(self.options):
+            return False
+        values = np.array(self.options, dtype=float)
+        return bool(((values - values[0]) / np.ptp(values)).mean() < LOPSIDED)
+
+    @property
+    def shares(self) -> Array:
+        """Where each decision stands on an axis, from 0 to 1."""
+        places = np.log(self.places) if self.logarithmic else self.places
+        return np.asarray((places - places.min()) / (np.ptp(places) or 1.0))
+
+    def write(self, value: Any, digits: int | None = None) -> str:
+        """Write one value.
+
+        >>> Column("price", (4.7, 5.0)).write(4.70000001)
+        '4.7'
+        """
+        return f"{value:.{digits or self.digits}g}" if isinstance(value, float) else str(value)
+
+
+def columns_of(decisions: Decisions, ordered: bool = True) -> list[Column]:
+    """Return the parameters of a decision set; coordinates without names are x1, x2 and so on.
+
+    Decisions that have neither names nor an order of their own are one column of names.
+
+    >>> [column.name for column in columns_of(Decisions([[0.1, 0.2], [0.3, 0.4]]))]
+    ['x1', 'x2']
+    """
+    first = decisions[0]
+    if isinstance(first, Mapping):
+        return [Column(str(name), tuple(label[name] for label in decisions)) for name in first]
+    if decisions.labels is not None:
+        return [Column("decision", tuple(map(str, decisions)))]
+    if not ordered:
+        return [Column("decision", tuple(f"no. {index}" for index in range(len(decisions))))]
+    points = decisions.points
+    names = ["x"] if points.shape[1] == 1 else [f"x{place + 1}" for place in range(points.shape[1])]
+    return [Column(name, tuple(points[:, place].tolist()), POINT_DIGITS) for place, name in enumerate(names)]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The decision set of a problem, as pictures and sentences show it."""
+
+    problem: Problem
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """All parameters."""
+        return columns_of(self.problem.decisions, not isinstance(self.problem.kernel, Precomputed))
+
+    @cached_property
+    def varied(self) -> list[Column]:
+        """The parameters that differ between decisions."""
+        return [column for column in self.columns if len(column.options) > 1]
+
+    @cached_property
+    def kind(self) -> Kind:
+        """Which kind of picture shows the decisions: along a line, on a map, or one by one."""
+        numeric = [column.numeric for column in self.varied]
+        if len(numeric) <= 1:
+            return "line" if numeric == [True] else "options"
+        return "map" if numeric == [True, True] else "several"
+
+    @property
+    def label(self) -> str:
+        """What a decision is called: the name of the only parameter, or else "decision"."""
+        return self.varied[0].name if len(self.varied) == 1 else "decision"
+
+    def name(self, index: int) -> str:
+        """Write a decision as people would."""
+        pairs = [(column.name, column.write(column.values[index])) for column in self.columns]
+        if [name for name, _ in pairs] == ["decision"]:
+            return f"decision {pairs[0][1]}"
+        return ", ".join(f"{name} = {value}" for name, value in pairs)
+
+    def short_name(self, index: int) -> str:
+        """Write the values of a decision without what all decisions share; the axis says which parameters they are."""
+        return ", ".join(column.write(column.values[index], POINT_DIGITS) for column in self.varied or self.columns)
+
+    def along(self, index: int, column: Column) -> Indices:
+        """Return the decisions that differ from this one in one parameter only, in its order."""
+        same = np.ones(self.problem.size, dtype=bool)
+        for other in self.varied:
+            if other is not column:
+                same &= other.places == other.places[index]
+        found = np.flatnonzero(same)
+        return np.asarray(found[np.argsort(column.places[found], kind="stable")])
+
+    def places_of(self, points: Array, column: Column) -> Array:
+        """Return where points of the kernel's space, such as the pilot's, stand on the axis of a parameter."""
+        known = self.problem.decisions.points
+        if known.shape[1] == 1 and column.numeric:
+            order = np.argsort(known[:, 0])
+            return np.interp(points[:, 0], known[order, 0], column.places[order])
+        return np.asarray(column.places[self.nearest(points)])
+
+    def nearest(self, points: Array) -> Indices:
+        """Return the decisions that are nearest to some points of the kernel's space."""
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(cdist(points, self.problem.decisions.points).argmin(axis=1))
+
+
+def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
+    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
+    printed = 2 * problem.size * max(1, waves) * problem.beta
+    return float(min(1.0, policy.settings().get("delta", printed)))
+
+
+def confidence(policy: Policy, problem: Problem, waves: int) -> str:
+    """Say how sure everything is that is certified after this number of waves."""
+    chance = failure_chance(policy, problem, waves)
+    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
+
+
+@dataclass(frozen=True, eq=False)
 class View:
-    """A study as pictures see it."""
+    """A study as its summary and pictures see it."""
 
     course: Course
     truth: Array | None = None
@@ -54,6 +209,11 @@ class View:
     def informed(self) -> bool:
         """True if anybody has answered, in the pilot or since."""
         return bool(self.course.closed or self.course.problem.pilot)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """All waves, with the one that is open."""
+        return [*self.course.plans, *([] if self.course.pending is None else [self.course.pending])]
 
     @cached_property
     def trail(self) -> tuple[State, ...]:

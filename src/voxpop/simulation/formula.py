@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from voxpop.errors import InputError, require_choice, said_of
 
 Values = NDArray[Any]  # numbers, or words
+Part = Callable[[Mapping[str, Values]], Values]  # computes the value of a part from those of names
 LONGEST = 2000  # characters
 LARGEST = 1e300
 SHOWN = 80  # characters, in a message
@@ -86,8 +87,7 @@ class Formula:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", self.text.strip())
-        for node in self._nodes:
-            self._check(node)
+        _ = self._compiled
 
     def __str__(self) -> str:
         return f"the formula {self.text if len(self.text) <= SHOWN else self.text[:SHOWN] + '...'!r}"
@@ -102,19 +102,21 @@ class Formula:
             place = error.offset or len(self.text) + 1
             raise InputError(f"{self} cannot be read: {error.msg} at character {place}; correct it") from None
         except (ValueError, RecursionError, MemoryError):
-            raise InputError(f"{self} cannot be read; write it in a simpler way") from None
+            raise self._too_deep() from None
 
     @cached_property
-    def _nodes(self) -> list[ast.expr]:
-        """Every part of the formula that has a value, without the names of functions."""
-        called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
-        parts = (node for node in ast.walk(self._tree) if isinstance(node, ast.expr))
-        return [node for node in parts if id(node) not in called or not isinstance(node, ast.Name)]
+    def _compiled(self) -> Part:
+        try:
+            return self._part(self._tree)
+        except RecursionError:
+            raise self._too_deep() from None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names whose values it needs, in alphabetical order."""
-        return tuple(sorted({node.id for node in self._nodes if isinstance(node, ast.Name)}))
+        nodes = list(ast.walk(self._tree))
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        return tuple(sorted({node.id for node in nodes if isinstance(node, ast.Name) and node not in called}))
 
     def require_names(self, known: Iterable[str]) -> None:
         """Refuse a name without a value."""
@@ -127,28 +129,36 @@ class Formula:
         self.require_names(values)
         try:
             with np.errstate(all="ignore"):
-                result = self._value(self._tree, values)
+                result = self._compiled(values)
         except RecursionError:
-            raise InputError(f"{self} cannot be read; write it in a simpler way") from None
+            raise self._too_deep() from None
         if not _is_number(result):
             raise InputError(f"{self} gives words; let it give a number")
         return result
 
-    def _check(self, node: ast.expr) -> None:
-        """Refuse what is no part of the language."""
+    def _part(self, node: ast.expr) -> Part:
+        """Return what computes one part of the formula; refuse what is no part of the language."""
         match node:
-            case ast.Constant(value=bool() | str()) | ast.Name() | ast.IfExp() | ast.BoolOp():
-                return
+            case ast.Constant(value=str() as word):
+                return lambda values: np.array(word)
             case ast.Constant(value=int() | float() as constant) if abs(constant) < LARGEST:
-                return
-            case ast.BinOp(op=operator) | ast.UnaryOp(op=operator) if type(operator) in OPERATORS:
-                return
+                return lambda values: np.array(float(constant))
+            case ast.Name(id=name):
+                return lambda values: values[name]
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
+                return self._applied(OPERATORS[type(operator)], left, right)
+            case ast.UnaryOp(op=operator, operand=operand) if type(operator) in OPERATORS:
+                return self._applied(OPERATORS[type(operator)], operand)
+            case ast.BoolOp(op=operator, values=parts):
+                return self._applied(OPERATORS[type(operator)], *parts)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self._applied(_where, test, body, other)
             case ast.Compare(ops=operators) if all(type(operator) in OPERATORS for operator in operators):
-                return
+                return self._compared(node)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-                _, least, most = FUNCTIONS[name]
+                function, least, most = FUNCTIONS[name]
                 if least <= len(arguments) and (most is None or len(arguments) <= most):
-                    return
+                    return self._applied(function, *arguments)
                 raise self._refusal(node, f"needs {'at least ' * (most is None)}{least} values, got {len(arguments)}")
         raise self._refusal(
             node,
@@ -156,62 +166,46 @@ class Formula:
             + ", ".join(sorted(FUNCTIONS)),
         )
 
-    def _value(self, node: ast.expr, values: Mapping[str, Values]) -> Values:
-        """Compute the value of one part from those of its parts."""
+    def _applied(self, function: Callable[..., Values], *nodes: ast.expr) -> Part:
+        """Return what applies a function of numbers to parts."""
+        parts = [(node, self._part(node)) for node in nodes]
 
-        def number(part: ast.expr) -> Values:
-            found = self._value(part, values)
-            if not _is_number(found):
-                raise self._refusal(part, "is a word where a number is needed; compare words with == or != only")
-            return found
+        def value(values: Mapping[str, Values]) -> Values:
+            found = [(node, part(values)) for node, part in parts]
+            for node, numbers in found:
+                if not _is_number(numbers):
+                    raise self._refusal(node, "is a word where a number is needed; compare words with == or != only")
+            return np.asarray(function(*(numbers for _, numbers in found)), dtype=float)
 
-        match node:
-            case ast.Constant(value=str() as word):
-                return np.array(word)
-            case ast.Constant(value=constant):
-                return np.array(float(constant))  # type: ignore[arg-type]
-            case ast.Name(id=name):
-                return values[name]
-            case ast.BinOp(left=left, op=operator, right=right):
-                return OPERATORS[type(operator)](number(left), number(right))
-            case ast.UnaryOp(op=operator, operand=operand):
-                return _numbers(OPERATORS[type(operator)](number(operand)))
-            case ast.BoolOp(op=operator, values=parts):
-                return _numbers(reduce(OPERATORS[type(operator)], map(number, parts)))
-            case ast.IfExp(test=test, body=body, orelse=other):
-                return _where(number(test), number(body), number(other))
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return FUNCTIONS[name][0](*map(number, arguments))
-            case ast.Compare():
-                return self._compared(node, values)
-        raise AssertionError(ast.dump(node))  # refused by `_check`
+        return value
 
-    def _compared(self, node: ast.Compare, values: Mapping[str, Values]) -> Values:
-        """Compute a comparison; of a chain, such as 0 < x < 1, every link must hold."""
-        parts = [self._value(part, values) for part in (node.left, *node.comparators)]
-        holds = np.array(True)
-        for operator, place, left, right in zip(node.ops, node.comparators, parts, parts[1:], strict=False):
-            equality = isinstance(operator, ast.Eq | ast.NotEq)
-            if _is_number(left) != _is_number(right) or not (equality or _is_number(left)):
-                raise self._refusal(place, "is compared with another kind of thing; compare numbers, or words by ==")
-            holds = holds & OPERATORS[type(operator)](left, right)
-        unknown = [np.isnan(part) for part in parts if _is_number(part)]
-        return np.where(reduce(np.logical_or, unknown), np.nan, holds) if unknown else _numbers(holds)
+    def _compared(self, node: ast.Compare) -> Part:
+        """Return what compares parts; of a chain, such as 0 < x < 1, every link must hold."""
+        compiled = [self._part(part) for part in (node.left, *node.comparators)]
+
+        def value(values: Mapping[str, Values]) -> Values:
+            parts, holds = [part(values) for part in compiled], np.array(True)
+            for operator, place, left, right in zip(node.ops, node.comparators, parts, parts[1:], strict=False):
+                equality = isinstance(operator, ast.Eq | ast.NotEq)
+                if _is_number(left) != _is_number(right) or not (equality or _is_number(left)):
+                    raise self._refusal(
+                        place, "is compared with another kind of thing; compare numbers, or words by =="
+                    )
+                holds = holds & OPERATORS[type(operator)](left, right)
+            unknown = [np.isnan(part) for part in parts if _is_number(part)]
+            return np.where(reduce(np.logical_or, unknown), np.nan, holds) if unknown else holds.astype(float)
+
+        return value
+
+    def _too_deep(self) -> InputError:
+        return InputError(f"{self} cannot be read; write it in a simpler way")
 
     def _refusal(self, node: ast.expr, reason: str) -> InputError:
         part = ast.get_source_segment(self.text, node) or ""
-        return InputError(f"{self}: {part!r} at character {self._place(node)} {reason}")
-
-    def _place(self, node: ast.expr) -> int:
-        """Return where a part begins, counting characters from 1; the parser counts bytes in lines."""
-        lines = self.text.splitlines(keepends=True)
-        before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-        return len("".join(lines[: node.lineno - 1])) + len(before) + 1
+        lines = self.text.splitlines(keepends=True)  # the parser counts bytes in lines, and people characters from 1
+        before = "".join(lines[: node.lineno - 1]) + lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        return InputError(f"{self}: {part!r} at character {len(before) + 1} {reason}")
 
 
 def _is_number(values: Values) -> bool:
     return values.dtype.kind == "f"
-
-
-def _numbers(values: Values) -> Values:
-    return np.asarray(values, dtype=float)

@@ -171,17 +171,18 @@ class Rehearsal:
 
     def _answered(self, path: Path, problem: Problem, data: Mapping[str, Any]) -> Scenario:
         """Choose who answers, and with that what is true."""
-        others = self.people is not None or self.resample is not None
-        if others and direction_of(path, data) is Direction.MINIMIZE:
+        others, direction = self.people is not None or self.resample is not None, direction_of(path, data)
+        if others and direction is Direction.MINIMIZE:
             raise InputError(
                 f"{path} minimises, and people of one's own answer with rewards; rehearse it without --population and "
                 "--resample, or turn the signs of its answers and leave out direction"
             )
         if self.people is not None:
-            return _of_people(problem, data, self.people)
+            _, decisions, population = self.people.gather(space_of(data), problem.decisions)
+            problem = problem if decisions is problem.decisions else _changed(problem, decisions=decisions)
+            return Scenario("", problem, population, population.mean)
         if self.resample is not None:
             return _of_pilot(path, problem, data, Path(self.resample), self.seed)
-        direction = direction_of(path, data)
         f, problem = direction.turn(rehearsal_rewards(path, problem, data)), direction.problem(problem)
         return Scenario("", problem, GPPeople(problem, f), f)
 
@@ -199,13 +200,6 @@ class Rehearsal:
         """Simulate the rehearsal."""
         scenario = self.scenario()
         return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
-
-
-def _of_people(problem: Problem, data: Mapping[str, Any], people: OwnPeople) -> Scenario:
-    """Let one's own people answer."""
-    _, decisions, population = people.gather(space_of(data), problem.decisions)
-    problem = problem if decisions is problem.decisions else _changed(problem, decisions=decisions)
-    return Scenario("", problem, population, population.mean)
 
 
 def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path, seed: int) -> Scenario:
@@ -269,25 +263,26 @@ def rewards_of_formula(path: Path, text: str, decisions: Decisions) -> Array:
     labels: Sequence[Any] = decisions.labels or ()
     names = list(labels[0])
     known, columns = read_people(path, formula.names)
-    named = columns.get("person", ())
-    if len(set(named)) < len(named):
-        twice = next(person for person, count in Counter(named).items() if count > 1)
-        raise InputError(f"{path} has several rows of {twice}, and a formula takes one row for each person; merge them")
+    for person, count in Counter(columns.get("person", ())).items():
+        if count > 1:
+            raise InputError(
+                f"{path} has several rows of {person}, and a formula takes one row for each person; merge them"
+            )
     formula.require_names([*known, *names])
     for kind, some in (("column of " + str(path), known), ("parameter", names)):
         if not set(formula.names) & set(some):
             raise InputError(f"{formula} names no {kind}; it can name {', '.join(some)}")
     people = len(next(iter(columns.values())))
-    twice = [name for name in names if name in known]
-    if twice:
-        raise InputError(f"{path} has a column {twice[0]}, and {twice[0]} is a parameter too; rename one of them")
+    for name in names:
+        if name in known:
+            raise InputError(f"{path} has a column {name}, and {name} is a parameter too; rename one of them")
     if people * len(decisions) > MOST_REWARDS:
         raise InputError(
             f"{path} has {people:,} people, and for {len(decisions):,} decisions that is more than "
             f"{MOST_REWARDS:,} rewards; take a random sample of the people, or fewer decisions"
         )
     own = {name: np.array(cells)[:, None] for name, cells in columns.items()}
-    tried = {name: _values([label[name] for label in labels])[None, :] for name in names}
+    tried = {name: _values([label[name] for label in labels]) for name in names}
     rewards = np.broadcast_to(formula({**own, **tried}), (people, len(decisions)))
     odd = np.argwhere(~np.isfinite(rewards))
     if len(odd):

@@ -59,35 +59,31 @@ def column(decisions: Decisions, name: str) -> Array:
     return np.array([label[name] for label in decisions], dtype=float)
 
 
+def choosing(chance: Callable[[Decisions], Array], stakes: Callable[[Decisions], Array]) -> Callable[..., TablePeople]:
+    """Make people who take an offer in a round with a chance, (people, decisions), and then gain what is at stake."""
+
+    def people(decisions: Decisions) -> TablePeople:
+        at_stake = stakes(decisions)
+        return TablePeople(at_stake * chance(decisions), stakes=at_stake)
+
+    return people
+
+
 # Swiss travellers and the fare of a new train
 
 
-@dataclass(frozen=True, eq=False)
-class Travellers:
-    """The fare that each person would pay according to the survey, and how they react to a multiple of it.
+def taking_the_train(decisions: Decisions) -> Array:
+    """Compute how likely each person takes a train at each multiple of the fare; a round is a trip.
 
     In 1998 people were asked nine times each how they would make one of their trips: by train, by car, or by
     Swissmetro, an underground train that was planned. A person takes it at x times the fare of the survey with chance
     expit(level - steepness x), everything else about the trip being as in the survey, and then pays x times that fare.
 
-    >>> Travellers(*figures("train")).chance(np.array([1.0])).mean().round(2)
+    >>> taking_the_train(TRAIN.decisions(3))[:, 1].mean().round(2)
     np.float64(0.62)
     """
-
-    fare: Array  # (people,)
-    level: Array  # (people,)
-    steepness: Array  # (people,)
-
-    def chance(self, factors: Array) -> Array:
-        """Compute how likely each person takes the train at each multiple of the fare, (people, factors)."""
-        return np.asarray(expit(self.level[:, None] - self.steepness[:, None] * factors))
-
-
-def travelling(decisions: Decisions) -> TablePeople:
-    """Make the travellers: a round is a trip, on which someone pays the fare or travels otherwise."""
-    everyone, factors = Travellers(*figures("train")), column(decisions, "fare")
-    stakes = everyone.fare[:, None] * factors
-    return TablePeople(stakes * everyone.chance(factors), stakes=stakes)
+    _, level, steepness = figures("train")
+    return np.asarray(expit(level[:, None] - np.outer(steepness, column(decisions, "fare"))))
 
 
 TRAIN = Survey(
@@ -95,7 +91,7 @@ TRAIN = Survey(
     question="Which fare, as a multiple of the planned one, earns a new train most per traveller and trip?",
     space=Space(fare=Float(0.5, 1.5)),
     points={"fare": 101},
-    people=travelling,
+    people=choosing(taking_the_train, lambda decisions: np.outer(figures("train")[0], column(decisions, "fare"))),
     reward="revenue in francs per trip",
     pilot_rounds=20,
 )
@@ -107,9 +103,8 @@ RIVAL_PRICE = 9.0  # cents per kWh
 POWER, WINNING = 5.0, 1.5  # cents per kWh, and per kWh of a year's use
 
 
-@dataclass(frozen=True, eq=False)
-class Households:
-    """What each person thinks of a supplier's attributes, in units of utility.
+def changing_supplier(decisions: Decisions) -> Array:
+    """Compute how likely each household takes each offer; in a round it needs a supplier.
 
     People chose up to twelve times among four suppliers with a fixed price, a time-of-day rate or a seasonal rate, with
     or without a contract, who were local, well known or neither. Here a well-known supplier enters with a fixed price
@@ -119,33 +114,24 @@ class Households:
     - a well-known supplier with the time-of-day rate (11 cents from 8 to 20 o'clock, 5 at night), no contract;
     - an unknown supplier with the seasonal rate (10 cents in summer, 8 in winter, 6 in between), no contract.
 
-    >>> Households(*figures("tariff")).chance(np.array([7.0, 9.0]), np.array([1.0, 1.0])).mean(axis=0).round(2)
+    >>> offers = Space(price=Float(7, 9), contract=Integer(1, 2)).grid(2)  # for one year, and for two
+    >>> changing_supplier(offers).mean(axis=0)[::2].round(2)
     array([0.53, 0.21])
     """
-
-    price: Array  # (people,) per cent and kWh
-    contract: Array  # (people,) per year
-    local: Array  # (people,)
-    known: Array  # (people,)
-    time_of_day: Array  # (people,)
-    seasonal: Array  # (people,)
-
-    def chance(self, prices: Array, years: Array) -> Array:
-        """Compute how likely each person takes each offer, (people, offers)."""
-        rivals = [RIVAL_PRICE * self.price + self.local, self.time_of_day + self.known, self.seasonal]
-        lead = self.known - logsumexp(rivals, axis=0)
-        return np.asarray(expit(np.outer(self.price, prices) + np.outer(self.contract, years) + lead[:, None]))
+    price, contract, local, known, time_of_day, seasonal = figures("tariff")  # utility per cent, per year, or as such
+    rivals = [RIVAL_PRICE * price + local, time_of_day + known, seasonal]
+    lead = known - logsumexp(rivals, axis=0)
+    offer = np.outer(price, column(decisions, "price")) + np.outer(contract, column(decisions, "contract"))
+    return np.asarray(expit(offer + lead[:, None]))
 
 
-def supplied(decisions: Decisions) -> TablePeople:
-    """Make the households: in a round someone needs a supplier, who earns a margin or is not chosen.
+def margins(decisions: Decisions) -> Array:
+    """Compute what the supplier earns per kWh.
 
-    The supplier's costs are assumed: power costs 5 cents per kWh, and winning a customer costs 1.5 cents for each kWh
-    of a year's use, spread over the contract and one year more.
+    Its costs are assumed: power costs 5 cents per kWh, and winning a customer costs 1.5 cents for each kWh of a year's
+    use, spread over the contract and one year more.
     """
-    prices, years = column(decisions, "price"), column(decisions, "contract")
-    margins = prices - POWER - WINNING / (1 + years)
-    return TablePeople(margins * Households(*figures("tariff")).chance(prices, years), stakes=margins)
+    return column(decisions, "price") - POWER - WINNING / (1 + column(decisions, "contract"))
 
 
 TARIFF = Survey(
@@ -153,7 +139,7 @@ TARIFF = Survey(
     question="Which price per kWh and which contract earn a new electricity supplier most per kWh of demand?",
     space=Space(price=Float(6.0, 10.0), contract=Integer(0, 5)),
     points={"price": 21, "contract": 6},
-    people=supplied,
+    people=choosing(changing_supplier, margins),
     reward="margin in cents per kWh",
     pilot_rounds=20,
 )
@@ -162,35 +148,20 @@ TARIFF = Survey(
 # Voters and a position on the left-right scale
 
 
-@dataclass(frozen=True, eq=False)
-class Voters:
-    """Where kinds of voters stand, how they lean, how much a step away from them costs, and how many they are.
+def voting(decisions: Decisions) -> Array:
+    """Compute how likely each person votes for a challenger at each position; a round is a poll.
 
     Before the American election of 1996 people placed themselves and the incumbent on a scale from 1 (extremely
     liberal) to 7 (extremely conservative), and said for whom they would vote. Here a challenger may take any position
     x. A person votes for it with chance expit(level - steepness |position - x|): what holds for the challenger is what
-    held for the real one, except where he stands.
+    held for the real one, except where he stands. The table has one line for each kind of voters, with their number.
 
-    >>> Voters(*figures("voters")).chance(np.array([1.0, 4.0, 7.0])).mean(axis=0).round(2)
+    >>> voting(VOTERS.decisions(3)).mean(axis=0).round(2)
     array([0.23, 0.45, 0.35])
     """
-
-    position: Array  # (kinds,) from 1 to 7
-    level: Array  # (kinds,)
-    steepness: Array  # (kinds,) per step of the scale
-    count: Array  # (kinds,)
-
-    def chance(self, positions: Array) -> Array:
-        """Compute how likely each person votes for a challenger at each position, (people, positions)."""
-        away = np.abs(self.position[:, None] - positions)
-        kinds = expit(self.level[:, None] - self.steepness[:, None] * away)
-        return np.repeat(kinds, self.count.astype(int), axis=0)
-
-
-def voting(decisions: Decisions) -> TablePeople:
-    """Make the voters: a round is a poll, in which someone is for the challenger or not."""
-    chance = Voters(*figures("voters")).chance(column(decisions, "position"))
-    return TablePeople(chance, stakes=np.ones(len(decisions)))
+    position, level, steepness, count = figures("voters")
+    away = np.abs(position[:, None] - column(decisions, "position"))
+    return np.repeat(expit(level[:, None] - steepness[:, None] * away), count.astype(int), axis=0)
 
 
 VOTERS = Survey(
@@ -198,7 +169,7 @@ VOTERS = Survey(
     question="Where on the left-right scale does a challenger win most votes against an incumbent?",
     space=Space(position=Float(1.0, 7.0)),
     points={"position": 121},
-    people=voting,
+    people=choosing(voting, lambda decisions: np.ones(len(decisions))),
     reward="share of votes",
     pilot_rounds=1,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +51,8 @@ class Trial:
 
     def scenario(self) -> Scenario:
         """Make the study."""
-        return make_scenario(
-            self.study,
-            Options(
-                seed=self.seed,
-                size=self.size,
-                horizon=self.horizon,
-                data=None if self.data is None else Path(self.data),
-                noise_std=self.noise_std,
-                bias_std=self.bias_std,
-                true_norm=self.true_norm,
-            ),
-        )
+        given = {option.name: getattr(self, option.name) for option in fields(Options)}
+        return make_scenario(self.study, Options(**{**given, "data": None if self.data is None else Path(self.data)}))
 
     def make_privacy(self) -> Privacy:
         """Make the privacy of the chosen trust model."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import Array, InputError, require_choice
 from voxpop.journal.journal import Course
 from voxpop.report.drawing import BLUE, QUIET, sheet, styled
-from voxpop.report.figures import costs, decision, maps, waves
-from voxpop.report.figures import maps as slices
-from voxpop.report.figures.common import WIDTH, Canvas
+from voxpop.report.figures import decision, waves
+from voxpop.report.figures.common import WIDTH, Canvas, legend_below, shortened
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
 
@@ -22,70 +21,57 @@ if TYPE_CHECKING:
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
-
-
-def _always(view: View) -> bool:
-    return True
+FIRST = ("decision", "stakes")  # on the overview, and on the first screen of the page
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture: what it is called, how it is drawn and explained, how tall it is, and which studies have it."""
+    """A picture: its name, how it is drawn, how tall it is, and which studies have it.
+
+    Whatever draws it returns a title and a sentence that says what it shows.
+    """
 
     title: str
-    draw: Callable[[Canvas, View], None]
-    explain: Callable[[View], str]
+    draw: Callable[[Canvas, View], tuple[str, str]]
     height: Callable[[View], float] = lambda view: 3.6
-    fits: Callable[[View], bool] = _always
+    fits: Callable[[View], bool] = lambda view: True
+
+    def on(self, canvas: Canvas, view: View) -> str:
+        """Draw it with its title and legend; return what it shows."""
+        title, said = self.draw(canvas, view)
+        canvas.suptitle(shortened(title, 54), x=0.01, ha="left", weight="bold", fontsize=11)
+        legend_below(canvas, canvas.axes)
+        return said
 
 
 DRAWINGS: dict[str, Drawing] = {
-    "decision": Drawing("The decision", decision.draw_decision, decision.explain_decision, decision.decision_height),
+    "decision": Drawing("The decision", decision.draw_decision, decision.decision_height),
     "stakes": Drawing(
         "What asking costs, and what not asking would",
-        costs.draw_stakes,
-        costs.explain_stakes,
-        costs.stakes_height,
+        waves.draw_stakes,
+        waves.stakes_height,
         lambda view: view.stakes is not None,
     ),
-    "waves": Drawing(
-        "The estimate, wave by wave", waves.draw_waves, waves.explain_waves, waves.waves_height, waves.shows_waves
-    ),
-    "progress": Drawing(
-        "What is known about the decision",
-        waves.draw_progress,
-        waves.explain_progress,
-        fits=lambda view: len(view.trail) > 1,
-    ),
-    "cost": Drawing("Gain and cost of each wave", costs.draw_cost, costs.explain_cost, fits=costs.has_cost),
-    "left": Drawing("What is left", waves.draw_left, waves.explain_left, fits=lambda view: len(view.course.closed) > 0),
+    "waves": Drawing("The estimate, wave by wave", waves.draw_waves, waves.waves_height, waves.shows_waves),
+    "progress": Drawing("What is known about the decision", waves.draw_progress, fits=lambda view: len(view.trail) > 1),
+    "cost": Drawing("Gain and cost of each wave", waves.draw_cost, fits=lambda view: bool(view.plans)),
+    "left": Drawing("What is left", waves.draw_left, fits=lambda view: bool(view.course.closed)),
     "slices": Drawing(
         "Parameter by parameter",
-        slices.draw_slices,
-        slices.explain_slices,
-        slices.slices_height,
+        decision.draw_slices,
+        decision.slices_height,
         lambda view: view.informed and len(view.layout.varied) > 1,
     ),
     "doubt": Drawing(
         "How unsure the estimates are",
-        maps.draw_doubt,
-        maps.explain_doubt,
+        decision.draw_doubt,
         lambda view: 4.0,
         lambda view: view.informed and view.layout.kind == "map",
     ),
     "alternatives": Drawing(
-        "The alternatives",
-        decision.draw_alternatives,
-        decision.explain_alternatives,
-        decision.alternatives_height,
-        decision.has_alternatives,
+        "The alternatives", decision.draw_alternatives, decision.alternatives_height, decision.has_alternatives
     ),
-    "regret": Drawing(
-        "Lost against the simulated truth",
-        costs.draw_regret,
-        costs.explain_regret,
-        fits=lambda view: view.truth is not None,
-    ),
+    "regret": Drawing("Lost against the simulated truth", waves.draw_regret, fits=lambda view: view.truth is not None),
 }
 
 
@@ -102,18 +88,17 @@ def figure(course: Course, name: str = "decision", truth: Array | None = None) -
     >>> figure(run.course, "decision").axes[0].get_xlabel()
     'price'
     """
-    return draw(View(course, truth), name)
+    return draw(View(course, truth), name)[0]
 
 
-def draw(view: View, name: str) -> Figure:
-    """Draw one picture of a study that was looked at before."""
+def draw(view: View, name: str) -> tuple[Figure, str]:
+    """Draw one picture of a study that was looked at before; also return what it shows."""
     drawing = DRAWINGS[require_choice("picture", name, DRAWINGS)]
     if not drawing.fits(view):
         raise InputError(f"this study has no picture {name!r} (now); it has {', '.join(pictures(view))}")
     made = sheet(WIDTH, drawing.height(view))
     with styled():
-        drawing.draw(made, view)
-    return made
+        return made, drawing.on(made, view)
 
 
 def overview(course: Course, truth: Array | None = None) -> Figure:
@@ -125,42 +110,27 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     2
     """
     view = View(course, truth)
-    names = [name for name in ("decision", "stakes") if DRAWINGS[name].fits(view)]
+    names = [name for name in FIRST if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
     head, *others = (line for line in summarise(course, truth) if line.first)
-    columns = _columns(others)
-    tall = WORDS + LINE * max(0, max((column.lines for column in columns), default=0) - FITTING)
+    width = int(116 / max(4, len(others)))
+    columns = [
+        replace(line, value=textwrap.fill(line.value, width), note=textwrap.fill(line.note, int(1.28 * width)))
+        for line in others
+    ]
+    lines = max((column.value.count("\n") + column.note.count("\n") + 2 for column in columns), default=0)
+    tall = WORDS + LINE * max(0, lines - FITTING)
     made = sheet(11, tall + height)
     with styled():
         parts: Any = made.subfigures(2, 1, height_ratios=[tall, height])
         words, below = parts
         _write(words, view, head, columns, WORDS / tall)
-        panels = below.subfigures(1, 2, width_ratios=[1.15, 1])
-        for name, panel in zip(names, panels, strict=False):
-            DRAWINGS[name].draw(panel, view)
+        for name, panel in zip(names, below.subfigures(1, 2, width_ratios=[1.15, 1]), strict=False):
+            DRAWINGS[name].on(panel, view)
     return made
 
 
-class _Column(NamedTuple):
-    """A line of the summary as it is written below the decision, wrapped."""
-
-    name: str
-    value: str
-    note: str
-
-    @property
-    def lines(self) -> int:
-        """The lines of value and note."""
-        return self.value.count("\n") + self.note.count("\n") + 2
-
-
-def _columns(lines: list[Line]) -> list[_Column]:
-    width = int(116 / max(4, len(lines)))
-    wrapped = ((textwrap.fill(line.value, width), textwrap.fill(line.note, int(1.28 * width))) for line in lines)
-    return [_Column(line.name, *texts) for line, texts in zip(lines, wrapped, strict=True)]
-
-
-def _write(words: SubFigure, view: View, head: Line, columns: list[_Column], unit: float) -> None:
+def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: float) -> None:
     """Write the decision large, and below it what else comes first; `unit` is WORDS as a share of the height."""
 
     def write(x: float, down: float, text: str, **named: Any) -> None:

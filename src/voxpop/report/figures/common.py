@@ -1,4 +1,4 @@
-"""What several pictures have in common: their width, their axes, and legends that cover nothing."""
+"""What several pictures have in common: width, axes, panels, bands, answers, and legends that cover nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
-from voxpop.report.decisions import Column
-from voxpop.report.drawing import INK, PAPER
+from voxpop.model.state import State
+from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL
 from voxpop.report.summary import number
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,12 +26,12 @@ STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "color": INK, "markered
 PILOT: dict[str, Any] = {"marker": "o", "markersize": 5, "color": INK, "fillstyle": "none", "linestyle": "none"}
 WAVE: dict[str, Any] = {"marker": ".", "markersize": 5, "color": INK, "linestyle": "none"}
 CERTIFIED, LIKELY, ESTIMATE, TRUTH = "certified", "likely", "estimate", "simulated truth"
-ASSUMED = "assumed possible"
+ASSUMED = "assumed possible"  # bounds, before anybody has answered
 CHOSEN, FROM_PILOT, FROM_WAVES = "chosen", "pilot's answers", "answers"
 DOTS = {FROM_PILOT: PILOT, FROM_WAVES: WAVE}
 
 
-def legend_below(canvas: Canvas, *axes: Axes) -> None:
+def legend_below(canvas: Canvas, axes: Sequence[Axes]) -> None:
     """Write one legend below all axes, where it covers nothing, in as many columns as fit."""
     known = {
         label: handle
@@ -55,6 +55,16 @@ def legend_below(canvas: Canvas, *axes: Axes) -> None:
     )
 
 
+def panels(canvas: Canvas, count: int, across: int, sharex: bool = False) -> list[Axes]:
+    """Make some panels in rows, of one scale, with small numbers; the rest of the last row stays empty."""
+    made = canvas.subplots(math.ceil(count / across), across, squeeze=False, sharex=sharex, sharey=True).ravel()
+    for ax in made:
+        ax.tick_params(labelsize=SMALL)
+    for ax in made[count:]:
+        ax.set_visible(False)
+    return list(made[:count])
+
+
 def set_axis(ax: Axes, column: Column, side: str = "x", most: int = 6) -> None:
     """Name an axis after its parameter, with the parameter's own values, or some of them if they are numbers."""
     from matplotlib.ticker import MaxNLocator
@@ -76,12 +86,16 @@ def set_axis(ax: Axes, column: Column, side: str = "x", most: int = 6) -> None:
                 label.set(ha="right", rotation_mode="anchor")
 
 
-def plain_logarithm(axis: Any, low: float, high: float) -> None:
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def plain_logarithm(axis: Any, low: float, high: float, write: Callable[[float], str] = _plain) -> None:
     """Write the numbers of a logarithmic axis as they are, and few of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0,) if high > 300 * low else (1.0, 3.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -123,11 +137,22 @@ def reward_ticks(view: View) -> Callable[[float, float], str]:
     return written
 
 
-def answers_of(view: View) -> dict[str, tuple[Indices, Array]]:
-    """Return the average answers of the pilot and of the study, with the decisions that they are about."""
-    found: dict[str, list[tuple[Indices, Array]]] = {
-        FROM_PILOT: [(view.layout.nearest(group.points), group.mean) for group in view.course.problem.pilot],
-        FROM_WAVES: [(wave.plan.arms, wave.feedback.mean) for wave in view.course.closed],
+def answers_of(view: View, column: Column | None = None) -> dict[str, tuple[Any, Array]]:
+    """Return the average answers of the pilot and of the study.
+
+    With them come the decisions that they are about, or where these stand on the axis of a parameter.
+    """
+    layout = view.layout
+
+    def tried(points: Array) -> Indices | Array:
+        return layout.nearest(points) if column is None else layout.places_of(points, column)
+
+    def asked(arms: Indices) -> Indices | Array:
+        return arms if column is None else column.places[arms]
+
+    found: dict[str, list[tuple[Indices | Array, Array]]] = {
+        FROM_PILOT: [(tried(group.points), group.mean) for group in view.course.problem.pilot],
+        FROM_WAVES: [(asked(wave.plan.arms), wave.feedback.mean) for wave in view.course.closed],
     }
     return {
         name: (np.concatenate([at for at, _ in parts]), np.concatenate([means for _, means in parts]))
@@ -136,6 +161,21 @@ def answers_of(view: View) -> dict[str, tuple[Indices, Array]]:
     }
 
 
-def set_title(canvas: Canvas, title: str) -> None:
-    """Write the title at the left edge, where it has the whole width."""
-    canvas.suptitle(shortened(title, 54), x=0.01, ha="left", weight="bold", fontsize=11)
+def draw_bands(
+    ax: Axes, view: View, column: Column, along: Indices, state: State | None = None, bounds: str = "", **line: Any
+) -> None:
+    """Draw some decisions along a parameter: bounds of this name, if any, the likely band, and the estimate."""
+    state = state or view.course.state
+    places, estimate, likely = column.places[along], view.estimate(state)[along], view.likely(state)
+    if bounds:
+        lower, upper = state.lower[along], state.upper[along]
+        ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=bounds)
+    if bounds == ASSUMED:
+        return
+    if likely is not None:
+        low, high = estimate - likely[along], estimate + likely[along]
+        if column.numeric:
+            ax.fill_between(places, low, high, color=SKY, linewidth=0, label=LIKELY)
+        else:
+            ax.vlines(places, low, high, color=SKY, linewidth=7, label=LIKELY)
+    ax.plot(places, estimate, color=BLUE, label=ESTIMATE, **line)

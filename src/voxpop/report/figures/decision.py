@@ -1,14 +1,16 @@
-"""The decision: what is known of every alternative, along one parameter or one by one."""
+"""What is known of every decision: along one parameter, on a map of two, in slices of several, or one by one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
-from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
+from voxpop.model.state import State
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY
 from voxpop.report.figures.common import (
     ASSUMED,
     CERTIFIED,
@@ -16,49 +18,51 @@ from voxpop.report.figures.common import (
     DOTS,
     ESTIMATE,
     FROM_PILOT,
-    FROM_WAVES,
     LIKELY,
     SMALL,
     STAR,
     TRUTH,
     Canvas,
     answers_of,
-    legend_below,
+    draw_bands,
+    panels,
     reward_axis,
+    reward_ticks,
     set_axis,
-    set_title,
     shortened,
     window,
 )
-from voxpop.report.figures.maps import draw_map
-from voxpop.report.view import View
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+NOBODY = "Nobody has answered yet"
 BEST = 12  # alternatives that are listed on the first picture
 MOST = 40  # and on the long list
 MANY = 60  # answers
 LONGEST = 30  # letters of a decision's name
+ASKED: dict[str, Any] = {"linestyle": "none", "markersize": 6, "color": PAPER, "markeredgecolor": INK}
+PIXELS = 96  # of a map, along each side
+SLICES = 6  # parameters that are drawn
+SHORT = 3  # a slice has at least this many decisions
+DOTTED = 1000  # dots, beyond which they are one image
 
 
-def draw_decision(canvas: Canvas, view: View) -> None:
+def draw_decision(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw the estimate of every decision, and the one that is chosen."""
-    {"line": _draw_line, "map": draw_map}.get(view.layout.kind, draw_best)(canvas, view)
-
-
-def explain_decision(view: View) -> str:
-    """Say what the picture of the decision shows."""
+    kind = view.layout.kind
+    title = {"line": _draw_line, "map": _draw_map}.get(kind, draw_best)(canvas, view)
     if not view.informed:
-        return f"Nobody has answered yet. {view.choice} is a place to start."
-    if view.layout.kind == "map":
-        return f"The estimate of every decision, as a colour. Chosen: {view.choice}."
+        return NOBODY, f"{NOBODY}. {view.choice} is a place to start."
+    if kind == "map":
+        return title, f"The estimate of every decision, as a colour. Chosen: {view.choice}."
     bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.closed)
     bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
     said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
     rows = f"The {_listed(view, BEST)} best decisions by their estimates"
-    what = f"The estimate for every {view.layout.label}" if view.layout.kind == "line" else rows
-    return f"{what}, with bounds. Chosen: {view.choice}. {said}"
+    what = f"The estimate for every {view.layout.label}" if kind == "line" else rows
+    return title, f"{what}, with bounds. Chosen: {view.choice}. {said}"
 
 
 def decision_height(view: View) -> float:
@@ -66,14 +70,72 @@ def decision_height(view: View) -> float:
     return {"line": 3.8, "map": 4.2}.get(view.layout.kind, 1.5 + 0.24 * _listed(view, BEST))
 
 
-def draw_alternatives(canvas: Canvas, view: View) -> None:
+def bounds_of(view: View) -> str:
+    """Return what the bounds of a decision's value are called; nothing if they come from the pilot alone."""
+    return CERTIFIED if view.course.closed else "" if view.informed else ASSUMED
+
+
+# Along one parameter
+
+
+def _draw_line(canvas: Canvas, view: View) -> str:
+    """Draw estimate, bounds and answers along the only parameter."""
+    ax, column, state, best = canvas.subplots(), view.layout.varied[0], view.course.state, view.answer.index
+    order = np.argsort(column.places)
+    marker = "." if np.isnan(view.estimate()).any() else ""
+    draw_bands(ax, view, column, order, bounds=bounds_of(view), linewidth=1.8, marker=marker)
+    if view.truth is not None:
+        ax.plot(column.places[order], view.truth[order], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
+    for name, (at, means) in answers_of(view, column).items():
+        ax.plot(at, means, label=name, **DOTS[name])
+    place = float(column.places[best])
+    ax.axvline(place, color=INK, linewidth=0.8, linestyle=":")
+    ax.plot([place], [state.centre[best]], label=CHOSEN if view.informed else "for now", **STAR)
+    low, high = _limits(view)
+    ax.set_ylim(low, high + 0.1 * (high - low))  # with room for the name
+    set_axis(ax, column)
+    reward_axis(ax, view)
+    ax.margins(x=0.02)
+    # The choice is named beside its line, on the side that has more room.
+    right = ax.transAxes.inverted().transform(ax.transData.transform((place, 0.0)))[0] > 0.5
+    ax.annotate(
+        shortened(view.choice, 36),
+        (place, 1.0),
+        (-5 if right else 5, -1),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        va="top",
+        weight="bold",
+    )
+    return f"What people say about every {column.name}"
+
+
+def _limits(view: View) -> tuple[float, float]:
+    """Return limits that show estimates, nearly all answers, and all that is certified about the choice.
+
+    If there are many answers, a stray one should not flatten the rest.
+    """
+    every = [means for _, means in answers_of(view).values()]
+    answers = [np.quantile(means, (0.02, 0.98) if len(means) > MANY else (0, 1)) for means in every]
+    truth = [] if view.truth is None else [view.truth]
+    likely = view.likely()
+    spread = np.zeros(1) if likely is None else likely[view.answer.index]
+    chosen = view.course.state.centre[view.answer.index]
+    return window([view.estimate(), chosen - spread, chosen + spread, _ends(view), *answers, *truth])
+
+
+def _ends(view: View) -> Array:
+    """Return the bounds of the choice, if they are drawn."""
+    return np.array([view.answer.low, view.answer.high] if bounds_of(view) else [])
+
+
+# One by one
+
+
+def draw_alternatives(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw the long list of alternatives."""
-    draw_best(canvas, view, MOST)
-
-
-def explain_alternatives(view: View) -> str:
-    """Say what the long list shows."""
-    return (
+    return draw_best(canvas, view, MOST), (
         f"{_listed(view, MOST)} of {view.course.problem.size:,} decisions, the best by estimate first, with what "
         "people answered. What ends at the edge goes on."
     )
@@ -90,79 +152,13 @@ def has_alternatives(view: View) -> bool:
     return view.informed and view.layout.kind != "line" and view.course.problem.size > listed
 
 
-def _draw_line(canvas: Canvas, view: View) -> None:
-    """Draw estimate, bounds and answers along the only parameter."""
-    ax, column, state, best = canvas.subplots(), view.layout.varied[0], view.course.state, view.answer.index
-    order = np.argsort(column.places)
-    _draw_bands(ax, column.places[order], view, order)
-    if view.truth is not None:
-        ax.plot(column.places[order], view.truth[order], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
-    for name, at, means in _answers_along(view):
-        ax.plot(at, means, label=name, **DOTS[name])
-    place = float(column.places[best])
-    ax.axvline(place, color=INK, linewidth=0.8, linestyle=":")
-    ax.plot([place], [state.centre[best]], label=CHOSEN if view.informed else "for now", **STAR)
-    low, high = _limits(view)
-    ax.set_ylim(low, high + 0.1 * (high - low))  # with room for the name
-    set_axis(ax, column)
-    reward_axis(ax, view)
-    ax.margins(x=0.02)
-    _name_choice(ax, view, place)
-    set_title(canvas, f"What people say about every {column.name}" if view.informed else "Nobody has answered yet")
-    legend_below(canvas, ax)
-
-
-def _name_choice(ax: Axes, view: View, place: float) -> None:
-    """Write the choice beside its line, on the side that has more room."""
-    right = ax.transAxes.inverted().transform(ax.transData.transform((place, 0.0)))[0] > 0.5
-    ax.annotate(
-        shortened(view.choice, 36),
-        (place, 1.0),
-        (-5 if right else 5, -1),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        va="top",
-        weight="bold",
-    )
-
-
-def _answers_along(view: View) -> list[tuple[str, Array, Array]]:
-    """Return whose answers they are, at which values of the only parameter, and how large they are."""
-    column, found = view.layout.varied[0], answers_of(view)
-    made = []
-    if FROM_PILOT in found:
-        points = np.concatenate([group.points for group in view.course.problem.pilot])
-        made.append((FROM_PILOT, view.layout.places_of(points, column), found[FROM_PILOT][1]))
-    if FROM_WAVES in found:
-        at, means = found[FROM_WAVES]
-        made.append((FROM_WAVES, column.places[at], means))
-    return made
-
-
-def _draw_bands(ax: Axes, places: Array, view: View, order: Indices) -> None:
-    """Draw the certified band, the likely band and the estimate along a numeric parameter."""
-    state, estimate, likely = view.course.state, view.estimate()[order], view.likely()
-    if view.course.closed or not view.informed:
-        lower, upper = state.lower[order], state.upper[order]
-        label = CERTIFIED if view.informed else ASSUMED
-        ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=label)
-    if view.informed and likely is not None:
-        low, high = estimate - likely[order], estimate + likely[order]
-        ax.fill_between(places, low, high, color=SKY, linewidth=0, label=LIKELY)
-    if view.informed:
-        marker = "." if np.isnan(estimate).any() else ""
-        ax.plot(places, estimate, color=BLUE, linewidth=1.8, marker=marker, label=ESTIMATE)
-
-
-def draw_best(canvas: Canvas, view: View, most: int = BEST) -> None:
+def draw_best(canvas: Canvas, view: View, most: int = BEST) -> str:
     """Draw the decisions of largest estimate one below the other, each with its bounds and its answers."""
     ax, state, likely, best = canvas.subplots(), view.course.state, view.likely(), view.answer.index
-    rows = ranked(view)[:most]
+    rows = _ranked(view)[:most]
     estimate, places = view.estimate()[rows], np.arange(len(rows))
-    if view.course.closed or not view.informed:
-        label = CERTIFIED if view.informed else ASSUMED
-        ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=label)
+    if bounds := bounds_of(view):
+        ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=bounds)
     spread = np.zeros(len(rows)) if likely is None else likely[rows]
     if view.informed and likely is not None:
         ax.hlines(places, estimate - spread, estimate + spread, color=SKY, linewidth=8, label=LIKELY)
@@ -176,13 +172,11 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> None:
         if listed.any():
             ax.plot(means[listed], [at[decision] for decision in decisions[listed].tolist()], label=name, **DOTS[name])
     ax.plot([state.centre[best]], [0], label=CHOSEN if view.informed else "for now", **STAR)
-    ax.set_xlim(*window([estimate - spread, estimate + spread, _bounds(view)]))
+    ax.set_xlim(*window([estimate - spread, estimate + spread, _ends(view)]))
     _name_rows(ax, view, rows)
     reward_axis(ax, view, "x")
     size = view.course.problem.size
-    listed_all = "Nobody has answered yet" if not view.informed else "All decisions, best first"
-    set_title(canvas, listed_all if len(rows) == size else f"The {len(rows)} best of {size:,} decisions")
-    legend_below(canvas, ax)
+    return "All decisions, best first" if len(rows) == size else f"The {len(rows)} best of {size:,} decisions"
 
 
 def _name_rows(ax: Axes, view: View, rows: Indices) -> None:
@@ -196,7 +190,7 @@ def _name_rows(ax: Axes, view: View, rows: Indices) -> None:
     ax.set_ylabel(shortened(", ".join(column.name for column in layout.varied or layout.columns), 40))
 
 
-def ranked(view: View) -> Indices:
+def _ranked(view: View) -> Indices:
     """Return the decisions from the largest estimate to the smallest: the chosen one first, those given up last."""
     score = np.nan_to_num(view.estimate(), nan=-np.inf)
     score[view.answer.index] = np.inf
@@ -207,22 +201,129 @@ def _listed(view: View, most: int) -> int:
     return min(most, view.course.problem.size)
 
 
-def _limits(view: View) -> tuple[float, float]:
-    """Return limits that show estimates, answers, and all that is certified about the choice."""
-    means = [_most_of(means) for _, means in answers_of(view).values()]
-    truth = [] if view.truth is None else [view.truth]
-    likely = view.likely()
-    spread = np.zeros(1) if likely is None else likely[view.answer.index]
-    chosen = view.course.state.centre[view.answer.index]
-    return window([view.estimate(), chosen - spread, chosen + spread, _bounds(view), *means, *truth])
+# On a map
 
 
-def _most_of(means: Array) -> Array:
-    """Return the ends of all answers, or of nearly all if there are many: a stray one should not flatten the rest."""
-    return np.asarray(np.quantile(means, (0.02, 0.98) if len(means) > MANY else (0, 1)))
+def _draw_map(canvas: Canvas, view: View) -> str:
+    """Draw the estimate of every decision as a colour, with what was asked about and what was chosen."""
+    ax, (x, y) = canvas.subplots(), view.layout.varied
+    painted = paint(ax, view, view.estimate())
+    for name, (decisions, _) in answers_of(view).items():
+        marker, label = ("s", "asked in the pilot") if name == FROM_PILOT else ("o", "asked")
+        asked = np.unique(decisions)
+        ax.plot(x.places[asked], y.places[asked], marker, label=label, **ASKED)
+    if view.truth is not None:
+        best = [int(view.truth.argmax())]
+        ax.plot(x.places[best], y.places[best], "D", label="truly best", **ASKED | {"markersize": 9})
+    mark_choice(ax, view, view.course.state)
+    bar = _colour_bar(canvas, ax, painted, view.course.reward)
+    bar.ax.yaxis.set_major_formatter(reward_ticks(view))
+    return "Estimate of every decision"
 
 
-def _bounds(view: View) -> Array:
-    """Return the bounds of the choice, if they come from answers or nothing else is known."""
-    kept = view.course.closed or not view.informed
-    return np.array([view.answer.low, view.answer.high] if kept else [])
+def draw_doubt(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw how unsure the estimate of every decision is."""
+    ax, likely, state = canvas.subplots(), view.likely(), view.course.state
+    spread = (state.upper - state.lower) / 2 if likely is None else likely
+    painted = paint(ax, view, spread, "magma_r")
+    mark_choice(ax, view, state)
+    _colour_bar(canvas, ax, painted, f"± {view.course.reward}")
+    what = "certified bounds" if likely is None else "two standard deviations"
+    said = f"Light is well known, dark is not: {what}. Where nothing promising lies, nobody was asked."
+    return "How unsure the estimates are", said
+
+
+def mark_choice(ax: Axes, view: View, state: State, size: float = 16) -> None:
+    """Mark the decision that a state recommends."""
+    best = view.course.policy.best(view.course.problem, state)
+    x, y = view.layout.varied
+    ax.plot([x.places[best]], [y.places[best]], label=CHOSEN, clip_on=False, **STAR | {"markersize": size})
+
+
+def paint(
+    ax: Axes,
+    view: View,
+    values: Array,
+    colours: str = "viridis",
+    limits: tuple[float, float] | None = None,
+    pixels: int = PIXELS,
+) -> Any:
+    """Colour every place of the map like the decision that is nearest to it."""
+    from scipy.spatial import cKDTree
+
+    x, y = view.layout.varied
+    known = np.column_stack([x.shares, y.shares])
+    edges = np.linspace(-0.02, 1.02, pixels + 1)
+    middles = (edges[:-1] + edges[1:]) / 2
+    grid = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
+    nearest = cKDTree(known).query(grid)[1].reshape(pixels, pixels)
+    low, high = limits or (float(np.nanmin(values)), float(np.nanmax(values)))
+    painted = ax.pcolormesh(
+        _unscaled(x, edges), _unscaled(y, edges), values[nearest], cmap=colours, vmin=low, vmax=high, rasterized=True
+    )
+    set_axis(ax, x)
+    set_axis(ax, y, "y")
+    return painted
+
+
+def _colour_bar(canvas: Canvas, ax: Axes, painted: Any, label: str) -> Any:
+    bar = canvas.colorbar(painted, ax=ax, pad=0.02, aspect=30)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+    return bar
+
+
+def _unscaled(column: Column, shares: Array) -> Array:
+    """Return the places that lie at these shares of the axis."""
+    ends = np.array([min(column.options), max(column.options)], dtype=float)
+    if column.logarithmic:
+        return np.asarray(np.exp(np.log(ends[0]) + shares * np.log(ends[1] / ends[0])))
+    return np.asarray(ends[0] + shares * (ends[1] - ends[0]))
+
+
+# In slices
+
+
+def draw_slices(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw a panel for each parameter."""
+    columns, best = view.layout.varied[:SLICES], view.answer.index
+    slices = [slice_along(view, column) for column in columns]
+    made = panels(canvas, len(columns), 2)
+    for place, (ax, column, along) in enumerate(zip(made, columns, slices, strict=True)):
+        if along is None:
+            _draw_all(ax, view, column)
+        else:
+            line, marker = "-" if column.numeric else "none", "." if len(along) < 30 else ""
+            draw_bands(ax, view, column, along, linestyle=line, marker=marker)
+        ax.plot([column.places[best]], [view.course.state.centre[best]], label=CHOSEN, **STAR)
+        set_axis(ax, column)
+        reward_axis(ax, view)
+        ax.xaxis.label.set_fontweight("bold")
+        if place % 2:
+            ax.set_ylabel("")
+    made[0].set_ylim(*window([view.estimate()], 0.2))
+    every = "The estimate of every decision against each parameter; decisions differ in the other parameters, too."
+    if all(along is not None for along in slices):
+        every = "The estimate along each parameter, while all others stay as in the decision."
+    elif any(along is not None for along in slices):
+        every += " Lines join those that differ from the chosen one in nothing else."
+    return "Parameter by parameter", every
+
+
+def slices_height(view: View) -> float:
+    """Return how tall the panels are together."""
+    return 0.9 + 2.1 * math.ceil(len(view.layout.varied[:SLICES]) / 2)
+
+
+def slice_along(view: View, column: Column) -> Indices | None:
+    """Return the decisions that differ from the chosen one in this parameter alone, if there are a few."""
+    found = view.layout.along(view.answer.index, column)
+    return found if len(found) >= min(SHORT, len(column.options)) else None
+
+
+def _draw_all(ax: Axes, view: View, column: Column) -> None:
+    state, estimate = view.course.state, view.estimate()
+    left = np.isin(np.arange(len(estimate)), state.active)
+    for which, colour, label in ((~left, MUTED, "cannot be best"), (left, BLUE, "could be best")):
+        many = bool(which.sum() > DOTTED)
+        ax.plot(column.places[which], estimate[which], ".", color=colour, markersize=4, label=label, rasterized=many)

@@ -1,17 +1,19 @@
-"""Wave by wave: what was asked, what was known afterwards, and what was left."""
+"""Wave by wave: what was asked, what was known afterwards, what was left, and what it cost."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.model.waves import Plan
-from voxpop.report.decisions import Column
-from voxpop.report.drawing import BLUE, INK, MIDDLE, ORANGE, SKY, VEIL
+from voxpop.model.waves import Forecast
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY
 from voxpop.report.figures.common import (
     CERTIFIED,
     CHOSEN,
@@ -26,14 +28,18 @@ from voxpop.report.figures.common import (
     WAVE,
     Canvas,
     answers_of,
-    legend_below,
+    draw_bands,
+    panels,
+    plain_logarithm,
     reward_axis,
     set_axis,
-    set_title,
+    shortened,
     window,
 )
-from voxpop.report.figures.maps import ASKED, mark_choice, paint
-from voxpop.report.view import View
+from voxpop.report.figures.decision import ASKED, mark_choice, paint
+from voxpop.report.stakes import regret_curve
+from voxpop.report.summary import number
+from voxpop.report.view import Column, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,38 +47,47 @@ if TYPE_CHECKING:
 PANELS = {2: 8, 3: 9}  # at most, by how many stand side by side
 PIXELS = 48  # of a small map, along each side
 OPEN = "to be asked"
+LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarithmic axis
+LONGER = 2.5  # a bar that is longer than the others by more than this factor is cut
 
 
-def draw_waves(canvas: Canvas, view: View) -> None:
-    """Draw a panel for each wave: what was asked, and the estimate afterwards."""
-    stages = shown_stages(view)
-    draw = _draw_map_stage if view.layout.kind == "map" else _draw_line_stage
-    across = panels_across(view)
-    rows = math.ceil(len(stages) / across)
-    panels = canvas.subplots(rows, across, squeeze=False, sharex=True, sharey=True).ravel()
-    for ax, stage in zip(panels, stages, strict=False):
-        draw(ax, view, stage)
-        ax.set_title(_stage_title(view, stage), fontsize=SMALL, weight="normal")
-        ax.tick_params(labelsize=SMALL)
-        ax.label_outer()
-    for ax in panels[len(stages) :]:
-        ax.set_visible(False)
-    for ax in panels[len(stages) - across : len(stages)]:  # nothing is below these
-        ax.tick_params(labelbottom=True)
-    set_title(canvas, "The estimate, wave by wave")
-    legend_below(canvas, *panels[: len(stages)])
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The pilot, a wave, or the wave that is open: what was asked, and what is known afterwards."""
+
+    title: str
+    state: State
+    at: tuple[Array, ...]  # what was asked, on each axis
+    answers: Array  # or estimates, if the wave is open
+    open: bool = False
 
 
-def explain_waves(view: View) -> str:
-    """Say what the panels show."""
-    said = "What was asked in each wave, and the estimate afterwards, from all answers up to then."
-    hidden = len(_stages(view)) - len(shown_stages(view))
-    return said + (f" {hidden} in between are left out." if hidden else "")
+def stages_of(view: View) -> list[Stage]:
+    """Return all stages of a study along a line or on a map."""
+    course, columns, made = view.course, view.layout.varied, []
+    if course.problem.pilot:
+        places, answers = zip(*(answers_of(view, column)[FROM_PILOT] for column in columns), strict=True)
+        made.append(Stage(f"pilot: {course.pilot_people:,} people", view.trail[0], places, answers[0]))
+    for wave, state in zip(course.closed, view.trail[1:], strict=True):
+        at = tuple(column.places[wave.plan.arms] for column in columns)
+        made.append(Stage(f"wave {wave.plan.wave}: {wave.people:,} people", state, at, wave.feedback.mean))
+    if (plan := course.pending) is not None:
+        at = tuple(column.places[plan.arms] for column in columns)
+        state = view.trail[-1]
+        made.append(Stage(f"wave {plan.wave}: {plan.people:,} to ask", state, at, state.centre[plan.arms], open=True))
+    return made
 
 
-def waves_height(view: View) -> float:
-    """Return how tall the panels are together."""
-    return 1.0 + 1.55 * math.ceil(len(shown_stages(view)) / panels_across(view))
+def shown_stages(view: View) -> list[Stage]:
+    """Return the stages that get a panel."""
+    stages, most = stages_of(view), PANELS[panels_across(view)]
+    kept = np.linspace(0, len(stages) - 1, min(most, len(stages))).round().astype(int)
+    return [stages[place] for place in kept.tolist()]
+
+
+def shows_waves(view: View) -> bool:
+    """Return True if the course can be drawn in panels."""
+    return view.layout.kind in ("line", "map") and bool(view.trail) and bool(stages_of(view))
 
 
 def panels_across(view: View) -> int:
@@ -80,97 +95,52 @@ def panels_across(view: View) -> int:
     return 3 if view.layout.kind == "map" else 2
 
 
-def shows_waves(view: View) -> bool:
-    """Return True if the course can be drawn in panels."""
-    return view.layout.kind in ("line", "map") and bool(view.trail) and bool(shown_stages(view))
+def waves_height(view: View) -> float:
+    """Return how tall the panels are together."""
+    return 1.0 + 1.55 * math.ceil(len(shown_stages(view)) / panels_across(view))
 
 
-def shown_stages(view: View) -> list[int]:
-    """Return which waves get a panel: 0 is the pilot, and an open wave comes last."""
-    stages, most = _stages(view), PANELS[panels_across(view)]
-    kept = np.linspace(0, len(stages) - 1, min(most, len(stages))).round().astype(int)
-    return [stages[place] for place in kept.tolist()]
+def draw_waves(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw a panel for each wave: what was asked, and the estimate afterwards."""
+    stages, across = shown_stages(view), panels_across(view)
+    draw = _draw_map_stage if view.layout.kind == "map" else _draw_line_stage
+    made = panels(canvas, len(stages), across, sharex=True)
+    for ax, stage in zip(made, stages, strict=True):
+        draw(ax, view, stage)
+        ax.set_title(stage.title, fontsize=SMALL, weight="normal")
+        ax.label_outer()
+    for ax in made[-across:]:  # nothing is below these
+        ax.tick_params(labelbottom=True)
+    said = "What was asked in each wave, and the estimate afterwards, from all answers up to then."
+    hidden = len(stages_of(view)) - len(stages)
+    return "The estimate, wave by wave", said + (f" {hidden} in between are left out." if hidden else "")
 
 
-def _stages(view: View) -> list[int]:
-    return list(range(_first(view), len(view.course.closed) + (view.course.pending is not None) + 1))
-
-
-def _stage_title(view: View, stage: int) -> str:
-    waves = view.course.closed
-    if stage == 0:
-        return f"pilot: {view.course.pilot_people:,} people"
-    if stage > len(waves):
-        assert view.course.pending is not None
-        return f"wave {stage}: {view.course.pending.people:,} to ask"
-    return f"wave {stage}: {waves[stage - 1].people:,} people"
-
-
-def pending_of(view: View) -> list[Plan]:
-    """Return the wave that is open, if one is."""
-    return [] if view.course.pending is None else [view.course.pending]
-
-
-def _first(view: View) -> int:
-    """Return the first stage at which something is known: 0, the pilot, if there was one."""
-    return 0 if view.course.problem.pilot else 1
-
-
-def _state_at(view: View, stage: int) -> State:
-    return view.trail[min(stage, len(view.course.closed))]
-
-
-def _to_ask(view: View, stage: int) -> Indices | None:
-    """Return what an open wave asks about."""
-    pending = view.course.pending
-    return pending.arms if pending is not None and stage > len(view.course.closed) else None
-
-
-def _draw_line_stage(ax: Axes, view: View, stage: int) -> None:
-    column, state = view.layout.varied[0], _state_at(view, stage)
-    order = np.argsort(column.places)
-    places, estimate, likely = column.places[order], view.estimate(state)[order], view.likely(state)
-    if likely is None:
-        ax.fill_between(places, state.lower[order], state.upper[order], color=VEIL, label=CERTIFIED)
-    else:
-        low, high = estimate - likely[order], estimate + likely[order]
-        ax.fill_between(places, low, high, color=SKY, linewidth=0, label=LIKELY)
-    ax.plot(places, estimate, color=BLUE, linewidth=1.4, label=ESTIMATE)
-    arms = _to_ask(view, stage)
-    if arms is not None:
-        ax.plot(column.places[arms], state.centre[arms], label=OPEN, **PILOT)
-    elif stage == 0:
-        for group in view.course.problem.pilot:
-            ax.plot(view.layout.places_of(group.points, column), group.mean, label=FROM_WAVES, **WAVE)
-    else:
-        wave = view.course.closed[stage - 1]
-        ax.plot(column.places[wave.plan.arms], wave.feedback.mean, label=FROM_WAVES, **WAVE)
+def _draw_line_stage(ax: Axes, view: View, stage: Stage) -> None:
+    column, state = view.layout.varied[0], stage.state
+    bounds = CERTIFIED if view.likely(state) is None else ""
+    draw_bands(ax, view, column, np.argsort(column.places), state, bounds, linewidth=1.4)
+    label, style = (OPEN, PILOT) if stage.open else (FROM_WAVES, WAVE)
+    ax.plot(*stage.at, stage.answers, label=label, **style)
     best = view.course.policy.best(view.course.problem, state)
     ax.plot([column.places[best]], [state.centre[best]], label="decision then", **STAR | {"markersize": 11})
     means = [means for _, means in answers_of(view).values()]
-    states = view.trail[_first(view) :] or view.trail
-    ax.set_ylim(*window([*map(view.estimate, states), *means], 0.15))
+    ax.set_ylim(*window([*map(view.estimate, view.trail[_first(view) :] or view.trail), *means], 0.15))
     set_axis(ax, column)
     reward_axis(ax, view)
 
 
-def _draw_map_stage(ax: Axes, view: View, stage: int) -> None:
-    state = _state_at(view, stage)
+def _draw_map_stage(ax: Axes, view: View, stage: Stage) -> None:
     values = [view.estimate(known) for known in view.trail]
     limits = float(min(map(np.nanmin, values))), float(max(map(np.nanmax, values)))
-    paint(ax, view, view.estimate(state), limits=limits, pixels=PIXELS)
-    arms, label = _to_ask(view, stage), OPEN
-    if arms is None:
-        arms = answers_of(view)[FROM_PILOT][0] if stage == 0 else view.course.closed[stage - 1].plan.arms
-        label = "asked"
-    x, y = view.layout.varied
-    ax.plot(x.places[arms], y.places[arms], "o", label=label, **ASKED | {"markersize": 4})
-    mark_choice(ax, view, state, 11)
-    set_axis(ax, x, "x", 3)
-    set_axis(ax, y, "y", 3)
+    paint(ax, view, view.estimate(stage.state), limits=limits, pixels=PIXELS)
+    ax.plot(*stage.at, "o", label=OPEN if stage.open else "asked", **ASKED | {"markersize": 4})
+    mark_choice(ax, view, stage.state, 11)
+    for column, side in zip(view.layout.varied, "xy", strict=True):
+        set_axis(ax, column, side, 3)
 
 
-def draw_progress(canvas: Canvas, view: View) -> None:
+def draw_progress(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw how the bounds of the chosen decision narrowed."""
     ax, best, first = canvas.subplots(), view.answer.index, _first(view)
     stages = np.arange(first, len(view.trail))
@@ -189,61 +159,43 @@ def draw_progress(canvas: Canvas, view: View) -> None:
     if view.truth is not None:
         ax.axhline(view.truth[best], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
     ax.set_ylim(*window([centre - likely, centre + likely, lower[-1:], upper[-1:]]))
-    _stage_axis(ax, view, first, len(view.course.closed))
+    _stage_axis(ax, first, len(view.course.closed))
     reward_axis(ax, view)
-    set_title(canvas, f"What is known about {view.choice}")
-    legend_below(canvas, ax)
+    said = f"The estimate of {view.choice} after each wave, with its bounds. What ends at the edge goes on."
+    return f"What is known about {view.choice}", said
 
 
-def explain_progress(view: View) -> str:
-    """Say what the picture of the narrowing bounds shows."""
-    return f"The estimate of {view.choice} after each wave, with its bounds. What ends at the edge goes on."
-
-
-def draw_left(canvas: Canvas, view: View) -> None:
+def draw_left(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what could still be best after each wave, and what was asked about."""
-    if view.layout.kind == "line" and view.trail:
-        _draw_left_values(canvas, view)
-    else:
-        _draw_left_count(canvas, view)
-
-
-def explain_left(view: View) -> str:
-    """Say what the picture of the decisions left shows."""
-    return (
+    course, valued = view.course, view.layout.kind == "line" and bool(view.trail)
+    actives = [course.policy.init(course.problem).active, *(wave.active for wave in course.closed)]
+    (_draw_left_values if valued else _draw_left_count)(canvas.subplots(), view, actives)
+    said = (
         "Decisions that could still be best before each wave, as far as that is certified. What is unlikely is "
         "not asked about, long before it is ruled out."
     )
+    title = "What was asked, and what is left, wave by wave" if valued else "How many decisions are left, wave by wave"
+    return title, said
 
 
-def _actives(view: View) -> list[Indices]:
-    """Return what could be best before the first wave and after each."""
-    course = view.course
-    return [course.policy.init(course.problem).active, *(wave.active for wave in course.closed)]
-
-
-def _draw_left_values(canvas: Canvas, view: View) -> None:
-    ax, column, course = canvas.subplots(), view.layout.varied[0], view.course
+def _draw_left_values(ax: Axes, view: View, actives: Sequence[Indices]) -> None:
+    column, course = view.layout.varied[0], view.course
     for group in course.problem.pilot:
         places = view.layout.places_of(group.points, column)
         ax.plot(np.zeros(len(places)), places, label="asked in the pilot", **PILOT)
-    runs = [(stage, *run) for stage, active in enumerate(_actives(view), start=1) for run in runs_of(column, active)]
+    runs = [(stage, *run) for stage, active in enumerate(actives, start=1) for run in runs_of(column, active)]
     ax.vlines(*np.transpose(runs), color=SKY, linewidth=9, label="could be best")
-    for label, plans, style in (("asked", course.plans, WAVE), (OPEN, pending_of(view), PILOT)):
-        if plans:
-            at = np.repeat([plan.wave for plan in plans], [len(plan.arms) for plan in plans])
-            ax.plot(at, column.places[np.concatenate([plan.arms for plan in plans])], label=label, **style)
-    best = view.answer.index
-    end = len(course.closed) + 1 + (course.pending is not None)
-    ax.plot([end], [column.places[best]], label=CHOSEN, clip_on=False, **STAR)
+    for plan in view.plans:
+        label, style = ("asked", WAVE) if plan is not course.pending else (OPEN, PILOT)
+        ax.plot(np.full(len(plan.arms), plan.wave), column.places[plan.arms], label=label, **style)
+    end = len(view.plans) + 1
+    ax.plot([end], [column.places[view.answer.index]], label=CHOSEN, clip_on=False, **STAR)
     if view.truth is not None:
         ax.axhline(column.places[int(view.truth.argmax())], color=ORANGE, linestyle="--", label="truly best")
-    _stage_axis(ax, view, _first(view), end, "now" if course.ended is None else "end")
+    _stage_axis(ax, _first(view), end, "now" if course.ended is None else "end")
     set_axis(ax, column, "y")
     ax.update_datalim([(end, column.places.min()), (end, column.places.max())])
     ax.autoscale_view(scalex=False)
-    set_title(canvas, "What was asked, and what is left, wave by wave")
-    legend_below(canvas, ax)
 
 
 def runs_of(column: Column, active: Indices) -> list[tuple[float, float]]:
@@ -259,26 +211,154 @@ def runs_of(column: Column, active: Indices) -> list[tuple[float, float]]:
     return [(float(values[part[0]] - half), float(values[part[-1]] + half)) for part in parts]
 
 
-def _draw_left_count(canvas: Canvas, view: View) -> None:
-    ax, course = canvas.subplots(), view.course
-    counts = [len(active) for active in _actives(view)]
+def _draw_left_count(ax: Axes, view: View, actives: Sequence[Indices]) -> None:
+    counts, asked = [len(active) for active in actives], [len(plan.arms) for plan in view.course.plans]
     stages = np.arange(1, len(counts) + 1)
-    ax.bar(stages, counts, 0.6, color=SKY, label="could be best")
-    asked = [len(plan.arms) for plan in course.plans]
+    bars = ax.bar(stages, counts, 0.6, color=SKY, label="could be best")
+    if len(counts) <= 12:
+        ax.bar_label(bars, [f"{count:,}" for count in counts], padding=2, fontsize=SMALL)
     ax.bar(stages[: len(asked)], asked, 0.3, color=INK, label="asked about")
-    for stage, count in zip(stages.tolist(), counts, strict=True):
-        if len(counts) <= 12:
-            ax.annotate(f"{count:,}", (stage, count), (0, 2), textcoords="offset points", ha="center", fontsize=SMALL)
-    _stage_axis(ax, view, 1, len(counts), "now" if course.ended is None else "end")
+    _stage_axis(ax, 1, len(counts), "now" if view.course.ended is None else "end")
     ax.set_ylabel("decisions")
-    set_title(canvas, "How many decisions are left, wave by wave")
-    legend_below(canvas, ax)
 
 
-def _stage_axis(ax: Axes, view: View, first: int, last: int, end: str = "") -> None:
+def _first(view: View) -> int:
+    """Return the first stage at which something is known: 0, the pilot, if there was one."""
+    return 0 if view.course.problem.pilot else 1
+
+
+def _stage_axis(ax: Axes, first: int, last: int, end: str = "") -> None:
     """Mark whole waves; the pilot is wave 0. What is left at the end may come after the last."""
     ax.set_xlim(first - 0.6, max(3, last) + 0.6)
     stages = list(range(first, last + (not end), max(1, (last - first) // 8)))
     names = ["pilot" if stage == 0 else f"{stage}" for stage in stages]
     ax.set_xticks([*stages, last] if end else stages, [*names, end] if end else names)
     ax.set_xlabel("wave")
+
+
+# What it cost
+
+
+def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw what the study costs in all, and what not knowing would cost, as bars."""
+    stakes = view.stakes
+    assert stakes is not None
+    ax, asked = canvas.subplots(), bool(view.course.closed)
+    rows: list[tuple[str, list[tuple[str, str, float]]]] = []
+    if asked:
+        parts = [
+            ("price of answers", BLUE, stakes.answers),
+            ("trying poorer decisions", MIDDLE, stakes.trying),
+            ("the choice, from now on", SKY, stakes.ahead),
+        ]
+        rows.append(("this study, in all", [part for part in parts if part[2] or part[1] == SKY]))
+    if stakes.pilot is not None and stakes.pilot_choice is not None:
+        kept = f"the pilot's choice, {view.layout.name(stakes.pilot_choice)}"
+        rows.append((kept if asked else f"{kept}, for good", [("_without asking", ORANGE, stakes.pilot)]))
+    rows.append(("a decision at random", [("_without asking", ORANGE, stakes.guessing)]))
+    totals = [sum(value for _, _, value in parts) for _, parts in rows]
+    longest = max(totals[:-1], default=0.0)
+    end = 1.3 * longest if stakes.pilot and totals[-1] > LONGER * longest else max(totals)
+    for row, ((name, parts), total) in enumerate(zip(rows, totals, strict=True)):
+        left = 0.0
+        for label, colour, value in parts:
+            ax.barh(row, min(value, end - left), 0.42, left, color=colour, label=label)
+            left += value
+        cut = ", far longer" if total > end else ""
+        said = f"{shortened(name, 46)}: {number(total)}{cut}"
+        ax.annotate(said, (0, row - 0.27), (0, 0), textcoords="offset points", va="bottom", weight="bold", fontsize=10)
+        if cut:
+            ax.plot([end], [row], ">", color=ORANGE, markersize=12, clip_on=False)
+    ax.set_ylim(len(rows) - 0.6, -0.75)
+    ax.set_xlim(0, (end or 1.0) * 1.04)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.xaxis.set_major_formatter(lambda value, _: number(value) if value else "0")
+    ax.locator_params(axis="x", nbins=5)
+    horizon, caveat = view.course.problem.horizon, stakes.caveat
+    ax.set_xlabel(f"lost against the best: {shortened(view.course.reward, 22)}, {horizon:,} rounds")
+    source = "measured against the simulated truth" if stakes.measured else "the model's estimate, from all answers"
+    said = f"Losses against the best decision, added up over {horizon:,} rounds: {source}."
+    title = "What asking costs, and what not asking would" if asked else "What not asking costs"
+    return title, said + (f" {caveat[0].upper()}{caveat[1:]}." if caveat else "")
+
+
+def stakes_height(view: View) -> float:
+    """Return how tall the bars are together."""
+    rows = 1 + bool(view.course.closed) + bool(view.course.problem.pilot)
+    return 1.6 + 0.75 * rows
+
+
+def draw_cost(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
+    ax, pending, reward = canvas.subplots(), view.course.pending, view.course.reward
+    known = {plan.wave: plan.forecast for plan in view.plans if plan.forecast is not None}
+    if known:
+        _draw_forecasts(ax, known, None if pending is None else pending.wave)
+        ax.set_ylabel(f"{shortened(reward, 20)}, added up")
+    else:
+        _draw_numbers(ax, view)
+    ax.set_xlabel("wave")
+    ax.locator_params(axis="x", integer=True)
+    if not known:
+        return "Numbers sent", "How many numbers people sent in each wave."
+    return "Gain and cost of each wave, as expected before it", (
+        f"What each wave was expected to bring over the rounds left, and to cost, in {reward} added up; "
+        "both were said before it. Asking stops when no wave is expected to bring more than it costs."
+    )
+
+
+def _draw_forecasts(ax: Axes, known: Mapping[int, Forecast], pending: int | None) -> None:
+    """Draw gain and cost of each wave side by side; those of an open wave are paler."""
+    waves = np.array(list(known))
+    gains = np.array([forecast.gain for forecast in known.values()])
+    costs = np.array([forecast.cost for forecast in known.values()])
+    for shift, heights, full, pale, label in (
+        (-0.2, gains, BLUE, SKY, "expected gain"),
+        (0.2, costs, ORANGE, PEACH, "cost: answers, poorer decisions"),
+    ):
+        colours = [pale if wave == pending else full for wave in known]
+        bars = ax.bar(waves + shift, heights, 0.4, color=colours, edgecolor=full, linewidth=0.8)
+        bars.set_label(label)
+    for wave, forecast in known.items():
+        if forecast.certificate is not None:
+            said = f"to certify\n{forecast.certificate:.2g}"
+            ax.annotate(said, (wave, forecast.cost), (0, 3), textcoords="offset points", ha="center", fontsize=SMALL)
+    positive = np.concatenate([gains[gains > 0], costs[costs > 0]])
+    if len(positive) and positive.max() > LOGARITHMIC * positive.min():
+        ax.set_yscale("log")
+        plain_logarithm(ax.yaxis, positive.min(), positive.max())
+        ax.set_ylim(positive.min() / 2, positive.max() * 4)
+    ax.set_xlim(waves.min() - 0.6, max(3, waves.max()) + 0.6)
+
+
+def _draw_numbers(ax: Axes, view: View) -> None:
+    """Draw what was sent in each wave, and in all."""
+    waves = [plan.wave for plan in view.course.plans]
+    sent = [wave.numbers for wave in view.course.closed]
+    ax.bar(waves, sent, color=BLUE, label="in this wave")
+    ax.plot(waves, np.cumsum(sent), color=ORANGE, marker="." if len(sent) < 60 else "", label="in all")
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.set_ylabel("numbers")
+
+
+def draw_regret(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw what was lost against the simulated truth, round by round."""
+    ax, course, f = canvas.subplots(), view.course, view.truth
+    assert f is not None
+    horizon = course.problem.horizon
+    rounds, regret = regret_curve(course.plans, course.answer.index, horizon, f)
+    ax.plot(rounds, regret, color=BLUE, linewidth=2, label="this study, without the price of answers")
+    if view.stakes is not None and view.stakes.pilot is not None:
+        ax.plot([0, horizon], [0, view.stakes.pilot], color=ORANGE, linewidth=1.5, label="the pilot's choice")
+    blind = float((f.max() - f).mean())
+    ax.plot([0, horizon], [0, blind * horizon], color=MUTED, linestyle="--", label="a decision at random")
+    top = max(2.5 * float(regret[-1]), 1.15 * ((view.stakes and view.stakes.pilot) or 0.0), 1e-12)
+    ax.set_xlim(0, horizon)
+    ax.set_ylim(0, top)
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter(lambda value, _: number(value))
+    ax.set(xlabel="round", ylabel=f"{shortened(course.reward, 20)}, added up")
+    said = "Only a simulation can show this: what was lost, round by round, measured against its truth."
+    return "Lost against knowing the best from the start", said

@@ -24,10 +24,9 @@ from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan
 from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
-from voxpop.report.decisions import Column, Layout
 from voxpop.report.summary import Line, summarise
 from voxpop.report.tables import WaveTable, wave_table
-from voxpop.report.view import View
+from voxpop.report.view import Column, Layout, View
 from voxpop.service.study.log import Record
 from voxpop.service.study.stages import Kind
 

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from voxpop.journal.journal import Known
 from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
-from voxpop.report.summary import describe, expectation, failure_chance, number
+from voxpop.report.summary import describe, expectation, number
+from voxpop.report.view import failure_chance
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import asking, log, steps
 from voxpop.service.study.context import Context

@@ -1,0 +1,57 @@
+"""Print tables of the documentation as Markdown: a row for each setting, as soon as its seeds have run.
+
+trust        what privacy costs in every trust model: the synthetic study at T = 10^6, delta = 1e-6, alpha = 0.7
+shuffle      what the shuffle protocol costs and protects, with 50 arms and delta = 1e-6
+pilot        what protecting a pilot costs: the errors of the fitted constants with and without it
+calibration  how well a pilot's constants describe people who are not Gaussian, against the truth
+rehearsals   what two rehearsals foretell of a study, and what the study then takes
+shocks       what shocks that all people share, or a drift of f, do to a one-sided statement of a wave
+robustness   how often `waves` keep the optimum and certify the truth, when the model holds and when it does not
+
+All seeds of `robustness` take an hour on one core, those of the others at most a few minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from inspect import signature
+
+from benchmarks import calibration, privacy, robustness
+
+Table = Callable[..., Iterator[tuple[object, ...]]]  # yields the headings, and then rows
+TABLES: dict[str, tuple[Table, ...]] = {
+    "trust": (privacy.trust,),
+    "shuffle": (privacy.costs, privacy.single_reports, privacy.honest_shares, privacy.several),
+    "pilot": (calibration.protected_pilot,),
+    "calibration": (calibration.calibration,),
+    "rehearsals": (calibration.rehearsals,),
+    "shocks": (robustness.shocks,),
+    "robustness": (robustness.robustness,),
+}
+
+
+def show(table: Table, **chosen: object) -> None:
+    """Print a table, with what was chosen of its options."""
+    known = signature(table).parameters
+    given = {name: value for name, value in chosen.items() if value is not None and name in known}
+    for number, cells in enumerate(table(**given)):
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        if number == 0:
+            print("|---|" + "---:|" * (len(cells) - 1))
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", choices=TABLES, metavar="NAME", help="which table, by its name above")
+    parser.add_argument("--seeds", type=int, help="how many, from 0 on")
+    parser.add_argument("--case", nargs="+", help="run the cases of robustness whose name contains one of these")
+    chosen = parser.parse_args()
+    for name in chosen.names:
+        for table in TABLES[name]:
+            show(table, seeds=chosen.seeds, case=chosen.case)
+
+
+if __name__ == "__main__":
+    main()
