@@ -189,7 +189,7 @@ def test_dpbe_fixed_asks_the_same_number_every_wave_at_the_cost_of_dpbe() -> Non
 def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observation() -> None:
     problem = random_problem(1, n=6, horizon=64)
     policy = make_policy("dpbe-nobatching")
-    for step, _ in simulate_waves(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
+    for (step,), _ in simulate_waves(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
         K = problem.covariance(np.arange(6), np.arange(6))
         counts = np.zeros(6)
         for _ in range(step.plan.length):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from voxpop.model.options import option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.gp_ucb import confidence_bonus, news, noise_variance
-from voxpop.policies.protocol import OVER, Configured, require_few_rounds
+from voxpop.policies.gp_ucb import Belief, confidence_bonus, noise_variance
+from voxpop.policies.protocol import OVER, Configured, require_few_rounds, uneliminated
 from voxpop.runtime.machine import require_room
 
 
@@ -42,6 +43,11 @@ class Sparse:
     missing: Array  # (n,) k(x, x) - z'z: the variance that the dictionary cannot represent
     gain: float
 
+    @cached_property
+    def variance(self) -> Array:
+        """The variance of each action's value, (n,)."""
+        return np.asarray(self.missing + np.maximum(self.covariance.diagonal(), 0.0))
+
 
 @dataclass(frozen=True, eq=False)
 class SparseState(State):
@@ -55,8 +61,8 @@ class BBKB(Configured):
     """Batched budgeted kernel bandit."""
 
     delta: float = option(0.1, above=0, below=1, help="The probability that the bounds are false.")
-    switch: float = option(2.0, above=1, most=1e6, help="C, by which a batch may shrink the variance.")
-    oversampling: float = option(5.0, above=0, help="How readily a round enters the dictionary: q.")
+    switch: float = option(2.0, above=1, most=1e6, help="C of bbkb, by which a batch may shrink the variance.")
+    oversampling: float = option(5.0, above=0, help="q of bbkb, how readily a round enters the dictionary.")
     seed: int = option(0, least=0, help="The seed of the dictionary.")
     name = "bbkb"
     aggregates = False
@@ -76,19 +82,17 @@ class BBKB(Configured):
         if left == 0:
             return OVER
         assert isinstance(state, SparseState)
-        belief, noise = state.belief, noise_variance(problem)
-        start = _variance(belief.missing, belief.covariance)
-        covariance, variance = belief.covariance.copy(), start.copy()
-        bonus, spent = self._bonus(problem, belief.gain), 1.0
+        sparse, noise, centre = state.belief, noise_variance(problem), state.centre
+        shrinking, start = Belief.of(sparse.mean, sparse.covariance), sparse.variance
+        bonus, spent, variance = self._bonus(problem, sparse.gain), 1.0, start
         pulls: dict[int, int] = {}
         while left > 0 and spent <= self.switch:
-            arm = int(np.argmax(belief.mean + problem.means + bonus * np.sqrt(variance)))
+            arm = int(np.argmax(centre + bonus * np.sqrt(variance)))
             pulls[arm] = pulls.get(arm, 0) + 1
             spent += float(start[arm]) / noise
             left -= 1
-            column = covariance[:, arm] / math.sqrt(float(covariance[arm, arm]) + noise)
-            covariance -= np.multiply.outer(column, column)
-            variance = _variance(belief.missing, covariance)
+            shrinking.narrow(arm, noise)
+            variance = sparse.missing + np.maximum(shrinking.variance, 0.0)
         arms, rounds = (np.fromiter(numbers, dtype=np.intp) for numbers in (pulls, pulls.values()))
         return Plan(state.wave + 1, arms, rounds, int(rounds.sum()), int(arms[0]), "one")
 
@@ -100,22 +104,21 @@ class BBKB(Configured):
         rounds, totals = belief.rounds.copy(), belief.totals.copy()
         rounds[plan.arms] += plan.pulls
         totals[plan.arms] += plan.pulls * (feedback.mean - problem.means[plan.arms])
-        variance = _variance(belief.missing, belief.covariance)
-        gain = belief.gain + 0.5 * float(np.log1p(variance[plan.arms] / noise) @ plan.pulls)
-        chance = np.minimum(1.0, self.oversampling * variance / noise)
+        gain = belief.gain + 0.5 * float(np.log1p(belief.variance[plan.arms] / noise) @ plan.pulls)
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave,)))
+        chance = np.minimum(1.0, self.oversampling * belief.variance / noise)
         drawn = rng.random(problem.size) < 1 - (1 - chance) ** rounds
         drawn[plan.arms[0]] = True  # never empty
         known = _posterior(problem, rounds, totals, np.flatnonzero(drawn & (rounds > 0)), gain)
         after = self._bounded(problem, changed(state.played(plan), belief=known))
-        return after, news(problem, after, known.gain)
+        return after, uneliminated(problem, float(after.lead_width.max()), gain)
 
     def _bonus(self, problem: Problem, gain: float) -> float:
         return math.sqrt(self.switch) * confidence_bonus(problem, gain, self.delta)
 
     def _bounded(self, problem: Problem, state: SparseState) -> SparseState:
         belief = state.belief
-        width = self._bonus(problem, belief.gain) * np.sqrt(_variance(belief.missing, belief.covariance))
+        width = self._bonus(problem, belief.gain) * np.sqrt(belief.variance)
         return state.bounded(problem.means + belief.mean, width)
 
 
@@ -129,7 +132,3 @@ def _posterior(problem: Problem, rounds: Array, totals: Array, dictionary: Indic
     solved = np.linalg.solve(precision, z.T)
     missing = np.maximum(problem.prior_variance - np.einsum("ij,ij->i", z, z), 0.0)
     return Sparse(rounds, totals, dictionary, solved.T @ (z.T @ totals), noise * (z @ solved), missing, gain)
-
-
-def _variance(missing: Array, covariance: Array) -> Array:
-    return np.asarray(missing + np.maximum(covariance.diagonal(), 0.0))

@@ -39,15 +39,11 @@ def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, In
     """List every action in the order it was played, with its rounds, up to the horizon."""
     plans = list(plans)
     left = horizon - sum(plan.length for plan in plans)
-    pairs = [pair for plan in plans for pair in ((plan.arms, plan.pulls), _alone(plan.reference, plan.rest))]
-    arms, pulls = zip(*pairs, _alone(final, left), strict=True)
+    nothing, pairs = np.empty(0, dtype=np.intp), []
+    for plan in plans:
+        pairs += [(plan.arms, plan.pulls)] + ([([plan.reference], [plan.rest])] if plan.rest else [])
+    arms, pulls = zip((nothing, nothing), *pairs, *([([final], [left])] if left else []), strict=True)
     return np.concatenate(arms), np.concatenate(pulls)
-
-
-def _alone(action: int, rounds: int) -> tuple[Indices, Indices]:
-    """Return one action with its rounds, or nothing if there are none."""
-    kept = slice(None if rounds else 0)
-    return np.array([action], dtype=np.intp)[kept], np.array([rounds], dtype=np.intp)[kept]
 
 
 def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ little. At price p a customer buys if today's reservation price is at least p, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr
@@ -36,7 +37,7 @@ class Customers:
     mood: float = 0.12  # standard deviation of the logarithm from one occasion to the next
     segments: tuple[Segment, ...] = SEGMENTS
 
-    @property
+    @cached_property
     def demand(self) -> Array:
         """The chance that a random customer buys at each price, in closed form."""
         buys = [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -80,10 +81,15 @@ class Run(HasCourse):
     privacy: Privacy
     ledger: Ledger
     seed: int
-    closed: tuple[ClosedWave, ...]
+    log: tuple[Iterable[ClosedWave], ...]  # one wave after the other, or many together
     state: State
     ended: str  # why
     seconds: float
+
+    @cached_property
+    def closed(self) -> tuple[ClosedWave, ...]:
+        """The waves that were played, and what came of them."""
+        return tuple(chain.from_iterable(self.log))
 
     @property
     def course(self) -> Course:
@@ -210,7 +216,7 @@ def simulate(
     """
     start = perf_counter()
     policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
-    problem, privacy, waves = scenario.problem, privacy or NoPrivacy(), []
+    problem, privacy = scenario.problem, privacy or NoPrivacy()
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
             f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
@@ -219,15 +225,16 @@ def simulate(
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
         steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger)
-        reason = ""
+        reason, log = "", list[Iterable[ClosedWave]]()
 
-        def conduct() -> Iterator[tuple[ClosedWave, State]]:
+        def conduct() -> Iterator[tuple[Iterable[ClosedWave], State]]:
             nonlocal reason
             reason = (yield from steps).reason
 
-        for wave, after in conduct():
-            waves.append(wave)
+        for some, after in conduct():
+            log.append(some)
             state = after
             if watch is not None:
-                watch(wave)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state, reason, perf_counter() - start)
+                for wave in some:
+                    watch(wave)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(log), state, reason, perf_counter() - start)
