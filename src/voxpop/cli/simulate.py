@@ -110,7 +110,8 @@ class Many:
         return Backend(self.backend, self.address, self.jobs)
 
 
-PAPER = [one for one in policy_options("dpbe") if one.name in ("alpha", "ratio")]
+OFFERED = {"dpbe": ("alpha", "ratio"), "bbkb": ("switch", "oversampling", "bonus")}
+PAPER = [one for policy, names in OFFERED.items() for one in policy_options(policy) if one.name in names]
 PROMISED = [TRUST["floor"], TRUST["honest"]]
 _FromTable = from_table("_FromTable", [*PAPER, *PROMISED])
 
