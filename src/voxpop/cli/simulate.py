@@ -41,17 +41,15 @@ from voxpop.simulation.comparison import (
     Cells,
     because,
     frontier,
-    perform,
     rows,
     suitable,
+    summarise,
     verdict,
 )
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.rehearsals import Rehearsal
-from voxpop.simulation.runs import Scenario
+from voxpop.simulation.runs import Run, Scenario
 from voxpop.simulation.simulator import FinitePopulation
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Trial
 
 TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
 
@@ -170,17 +168,13 @@ def simulate(chosen: SimulateOptions) -> None:
             show_summary(result.course, result.scenario.f)
         return
     trials = [replace(first, seed=number) for number in range(chosen.seed, chosen.seed + chosen.runs)]
-    found = run_all(_perform, trials, where)
+    found = run_all(Run.as_dict, trials, where)
     results = [found[trial] for trial in trials]
     if chosen.as_json:
         for each in results:
             typer.echo(json.dumps(each))
     else:
         _show_table(results)
-
-
-def _perform(trial: Trial | Rehearsal) -> dict[str, Any]:
-    return trial.run().as_dict()
 
 
 def _show_table(results: list[dict[str, Any]]) -> None:
@@ -224,10 +218,10 @@ def compare(chosen: CompareOptions) -> None:
     sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
     chosen.out.mkdir(parents=True, exist_ok=True)
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
-    trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in fitting}
-    slowest_first = [trial for name in reversed(fitting) for trial in trials[name]]
-    found = run_all(perform, slowest_first, where)
-    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in fitting}
+    found = run_all(
+        summarise, [replace(first, policy=name, seed=n) for n in seeds for name in fitting], where, scenario
+    )
+    cells = {name: Cell({one.seed: done for one, done in found.items() if one.policy == name}) for name in fitting}
     path = chosen.out / f"{file_stem(scenario.name)}.png"
     write_atomically(path, png(picture(scenario.name, cells)))
     if chosen.as_json:

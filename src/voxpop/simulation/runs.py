@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
@@ -24,6 +24,7 @@ from voxpop.report.notebook import HasCourse
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
 from voxpop.simulation.simulator import FinitePopulation, Population, simulate_waves
+from voxpop.simulation.sweep import Result, SweepResult, attempt
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,7 @@ class Scenario:
 
 
 Watch = Callable[[ClosedWave], None]
+AnyTrial = TypeVar("AnyTrial", bound="Described")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,3 +240,32 @@ def simulate(
                 for wave in some:
                     watch(wave)
     return Run(scenario, policy, privacy, ledger, seed, tuple(log), state, reason, perf_counter() - start)
+
+
+class Described(Protocol):
+    """One run as plain data: a study, a policy, a trust model and a seed."""
+
+    @property
+    def policy(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def scenario(self) -> Scenario: ...
+
+    def make_privacy(self) -> Privacy: ...
+
+    def make_policy(self, scenario: Scenario) -> Policy: ...
+
+    def run(self, watch: Watch | None = None, scenario: Scenario | None = None) -> Run:
+        """Simulate it; trials of one seed and study may share a scenario, which a pilot makes expensive."""
+        scenario = scenario or self.scenario()
+        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
+
+
+def run_together(
+    trials: Sequence[AnyTrial], keep: Callable[[Run], Result], scenario: Scenario | None = None
+) -> list[SweepResult[AnyTrial, Result]]:
+    """Run trials that differ in their policies alone, on one scenario; keep some of each run, or what went wrong."""
+    made = cache(lambda: scenario or trials[0].scenario())
+    return [attempt(lambda trial: keep(trial.run(scenario=made())), trial) for trial in trials]
