@@ -88,11 +88,13 @@ class Block:
         return cls(problem, first, *map(np.array, zip(*rows, strict=True)))
 
     def __iter__(self) -> Iterator[tuple[Plan, Feedback, Info]]:
-        columns = (self.pulls, self.arms, self.widths, self.gains)
-        for place, (rounds, arm, width, gain) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        feedback, info = Feedback(self.means[:1], 1), uneliminated(self.problem, 0.0, 0.0)  # as of all waves, changed
+        columns = (column.tolist() for column in (self.pulls, self.arms, self.widths, self.gains))
+        for place, (rounds, arm, width, gain) in enumerate(zip(*columns, strict=True)):
             only = slice(place, place + 1)
             plan = Plan(self.first + place, self.arms[only], self.pulls[only], rounds, arm, "one")
-            yield plan, Feedback(self.means[only], 1), uneliminated(self.problem, width, gain)
+            told = changed(feedback, mean=self.means[only])
+            yield plan, told, changed(info, max_width=width, information_gain=gain)
 
 
 class Policy(Protocol):

@@ -37,13 +37,13 @@ def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metric
 
 def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, Indices]:
     """List every action in the order it was played, with its rounds, up to the horizon."""
-    plans = list(plans)
-    left = horizon - sum(plan.length for plan in plans)
-    nothing, pairs = np.empty(0, dtype=np.intp), []
+    arms, pulls = list[int](), list[int]()
     for plan in plans:
-        pairs += [(plan.arms, plan.pulls)] + ([([plan.reference], [plan.rest])] if plan.rest else [])
-    arms, pulls = zip((nothing, nothing), *pairs, *([([final], [left])] if left else []), strict=True)
-    return np.concatenate(arms), np.concatenate(pulls)
+        arms += [*plan.arms.tolist(), plan.reference]
+        pulls += [*plan.pulls.tolist(), plan.rest]
+    rounds = np.array([*pulls, horizon - sum(pulls)], dtype=np.intp)
+    some = rounds > 0
+    return np.array([*arms, final], dtype=np.intp)[some], rounds[some]
 
 
 def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:

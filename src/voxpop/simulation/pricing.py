@@ -68,3 +68,8 @@ class Customers:
         """Draw the mean profits over occasions that each have a new customer, of shape (arms,)."""
         bought = rng.binomial(plan.pulls, self.demand[plan.arms])
         return np.asarray((self.prices[plan.arms] - self.unit_cost) * bought / plan.pulls)
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the mean profit over occasions that each have a new customer, at one price."""
+        bought = rng.binomial(rounds, self.demand.item(arm))
+        return (self.prices.item(arm) - self.unit_cost) * bought / rounds
