@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -97,7 +97,7 @@ class BBKB(Configured):
         bonus, spent, variance = self._bonus(problem, sparse.gain), 1.0, start
         pulls: dict[int, int] = {}
         while left > 0 and spent <= self.switch:
-            arm = int(np.argmax(centre + bonus * np.sqrt(variance)))
+            arm = int((centre + bonus * np.sqrt(variance)).argmax())
             pulls[arm] = pulls.get(arm, 0) + 1
             spent += float(start[arm]) / noise
             left -= 1
@@ -135,11 +135,17 @@ class BBKB(Configured):
 
 def _posterior(problem: Problem, rounds: Array, totals: Array, dictionary: Indices, gain: float) -> Sparse:
     """Compute the sparse posterior after `rounds` rounds of each action, whose rewards add up to `totals`."""
-    noise, everything = noise_variance(problem), np.arange(problem.size)
-    values, vectors = np.linalg.eigh(problem.covariance(dictionary, dictionary))
-    kept = values > 1e-12 * values.max(initial=0.0)
-    z = problem.covariance(everything, dictionary) @ (vectors[:, kept] / np.sqrt(values[kept]))  # (n, features)
+    noise, z = noise_variance(problem), _features(problem, dictionary.tobytes())
     precision = z.T @ (rounds[:, None] * z) + noise * np.eye(z.shape[1])
     solved = np.linalg.solve(precision, z.T)
     missing = np.maximum(problem.prior_variance - np.einsum("ij,ij->i", z, z), 0.0)
     return Sparse(rounds, totals, dictionary, solved.T @ (z.T @ totals), noise * (z @ solved), missing, gain)
+
+
+@lru_cache(maxsize=1)  # a dictionary that has grown to its size stays as it is for many batches
+def _features(problem: Problem, dictionary: bytes) -> Array:
+    """Compute z(x) of every action, (n, features)."""
+    chosen = np.frombuffer(dictionary, dtype=np.intp)
+    values, vectors = np.linalg.eigh(problem.covariance(chosen, chosen))
+    kept = values > 1e-12 * values.max(initial=0.0)
+    return np.asarray(problem.covariance(np.arange(problem.size), chosen) @ (vectors[:, kept] / np.sqrt(values[kept])))
