@@ -69,6 +69,7 @@ SIMULATE: dict[str, list[str]] = {
     "sphere --policy dpbe --alpha nan": ["alpha", "nan"],
     "sphere --policy dpbe --ratio 1": ["ratio", "above 1", "1"],
     "sphere --policy dpbe --ratio inf": ["ratio", "inf"],
+    "sphere --calibration paper": ["calibration 'paper'", "--privacy central"],
     "sphere --policy bbkb --bonus free": ["bonus", "safe", "published", "'free'"],
     "sphere --policy bbkb --switch 1": ["switch", "above 1", "1"],
     "sphere --policy dpbe --oversampling 2": ["'dpbe'", "does not take oversampling", "bbkb"],
