@@ -11,10 +11,14 @@ from joblib.externals.loky import get_reusable_executor
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.reproduction.helpers import summary
+from voxpop.calibration.fit import Calibration, calibrate
+from voxpop.calibration.pilot import Pilot
 from voxpop.errors import InputError
 from voxpop.report import drawing
 from voxpop.simulation.comparison import CONTENDERS, RunSummary
 from voxpop.simulation.pictures import picture
+from voxpop.simulation.runs import Run, Scenario
+from voxpop.simulation.scenarios import SCENARIOS, Options
 
 Main = Callable[..., Outcome]
 PEERS = "dpbe,pilot-only,equal-split,halving,thompson,gp-ucb"
@@ -180,22 +184,51 @@ def test_bad_input_is_refused_before_anything_is_written(main: Main, tmp_path: P
 def test_every_run_is_done_once(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[tuple[str, int]] = []
 
-    def perform(trial: Any) -> RunSummary:
-        done.append((trial.policy, trial.seed))
+    def summarise(run: Run) -> RunSummary:
+        done.append((run.policy.name, run.seed))
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.simulate.comparison.perform", perform)
+    monkeypatch.setattr("voxpop.cli.simulate.comparison.summarise", summarise)
     assert main(*SPHERE, "--policies", "dpbe,halving,dpbe").code == 0
     assert sorted(done) == [("dpbe", 5), ("dpbe", 6), ("halving", 5), ("halving", 6)]
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_every_pilot_is_calibrated_once_for_all_policies(
+    main: Main, monkeypatch: pytest.MonkeyPatch, seeds: int
+) -> None:
+    pilots: list[Pilot] = []
+
+    def counted(pilot: Pilot, *others: Any) -> Calibration:
+        pilots.append(pilot)
+        return calibrate(pilot, *others)
+
+    monkeypatch.setattr("voxpop.simulation.scenarios.calibrate", counted)
+    study = ("compare", "pricing", "--horizon", 100, "--runs", seeds, "--jobs", 1)
+    found = compared(main, *study, "--policies", "dpbe,equal-split,pilot-only,gp-ucb")
+    assert len(pilots) == len(found["seeds"]) == seeds
+    assert [len(found["policies"]), found["left_out"]] == [4, {}]
+
+
+def test_a_failed_study_is_named_with_its_seed(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(options: Options) -> Scenario:
+        if options.seed == 6:
+            raise InputError("there is nobody here")
+        return sphere(options)
+
+    sphere = SCENARIOS["sphere"]
+    monkeypatch.setitem(SCENARIOS, "sphere", fail)
+    done = main(*SPHERE, "--policies", "dpbe,halving")
+    assert (done.code, done.err) == (2, "error: the run of policy 'dpbe' with seed 6 failed: there is nobody here\n")
+
+
 def test_a_failed_run_is_named(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(trial: Any) -> RunSummary:
-        if (trial.policy, trial.seed) == ("dpbe", 6):
+    def fail(run: Run) -> RunSummary:
+        if (run.policy.name, run.seed) == ("dpbe", 6):
             raise InputError("the people are on strike")
         return summary()
 
-    monkeypatch.setattr("voxpop.cli.simulate.comparison.perform", fail)
+    monkeypatch.setattr("voxpop.cli.simulate.comparison.summarise", fail)
     done = main(*SPHERE, "--policies", "dpbe,halving")
     assert (done.code, done.out) == (2, "")
     assert done.err == "error: the run of policy 'dpbe' with seed 6 failed: the people are on strike\n"

@@ -91,14 +91,28 @@ def test_without_privacy_nothing_is_promised(main: Main) -> None:
 
 
 def test_the_printed_calibration_says_what_it_does_not_keep(main: Main) -> None:
-    command = f"{SHORT} --privacy central --calibration paper --json --epsilon"
+    command = f"{SHORT} --policy dpbe-paper --privacy central --calibration paper --json --epsilon"
     low, high = (data_of(main(*command.split(), epsilon)) for epsilon in (5, 15))
     assert low["calibration"] == high["calibration"] == "paper"
     assert low["ledger"]["guaranteed"] is False
-    assert len(low["caveats"]) == 1
+    assert len(low["caveats"]) == 2
     assert "no guarantee" in low["caveats"][0]
-    assert len(high["caveats"]) == 2
+    assert "anything else is voxpop's own combination" in low["caveats"][1]
+    assert len(high["caveats"]) == 3
     assert "1e-05 at epsilon = 15, not 5e-07" in high["caveats"][1]
+
+
+@pytest.mark.parametrize("model", ["central", "local", "shuffle"])
+def test_the_printed_calibration_is_refused_with_waves_which_the_paper_does_not_have(main: Main, model: str) -> None:
+    done = main(*SHORT.split(), "--privacy", model, "--epsilon", 5, "--calibration", "paper")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "use dpbe-paper, or the exact calibration" in done.err
+
+
+@pytest.mark.parametrize("policy", ["dpbe-paper", "dpbe", "halving", "thompson"])
+def test_the_printed_calibration_goes_with_policies_that_do_not_forecast(main: Main, policy: str) -> None:
+    done = main(*SHORT.split(), *f"--policy {policy} --privacy central --epsilon 5 --calibration paper --json".split())
+    assert data_of(done)["ledger"]["guaranteed"] is False
 
 
 def test_floors_on_the_command_line(main: Main) -> None:
@@ -122,10 +136,13 @@ def test_the_summary_on_the_terminal_names_the_promise(main: Main) -> None:
 
 
 def test_the_summary_of_the_printed_calibration_does_not_promise_it_to_everyone(main: Main) -> None:
-    done = main(*SHORT.split(), "--privacy", "central", "--epsilon", 5, "--calibration", "paper")
+    printed = ("--policy", "dpbe", "--privacy", "central", "--epsilon", 5, "--calibration", "paper")
+    done = main(*SHORT.split(), *printed)
     assert done.code == 0
-    assert "no guarantee" in done.out
-    assert "to everyone" not in done.out
+    said = " ".join(done.out.replace("│", " ").split())
+    assert "no guarantee" in said
+    assert "to everyone" not in said
+    assert "anything else is voxpop's own combination" in said
 
 
 def test_privacy_costs_little_regret_with_its_own_floor() -> None:

@@ -166,6 +166,54 @@ def test_bbkb_ends_a_batch_when_the_variances_of_its_beginning_add_up_to_the_swi
         state, _ = policy.advance(problem, state, plan, Feedback(np.zeros(len(plan.arms)), 1))
 
 
+@pytest.mark.parametrize("oversampling", [0.3, 1.0])
+def test_bbkb_keeps_an_action_with_the_published_probability(oversampling: float) -> None:
+    """Batch-bkb: min(1, q t s^2 / lambda) for an action played t times, by the variances at the start of the batch."""
+    problem, rng, certain, drawn_by_chance = ucb_problem(), np.random.default_rng(5), 0, 0
+    policy = make_policy("bbkb", oversampling=oversampling, seed=9)
+    state = policy.init(problem)
+    while isinstance(plan := policy.plan(problem, state), Plan):
+        variance = own(state).belief.missing + np.maximum(np.diag(own(state).belief.covariance), 0.0)
+        state, _ = policy.advance(problem, state, plan, Feedback(rng.normal(size=len(plan.arms)), 1))
+        chance = np.minimum(1.0, oversampling * own(state).belief.rounds * variance / noise_variance(problem))
+        dice = np.random.default_rng(np.random.SeedSequence(9, spawn_key=(plan.wave,))).random(problem.size)
+        expected = np.flatnonzero((dice < chance) | (np.arange(problem.size) == plan.arms[0]))
+        np.testing.assert_array_equal(own(state).belief.dictionary, expected)
+        certain += int(np.count_nonzero(chance == 1.0))
+        drawn_by_chance += int(np.count_nonzero((chance > 0) & (chance < 1)))
+    assert drawn_by_chance > 0
+    assert certain > 0
+
+
+def test_bbkb_s_bonus_is_the_safe_one_or_the_published_one() -> None:
+    problem = ucb_problem()
+    wide, narrow = (make_policy("bbkb", switch=3.0, delta=0.2, **how) for how in ({}, {"bonus": "published"}))
+    for policy in (wide, narrow):
+        state = policy.init(problem)
+        for gain in (0.0, None):  # before the first batch, and after it
+            belief = own(state).belief
+            gain = belief.gain if gain is None else gain
+            deviation = np.sqrt(belief.missing + np.maximum(np.diag(belief.covariance), 0.0))
+            safe = math.sqrt(3) * (1.5 + math.sqrt(2 * (gain + 1 + math.log(5))))
+            published = 1.5 + math.sqrt(3 * (1 + 2 * gain) + math.log(5))
+            assert published < safe
+            bonus = safe if policy is wide else published
+            np.testing.assert_allclose(state.upper - state.centre, bonus * deviation, rtol=1e-12)
+            plan = policy.plan(problem, state)
+            assert isinstance(plan, Plan)
+            assert plan.arms[0] == np.argmax(state.centre + bonus * deviation)
+            state, _ = policy.advance(problem, state, plan, Feedback(np.ones(len(plan.arms)), 1))
+        assert own(state).belief.gain > 0
+
+
+def test_bbkb_plays_in_batches_also_with_a_small_dictionary() -> None:
+    scenario = make_scenario("synthetic", Options(size=50, horizon=3000))
+    runs = [
+        simulate(scenario, make_policy("bbkb", oversampling=1.0, delta=0.5, bonus=b), 0) for b in ("safe", "published")
+    ]
+    assert all(len(run.closed) < 1500 for run in runs)
+
+
 def test_bbkb_needs_few_actions_in_its_dictionary_where_f_is_smooth() -> None:
     problem = Problem(np.linspace(0, 1, 80), SquaredExponential(0.4), 0.3, 0.4, norm_bound=1.0, horizon=3000)
     people = GPPeople(problem, 0.2 * np.cos(problem.decisions.points[:, 0]))
@@ -189,7 +237,7 @@ def test_dpbe_fixed_asks_the_same_number_every_wave_at_the_cost_of_dpbe() -> Non
 def test_dpbe_nobatching_plays_a_new_action_every_round_and_sends_every_observation() -> None:
     problem = random_problem(1, n=6, horizon=64)
     policy = make_policy("dpbe-nobatching")
-    for step, _ in simulate_waves(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
+    for (step,), _ in simulate_waves(problem, policy, GPPeople(problem, np.linspace(0, 0.1, 6)), 0):
         K = problem.covariance(np.arange(6), np.arange(6))
         counts = np.zeros(6)
         for _ in range(step.plan.length):

@@ -141,7 +141,7 @@ def test_dpbe_paper_is_the_printed_algorithm(seed: int) -> None:
 def test_bounds_only_tighten_while_the_norm_bound_holds(seed: int) -> None:
     problem, rng = random_problem(seed, horizon=2000), np.random.default_rng(seed)
     lower, upper = DPBE().init(problem).lower, DPBE().init(problem).upper
-    for step, state in simulate_waves(problem, DPBE(), GPPeople(problem, function_of_norm(problem, 1.0, rng)), seed):
+    for (step,), state in simulate_waves(problem, DPBE(), GPPeople(problem, function_of_norm(problem, 1.0, rng)), seed):
         assert not step.info.refuted
         assert np.all(state.upper <= upper)
         assert np.all(state.lower >= lower)
@@ -219,7 +219,7 @@ def misses(policy: DPBE, worst: bool) -> tuple[Array, Array, Array]:
         x, phase = int(rng.integers(8)), int(rng.integers(1, 8))
         f = worst_case(problem, policy, phase, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_waves(problem, policy, GPPeople(problem, f), seed):
+        for (step,), after in simulate_waves(problem, policy, GPPeople(problem, f), seed):
             at = before.active
             alone, _ = bare.advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - alone.centre) / (alone.upper - alone.centre))[at])
@@ -265,7 +265,7 @@ def test_a_state_is_a_fold_of_plans_and_feedback() -> None:
         return policy.advance(problem, state, *pair)[0]
 
     final = steps[-1][1]
-    replayed = reduce(advance, [(step.plan, step.feedback) for step, _ in steps], policy.init(problem))
+    replayed = reduce(advance, [(step.plan, step.feedback) for (step,), _ in steps], policy.init(problem))
     for field in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         np.testing.assert_array_equal(getattr(replayed, field), getattr(final, field))
     assert (replayed.wave, replayed.rounds, replayed.norm_bound) == (final.wave, final.rounds, final.norm_bound)

@@ -87,7 +87,7 @@ def test_a_peer_enlists_the_people_whom_privacy_needs(name: str) -> None:
     problem = random_problem(1, n=6, horizon=300)
     policy = make_policy(name, people=3, **({"steps": 4} if name == "thompson" else {}))
     people = GPPeople(problem, truth(problem))
-    waves = [wave for wave, _ in simulate_waves(problem, policy, people, 0, Private("central", 5.0, floor=77))]
+    waves = [wave for (wave,), _ in simulate_waves(problem, policy, people, 0, Private("central", 5.0, floor=77))]
     assert {wave.plan.people for wave in waves} == {77}
     assert all(wave.feedback.noise is not None for wave in waves)
 

@@ -91,7 +91,7 @@ def outcomes(problem: Problem, policy: Waves, functions: Callable[[int], Array],
         found["lost"] += best not in state.active
         found["false"] += bool(f[best] - f[state.best] > state.certificate + 1e-9)
         found["outside"] += bool(np.any((f < state.lower - 1e-9) | (f > state.upper + 1e-9)))
-        found["warned"] += any(wave.info.warning for wave, _ in steps)
+        found["warned"] += any(wave.info.warning for (wave,), _ in steps)
         found["overspent"] += own(state).spent > DELTA * (1 + 1e-9)
     return found
 

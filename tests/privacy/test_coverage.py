@@ -45,7 +45,7 @@ def misses(privacy: Private, worst: bool) -> tuple[Array, Array]:
         x, wave = int(rng.integers(8)), int(rng.integers(2, 7))
         f = hardest(problem, privacy, wave, x) if worst else function_of_norm(problem, 1.0, rng)
         before = policy.init(problem)
-        for step, after in simulate_waves(problem, policy, GPPeople(problem, f), seed, privacy):
+        for (step,), after in simulate_waves(problem, policy, GPPeople(problem, f), seed, privacy):
             at, gaps = before.active, replace(policy, intersect=False)
             bare, _ = replace(gaps, compare=False).advance(problem, before, step.plan, step.feedback)
             of_values.append((np.abs(f - bare.centre) / (bare.upper - bare.centre))[at])

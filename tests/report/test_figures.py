@@ -224,7 +224,7 @@ def test_forecasts_far_apart_are_drawn_on_a_logarithmic_axis(waves: Run) -> None
             assert wave.plan.forecast is not None
             forecast = replace(wave.plan.forecast, gain=gain, answers=1.0, exploring=0.0)
             changed.append(replace(wave, plan=replace(wave.plan, forecast=forecast)))
-        return axes(replace(waves, closed=tuple(changed)), "cost").get_yscale()
+        return axes(replace(waves, log=(tuple(changed),)), "cost").get_yscale()
 
     assert (scale(20.0), scale(2000.0), scale(0.0)) == ("linear", "log", "linear")
 

@@ -25,7 +25,7 @@ def lines(run: Run) -> dict[str, str]:
 def warned(run: Run, text: str) -> Run:
     """Return the run as if its first wave alone had failed the model check."""
     first, *others = (replace(wave, info=replace(wave.info, warning="")) for wave in run.closed)
-    return replace(run, closed=(replace(first, info=replace(first.info, warning=text)), *others))
+    return replace(run, log=((replace(first, info=replace(first.info, warning=text)), *others),))
 
 
 def test_both_figures_are_named(waves: Run) -> None:

@@ -139,7 +139,7 @@ def test_ask_and_tell_play_the_same_waves_as_the_simulator(policy: str) -> None:
     people = GPPeople(problem, np.sin(4 * points[:, 0]) * points[:, 1])
     steps = list(simulate_waves(problem, make_policy(policy), people, seed=4))
     study = Study(problem, policy)
-    for step, state in steps:
+    for (step,), state in steps:
         question = ask(study)
         assert question.decisions == tuple(points[step.plan.arms].tolist())
         assert (question.rounds, question.people) == (tuple(step.plan.pulls), step.plan.people)

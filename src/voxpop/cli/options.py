@@ -6,9 +6,12 @@ that is added there is an option here. Annotations are evaluated, because classe
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +23,9 @@ from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy, Private
 from voxpop.runtime.extensions import find
 from voxpop.simulation.rehearsals import OwnPeople, Rehearsal
+from voxpop.simulation.runs import AnyTrial, Run, Scenario, run_together
 from voxpop.simulation.scenarios import PEOPLE, SCENARIOS
-from voxpop.simulation.sweep import Backend, sweep
+from voxpop.simulation.sweep import Backend, Result, SweepResult, sweep
 from voxpop.simulation.trials import Trial
 
 # Privacy
@@ -213,23 +217,30 @@ DataOption = Annotated[
 ]
 
 
-Result = TypeVar("Result")
-
-
 def run_all(
-    function: Callable[[Trial | Rehearsal], Result], trials: Sequence[Trial | Rehearsal], where: Backend
-) -> dict[Trial | Rehearsal, Result]:
-    """Do every run with a progress bar; the first one runs here, so that a bad choice is reported at once."""
-    begin = perf_counter()
-    results = {trials[0]: function(trials[0])}
-    if where == Backend() and (perf_counter() - begin) * len(trials) < WORTHWHILE:
-        where = Backend(jobs=1)
+    keep: Callable[[Run], Result], trials: Sequence[AnyTrial], where: Backend, scenario: Scenario | None = None
+) -> dict[AnyTrial, Result]:
+    """Do every run with a progress bar, those of a seed together, on one scenario, and those of the first seed here.
+
+    A bad choice shows in the first run, and is reported at once. The first seed's scenario may be at hand.
+    """
+    first, *others = (list(group) for _, group in groupby(trials, key=attrgetter("seed")))
+    begin, scenario = perf_counter(), scenario or trials[0].scenario()
+    results = {trials[0]: keep(trials[0].run(scenario=scenario))}
     with progress(len(trials), "runs") as (bar, task):
         bar.advance(task)
-        for done in sweep(function, trials[1:], where):
-            if done.result is None:
-                trial = done.item
-                raise InputError(f"the run of policy {trial.policy!r} with seed {trial.seed} failed: {done.error}")
-            results[done.item] = done.result
-            bar.advance(task)
+
+        def take(found: list[SweepResult[AnyTrial, Result]]) -> None:
+            for done in found:
+                if done.result is None:
+                    trial = done.item
+                    raise InputError(f"the run of policy {trial.policy!r} with seed {trial.seed} failed: {done.error}")
+                results[done.item] = done.result
+                bar.advance(task)
+
+        take(run_together(first[1:], keep, scenario))
+        if where == Backend() and (perf_counter() - begin) * (1 + len(others)) < WORTHWHILE:
+            where = Backend(jobs=1)
+        for group in sweep(partial(run_together, keep=keep), others, where):
+            take([SweepResult(group.item[0], error=group.error)] if group.result is None else group.result)
     return results

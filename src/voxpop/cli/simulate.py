@@ -35,11 +35,9 @@ from voxpop.runtime.machine import statement
 from voxpop.simulation import comparison
 from voxpop.simulation.comparison import CONTENDERS, Cell, Cells
 from voxpop.simulation.pictures import picture
-from voxpop.simulation.rehearsals import Rehearsal
-from voxpop.simulation.runs import Scenario
+from voxpop.simulation.runs import Run, Scenario
 from voxpop.simulation.simulator import FinitePopulation
 from voxpop.simulation.sweep import Backend
-from voxpop.simulation.trials import Trial
 
 TYPICAL = 15  # the pricing study loses as much as the median of seeds 0 to 19; with seed 0 it is far unluckier
 
@@ -95,7 +93,8 @@ class Many:
         return Backend(self.backend, self.address, self.jobs)
 
 
-PAPER = [one for one in policy_options("dpbe") if one.name in ("alpha", "ratio")]
+OFFERED = {"dpbe": ("alpha", "ratio"), "bbkb": ("switch", "oversampling", "bonus")}
+PAPER = [one for policy, names in OFFERED.items() for one in policy_options(policy) if one.name in names]
 PROMISED = [TRUST["floor"], TRUST["honest"]]
 _FromTable = from_table("_FromTable", [*PAPER, *PROMISED])
 
@@ -151,17 +150,13 @@ def simulate(chosen: SimulateOptions) -> None:
             show_run(first, first.scenario())
         return
     trials = [replace(first, seed=number) for number in range(chosen.seed, chosen.seed + chosen.runs)]
-    found = run_all(_perform, trials, where)
+    found = run_all(Run.as_dict, trials, where)
     results = [found[trial] for trial in trials]
     if chosen.as_json:
         for each in results:
             typer.echo(json.dumps(each))
     else:
         _show_table(results)
-
-
-def _perform(trial: Trial | Rehearsal) -> dict[str, Any]:
-    return trial.run().as_dict()
 
 
 def _show_table(results: list[dict[str, Any]]) -> None:
@@ -201,10 +196,9 @@ def compare(chosen: CompareOptions) -> None:
     sheet(1, 1)  # refuses now, before anything is run, if nothing can be drawn
     chosen.out.mkdir(parents=True, exist_ok=True)
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
-    trials = {name: [replace(first, policy=name, seed=number) for number in seeds] for name in fitting}
-    slowest_first = [trial for name in reversed(fitting) for trial in trials[name]]
-    found = run_all(comparison.perform, slowest_first, where)
-    cells = {name: Cell({trial.seed: found[trial] for trial in trials[name]}) for name in fitting}
+    trials = [replace(first, policy=name, seed=n) for n in seeds for name in fitting]
+    found = run_all(comparison.summarise, trials, where, scenario)
+    cells = {name: Cell({one.seed: done for one, done in found.items() if one.policy == name}) for name in fitting}
     path = chosen.out / f"{file_stem(scenario.name)}.png"
     write_atomically(path, png(picture(scenario.name, cells)))
     if chosen.as_json:

@@ -1,13 +1,12 @@
 """One wave, as all drivers conduct it: plan, enlist, calibrate; collect; check the ledger, release, learn.
 
 Simulator, study and service call the same two functions, `next_wave` and `release_wave`. They differ only in how they
-collect answers and in what they save. `run_waves` is the whole loop, for a driver that can collect without a break.
+collect answers and in what they save.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +47,6 @@ class ClosedWave:
         return self.plan.numbers * self.people // self.plan.people
 
 
-Collect = Callable[[Wave], Tally]
-
-
 def next_wave(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Wave | End:
     """Plan the next wave, with enough people to hide in, or say why there is none."""
     plan = policy.plan(problem, state, privacy)
@@ -85,21 +81,3 @@ def release_wave(
     entry = entry_of(wave, answered, names)
     ledger.check(entry)
     return release.analyze(release.require_whole(tally), source), entry
-
-
-def run_waves(
-    problem: Problem,
-    policy: Policy,
-    privacy: Privacy,
-    ledger: Ledger,
-    collect: Collect,
-    source: Callable[[Wave], Source],
-) -> Generator[tuple[ClosedWave, State], None, End]:
-    """Conduct wave after wave; yield each with the state after it, and return why there are no more."""
-    state = policy.init(problem)
-    while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
-        feedback, entry = release_wave(wave, collect(wave), ledger, source(wave))
-        ledger.record(entry)
-        state, info = policy.advance(problem, state, wave.plan, feedback)
-        yield ClosedWave(wave.plan, wave.release, feedback, info, state.active), state
-    return wave

@@ -27,21 +27,22 @@ from voxpop.model.options import option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.protocol import OVER, Configured, require_few_rounds
+from voxpop.policies.protocol import OVER, Answer, Block, Configured, require_few_rounds, uneliminated
 from voxpop.runtime.machine import require_room
 
 TOGETHER = 16  # updates that are subtracted from the covariance at once
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Belief:
-    """The posterior over all actions, and the information gained so far."""
+    """The posterior over all actions, and the information gained so far. Only a `copy` may be changed in place."""
 
     mean: Array  # (n,) with the prior mean
     variance: Array  # (n,)
-    earlier: Array  # (n, n) the covariance before the latest updates
-    updates: Array  # (updates, n): the covariance is now `earlier` - updates' updates
-    gain: float
+    earlier: Array  # (n, n) the covariance before the latest updates; replaced, never changed
+    updates: Array  # (TOGETHER, n) of which `recent` count: the covariance is now `earlier` - updates' updates
+    recent: int = 0
+    gain: float = 0.0
 
     @classmethod
     def prior(cls, problem: Problem) -> Belief:
@@ -52,25 +53,36 @@ class Belief:
     @classmethod
     def of(cls, mean: Array, covariance: Array) -> Belief:
         """Return the belief of this mean and covariance."""
-        return cls(mean, covariance.diagonal(), covariance, np.empty((0, len(mean))), 0.0)
+        return cls(mean.copy(), covariance.diagonal().copy(), covariance, np.empty((TOGETHER, len(mean))))
+
+    def copy(self) -> Belief:
+        """Return a belief that may be changed while this one stays."""
+        arrays = {"mean": self.mean.copy(), "variance": self.variance.copy(), "updates": self.updates.copy()}
+        return changed(self, **arrays)
 
     @property
     def covariance(self) -> Array:
         """The covariance of all pairs of actions, (n, n)."""
-        return np.asarray(self.earlier - self.updates.T @ self.updates)
+        updates = self.updates[: self.recent]
+        return np.asarray(self.earlier - updates.T @ updates)
 
-    def condition(self, arm: int, answer: float, noise: float) -> Belief:
-        """Return the posterior after an answer about f(arm) with noise of this variance."""
-        column = self.earlier[arm] - self.updates[:, arm].dot(self.updates)
+    def learn(self, arm: int, answer: float, noise: float) -> None:
+        """Condition on an answer about f(arm) with noise of this variance."""
+        known, update = self.narrow(arm, noise)
+        self.mean += update * ((answer - self.mean.item(arm)) / math.sqrt(known + noise))
+        self.gain += 0.5 * math.log1p(known / noise)
+
+    def narrow(self, arm: int, noise: float) -> tuple[float, Array]:
+        """Condition the covariance alone, which needs no answer; return the arm's variance before, and the update."""
+        updates = self.updates[: self.recent]
+        column = self.earlier[arm] - updates[:, arm].dot(updates)
         known = column.item(arm)
-        root = math.sqrt(known + noise)
-        update = column * (1 / root)
-        earlier, updates = self.earlier, np.concatenate((self.updates, update[None]))
-        if len(updates) == TOGETHER:
-            earlier, updates = earlier - updates.T @ updates, updates[:0]
-        mean = self.mean + update * ((answer - self.mean.item(arm)) / root)
-        gain = self.gain + 0.5 * math.log1p(known / noise)
-        return Belief(mean, self.variance - update * update, earlier, updates, gain)
+        update = self.updates[self.recent] = column * (1 / math.sqrt(known + noise))
+        self.variance -= update * update
+        self.recent += 1
+        if self.recent == TOGETHER:
+            self.earlier, self.recent = self.earlier - self.updates.T @ self.updates, 0
+        return known, update
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +130,39 @@ class GPUCB(Configured):
         arm = plan.arms.item(0)
         noise = noise_variance(problem) / plan.pulls.item(0)
         assert isinstance(state, Believing)
-        belief = state.belief.condition(arm, feedback.mean.item(0), noise)
+        belief = state.belief.copy()
+        belief.learn(arm, feedback.mean.item(0), noise)
         after = self._bounded(problem, changed(state.played(plan), belief=belief))
-        return after, news(problem, after, belief.gain)
+        return after, uneliminated(problem, float(after.lead_width.max()), belief.gain)
+
+    def play(self, problem: Problem, state: State, waves: int, answer: Answer) -> tuple[State, Block]:
+        """Plan and advance, wave after wave, on one belief that is changed in place."""
+        assert isinstance(state, Believing)
+        belief, upper, noise = state.belief.copy(), state.upper, noise_variance(problem)
+        rows: list[tuple[int, int, float, float, float]] = []
+        left = problem.horizon - state.rounds
+        while left > 0 and len(rows) < waves:
+            arm = int(upper.argmax())
+            rounds = self._rounds(problem, belief.variance.item(arm), left)
+            left -= rounds
+            mean = answer(state.wave + len(rows) + 1, arm, rounds)
+            belief.learn(arm, mean, noise / rounds)
+            width = self._width(problem, belief)
+            upper = belief.mean + width
+            rows.append((arm, rounds, mean, width.item(width.argmax()), belief.gain))
+        played = changed(state, wave=state.wave + len(rows), rounds=problem.horizon - left, belief=belief)
+        return self._bounded(problem, played), Block.of(problem, state.wave + 1, rows)
 
     def _rounds(self, problem: Problem, variance: float, left: int) -> int:
         """Return how often to play an action whose value has this variance."""
         return 1
 
     def _bounded(self, problem: Problem, state: Believing) -> Believing:
-        belief = state.belief
+        return state.bounded(state.belief.mean, self._width(problem, state.belief))
+
+    def _width(self, problem: Problem, belief: Belief) -> Array:
         bonus = confidence_bonus(problem, belief.gain, self.delta)
-        return state.bounded(belief.mean, bonus * np.sqrt(np.maximum(belief.variance, 0.0)))
+        return np.asarray(bonus * np.sqrt(np.maximum(belief.variance, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -146,12 +179,6 @@ class MiniGPOpt(GPUCB):
     def _rounds(self, problem: Problem, variance: float, left: int) -> int:
         usable = max(variance, np.finfo(float).tiny)
         return max(1, int(min((self.ratio**2 - 1) * noise_variance(problem) / usable, left)))
-
-
-def news(problem: Problem, state: State, gain: float) -> Info:
-    """Describe a wave of a policy that never eliminates anything."""
-    widest = state.lead_width.item(state.lead_width.argmax())
-    return Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
 
 
 def confidence_bonus(problem: Problem, gain: float, delta: float) -> float:

@@ -22,7 +22,7 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.gp_ucb import Belief, Believing
-from voxpop.policies.protocol import OVER, Configured, prior_state
+from voxpop.policies.protocol import OVER, Configured, prior_state, uneliminated
 
 MOST_ARMS = 101  # of more actions, an evenly spread subset is played
 
@@ -123,9 +123,7 @@ def short_plan(problem: Problem, state: State, arms: Indices, people: int) -> Pl
 
 def unproven(problem: Problem, state: State, plan: Plan) -> Info:
     """Describe a wave that leaves the bounds as they are."""
-    widest = float(state.lead_width.max())
-    gain = information_gain(problem, plan.arms, plan.pulls)
-    return Info(problem.size, problem.size, widest, gain, state.norm_bound, refuted=False)
+    return uneliminated(problem, float(state.lead_width.max()), information_gain(problem, plan.arms, plan.pulls))
 
 
 @lru_cache(maxsize=64)
@@ -213,5 +211,6 @@ def one_more(problem: Problem, state: Believing) -> Believing:
     at = spread(problem, MOST_ACTIONS)
     place = int(np.searchsorted(at, plan.arms[0]))
     noise = total_noise(problem, plan, feedback)
-    known = state.belief.condition(place, float(feedback.mean[0]), float(noise[0, 0]))
+    known = state.belief.copy()
+    known.learn(place, float(feedback.mean[0]), float(noise[0, 0]))
     return changed(state, belief=known, decision=int(at[np.argmax(known.mean)]))

@@ -203,6 +203,7 @@ class Ledger:
     def record(self, entry: Entry) -> None:
         """Add a release that was checked before it was made."""
         self.entries.append(entry)
-        about = replace(entry, names=())  # comparing the names of all people for each of them would take long
-        for person in entry.names:
-            self._about.setdefault(person, []).append(about)
+        if entry.names:
+            about = replace(entry, names=())  # comparing the names of all people for each of them would take long
+            for person in entry.names:
+                self._about.setdefault(person, []).append(about)

@@ -74,13 +74,13 @@ PRINTED: dict[str, Calibrate] = {
 
 
 def caveats(model: str, epsilon: float, delta: float) -> list[str]:
-    """Say where the printed calibration does not give the promised guarantee."""
+    """Say where the printed calibration does not give the promised guarantee, and whose combination it is."""
     found = ["the sensitivity holds for people who behave like the model only: others get no guarantee"]
     half = delta / 2
     actual = delta_of(classical_multiplier(epsilon, half), epsilon)
     if model != Shuffled.model and actual > half:
         found.append(f"the classical noise gives delta = {actual:.2g} at epsilon = {epsilon:g}, not {half:g}")
-    return found
+    return [*found, "the paper combines it with dpbe-paper and no floor; anything else is voxpop's own combination"]
 
 
 # To add a trust model, write its release in a file of its own and list it here.
@@ -156,6 +156,11 @@ class Private:
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Clipped:
         """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
+            if plan.forecast is not None:
+                raise InputError(
+                    "the paper's calibration has no policy that forecasts what a wave is worth, as waves does, which "
+                    "counts on the exact noise; use dpbe-paper, or the exact calibration"
+                )
             return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
@@ -265,6 +270,8 @@ def make_privacy(
             raise InputError(f"epsilon {epsilon:g} needs a trust model; add --privacy {one_of(RELEASES)}")
         if honest is not None:
             raise InputError(f"honest {honest:g} needs a trust model; add --privacy aggregate or shuffle")
+        if calibration != Private.calibration:
+            raise InputError(f"calibration {calibration!r} needs a trust model; add --privacy {one_of(PRINTED)}")
         return NoPrivacy()
     if epsilon is None:
         raise InputError(f"the {model} model needs to know what to promise; add --epsilon, such as --epsilon 5")

@@ -37,12 +37,13 @@ def measure(plans: Sequence[Plan], final: int, horizon: int, f: Array) -> Metric
 
 def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, Indices]:
     """List every action in the order it was played, with its rounds, up to the horizon."""
-    left, parts = horizon, []
+    arms, pulls = list[int](), list[int]()
     for plan in plans:
-        left -= plan.length
-        parts += [(plan.arms, plan.pulls), ([plan.reference], [plan.rest])]
-    arms, pulls = (np.concatenate(part, dtype=np.intp) for part in zip(*parts, ([final], [left]), strict=True))
-    return arms[pulls > 0], pulls[pulls > 0]
+        arms += [*plan.arms.tolist(), plan.reference]
+        pulls += [*plan.pulls.tolist(), plan.rest]
+    rounds = np.array([*pulls, horizon - sum(pulls)], dtype=np.intp)
+    some = rounds > 0
+    return np.array([*arms, final], dtype=np.intp)[some], rounds[some]
 
 
 def regret_curve(plans: Iterable[Plan], final: int, horizon: int, f: Array) -> tuple[Array, Array]:

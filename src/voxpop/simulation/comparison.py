@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from voxpop.model.state import State
 from voxpop.policies import Policy
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.report.stakes import regret_curve
-from voxpop.simulation.runs import Run, Scenario, simulate
+from voxpop.simulation.runs import Described, Run, Scenario, simulate
 from voxpop.simulation.trials import Trial
 
 # The default first, then what a practitioner would use instead.
@@ -52,13 +51,7 @@ def grid(horizon: int) -> Array:
     return np.unique(np.round(np.concatenate([even, logarithmic])))
 
 
-class Runnable(Protocol):
-    """A trial or a rehearsal."""
-
-    def run(self) -> Run: ...
-
-
-def perform(trial: Runnable) -> RunSummary:
+def perform(trial: Described) -> RunSummary:
     """Run it and keep what matters."""
     return summarise(trial.run())
 

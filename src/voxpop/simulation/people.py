@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -88,6 +89,10 @@ class GPPeople:
         """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
         spread = rng.standard_normal(len(plan.arms)) * self._deviation[plan.arms]
         return np.asarray(self.f[plan.arms] + spread / np.sqrt(plan.pulls))
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the average over some rounds of one arm that are each answered by a new person."""
+        return self.f.item(arm) + rng.standard_normal() * self._deviation.item(arm) / math.sqrt(rounds)
 
     @cached_property
     def _deviation(self) -> Array:

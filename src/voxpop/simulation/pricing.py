@@ -7,6 +7,7 @@ little. At price p a customer buys if today's reservation price is at least p, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr
@@ -36,7 +37,7 @@ class Customers:
     mood: float = 0.12  # standard deviation of the logarithm from one occasion to the next
     segments: tuple[Segment, ...] = SEGMENTS
 
-    @property
+    @cached_property
     def demand(self) -> Array:
         """The chance that a random customer buys at each price, in closed form."""
         buys = [
@@ -67,3 +68,8 @@ class Customers:
         """Draw the mean profits over occasions that each have a new customer, of shape (arms,)."""
         bought = rng.binomial(plan.pulls, self.demand[plan.arms])
         return np.asarray((self.prices[plan.arms] - self.unit_cost) * bought / plan.pulls)
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the mean profit over occasions that each have a new customer, at one price."""
+        bought = rng.binomial(rounds, self.demand.item(arm))
+        return (self.prices.item(arm) - self.unit_cost) * bought / rounds

@@ -30,7 +30,7 @@ from voxpop.privacy import NoPrivacy, Privacy, make_privacy
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.formula import Formula
 from voxpop.simulation.people import GPPeople, ResampledPeople, TablePeople, square_root
-from voxpop.simulation.runs import Run, Scenario, Watch, simulate
+from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, piloted
 
 HORIZON = 20_000  # rounds, unless said otherwise
@@ -130,7 +130,7 @@ class OwnPeople:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class Rehearsal(Described):
     """A study file or one's own people, a policy, a trust model and a seed; None leaves a choice to the file.
 
     >>> Rehearsal("tea.toml", seed=3) == Rehearsal("tea.toml", seed=3)
@@ -195,11 +195,6 @@ class Rehearsal:
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy; the file's own has the settings of the file."""
         return scenario.make_policy(self.policy or scenario.settings.get("name", DEFAULT), **dict(self.settings))
-
-    def run(self, watch: Watch | None = None) -> Run:
-        """Simulate the rehearsal."""
-        scenario = self.scenario()
-        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
 
 
 def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path, seed: int) -> Scenario:

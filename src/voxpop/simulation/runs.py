@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
@@ -23,6 +24,7 @@ from voxpop.report.notebook import HasCourse
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
 from voxpop.simulation.simulator import FinitePopulation, Population, simulate_waves
+from voxpop.simulation.sweep import Result, SweepResult, attempt
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,7 @@ class Scenario:
 
 
 Watch = Callable[[ClosedWave], None]
+AnyTrial = TypeVar("AnyTrial", bound="Described")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,10 +83,15 @@ class Run(HasCourse):
     privacy: Privacy
     ledger: Ledger
     seed: int
-    closed: tuple[ClosedWave, ...]
+    log: tuple[Iterable[ClosedWave], ...]  # one wave after the other, or many together
     state: State
     ended: str  # why
     seconds: float
+
+    @cached_property
+    def closed(self) -> tuple[ClosedWave, ...]:
+        """The waves that were played, and what came of them."""
+        return tuple(chain.from_iterable(self.log))
 
     @property
     def course(self) -> Course:
@@ -210,7 +218,7 @@ def simulate(
     """
     start = perf_counter()
     policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
-    problem, privacy, waves = scenario.problem, privacy or NoPrivacy(), []
+    problem, privacy = scenario.problem, privacy or NoPrivacy()
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
             f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
@@ -219,15 +227,45 @@ def simulate(
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
         steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger)
-        reason = ""
+        reason, log = "", list[Iterable[ClosedWave]]()
 
-        def conduct() -> Iterator[tuple[ClosedWave, State]]:
+        def conduct() -> Iterator[tuple[Iterable[ClosedWave], State]]:
             nonlocal reason
             reason = (yield from steps).reason
 
-        for wave, after in conduct():
-            waves.append(wave)
+        for some, after in conduct():
+            log.append(some)
             state = after
             if watch is not None:
-                watch(wave)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state, reason, perf_counter() - start)
+                for wave in some:
+                    watch(wave)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(log), state, reason, perf_counter() - start)
+
+
+class Described(Protocol):
+    """One run as plain data: a study, a policy, a trust model and a seed."""
+
+    @property
+    def policy(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def scenario(self) -> Scenario: ...
+
+    def make_privacy(self) -> Privacy: ...
+
+    def make_policy(self, scenario: Scenario) -> Policy: ...
+
+    def run(self, watch: Watch | None = None, scenario: Scenario | None = None) -> Run:
+        """Simulate it; trials of one seed and study may share a scenario, which a pilot makes expensive."""
+        scenario = scenario or self.scenario()
+        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
+
+
+def run_together(
+    trials: Sequence[AnyTrial], keep: Callable[[Run], Result], scenario: Scenario | None = None
+) -> list[SweepResult[AnyTrial, Result]]:
+    """Run trials that differ in their policies alone, on one scenario; keep some of each run, or what went wrong."""
+    made = cache(lambda: scenario or trials[0].scenario())
+    return [attempt(lambda trial: keep(trial.run(scenario=made())), trial) for trial in trials]

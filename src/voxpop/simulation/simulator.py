@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import Protocol, runtime_checkable
@@ -10,15 +11,17 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.journal.wave import ClosedWave, Wave, run_waves
-from voxpop.model.problem import Problem
+from voxpop.journal.wave import ClosedWave, Wave, entry_of, next_wave, release_wave
+from voxpop.model.problem import GRID_BITS, Indices, Problem
 from voxpop.model.state import State
-from voxpop.model.waves import End, Plan, Tally
+from voxpop.model.waves import End, Plan, Tally, changed
 from voxpop.policies import Policy
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
+from voxpop.policies.protocol import Answer, Block, RoundByRound
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Release, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 
+BLOCK = 256  # waves that a policy plays in one call, if it can and nobody is promised anything
 CROWD = 2_000_000  # with more people than this, their sum is drawn at once if possible
 
 
@@ -52,6 +55,14 @@ class GaussianPopulation(Population, Protocol):
 
 
 @runtime_checkable
+class QuickPopulation(Population, Protocol):
+    """People who answer about a single arm without a plan, which saves time where every round is a wave."""
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw what `observe_each` draws in a wave of this arm alone."""
+
+
+@runtime_checkable
 class FinitePopulation(Population, Protocol):
     """People of whom there are only some, so that it matters who was asked already."""
 
@@ -65,6 +76,18 @@ class FinitePopulation(Population, Protocol):
         """Return these people in random order, to be asked one after the other in one run."""
 
 
+@dataclass(frozen=True, eq=False)
+class ClosedBlock:
+    """Waves that a policy played in one call; the record of each is made when somebody looks."""
+
+    block: Block
+    release: Release
+    active: Indices
+
+    def __iter__(self) -> Iterator[ClosedWave]:
+        return (ClosedWave(plan, self.release, feedback, info, self.active) for plan, feedback, info in self.block)
+
+
 def simulate_waves(
     problem: Problem,
     policy: Policy,
@@ -72,15 +95,42 @@ def simulate_waves(
     seed: int,
     privacy: Privacy | None = None,
     ledger: Ledger | None = None,
-) -> Generator[tuple[ClosedWave, State], None, End]:
-    """Ask simulated people, wave after wave; yield each wave with the state after it, and return why it ended."""
-
-    def noise(wave: Wave) -> Simulated:
-        return _noise(seed, "agent", wave.plan.wave)
-
+) -> Generator[tuple[Iterable[ClosedWave], State], None, End]:
+    """Ask simulated people, wave after wave; yield one or many with the state after them, and return why it ended."""
+    privacy, ledger, state = privacy or NoPrivacy(), ledger or Ledger(), policy.init(problem)
     people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
-    collect_from = partial(collect, population=people, seed=seed)
-    return (yield from run_waves(problem, policy, privacy or NoPrivacy(), ledger or Ledger(), collect_from, noise))
+    by_itself = policy if isinstance(policy, RoundByRound) and privacy.model == NoPrivacy.model else None
+    while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
+        if by_itself is None:
+            noise = _noise(seed, "agent", wave.plan.wave)
+            feedback, entry = release_wave(wave, collect(wave, people, seed), ledger, noise)
+            ledger.record(entry)
+            state, info = policy.advance(problem, state, wave.plan, feedback)
+            yield (ClosedWave(wave.plan, wave.release, feedback, info, state.active),), state
+            continue
+        entry = entry_of(wave, wave.plan.people)
+        ledger.check(entry)  # the others are like it
+        state, block = by_itself.play(problem, state, BLOCK, _answers(wave, problem, people, seed))
+        for number, rounds in enumerate(block.pulls.tolist(), block.first):
+            ledger.record(changed(entry, wave=number, people=rounds))
+        yield ClosedBlock(block, wave.release, state.active), state
+    return wave
+
+
+def _answers(wave: Wave, problem: Problem, population: Population, seed: int) -> Answer:
+    """Return how a policy asks by itself, from this wave on: as `collect`, but of one arm, and without a tally."""
+    step, far = problem.grid_step, problem.grid_step * 2.0**GRID_BITS
+    quick = population if isinstance(population, QuickPopulation) else None
+
+    def answer(number: int, arm: int, rounds: int) -> float:
+        if quick is not None:
+            found = quick.observe_one(arm, rounds, stream(seed, "people", number))
+            if abs(found) < far:
+                return round(found / step) * step
+        plan = changed(wave.plan, wave=number, arms=np.array([arm]), pulls=np.array([rounds]), people=rounds)
+        return collect(Wave(plan, wave.release), population, seed).feedback().mean.item()
+
+    return answer
 
 
 def collect(wave: Wave, population: Population, seed: int) -> Tally:

@@ -10,14 +10,14 @@ from typing import Any
 from voxpop.policies import DEFAULT, Policy
 from voxpop.policies.dpbe import matching_people
 from voxpop.privacy import Privacy, make_privacy
-from voxpop.simulation.runs import Run, Scenario, Watch, simulate
+from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import Options, make_scenario
 
 Settings = tuple[tuple[str, Any], ...]  # names and values, in the order of the names
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Described):
     """A study, a policy, a trust model and a seed; None leaves a choice to the study.
 
     >>> Trial("sphere", size=20, horizon=500).run().metrics.people > 0
@@ -68,8 +68,3 @@ class Trial:
             reference = simulate(scenario, scenario.make_policy("dpbe-paper", **chosen), self.seed)
             chosen["people"] = matching_people(reference.plans)
         return scenario.make_policy(self.policy, **chosen)
-
-    def run(self, watch: Watch | None = None) -> Run:
-        """Simulate the trial."""
-        scenario = self.scenario()
-        return simulate(scenario, self.make_policy(scenario), self.seed, self.make_privacy(), watch)
