@@ -95,10 +95,11 @@ def test_the_printed_calibration_says_what_it_does_not_keep(main: Main) -> None:
     low, high = (data_of(main(*command.split(), epsilon)) for epsilon in (5, 15))
     assert low["calibration"] == high["calibration"] == "paper"
     assert low["ledger"]["guaranteed"] is False
-    assert len(low["caveats"]) == 1
+    assert len(low["caveats"]) == 2
     assert "no guarantee" in low["caveats"][0]
-    assert len(high["caveats"]) == 2
-    assert "1e-05 at epsilon = 15, not 5e-07" in high["caveats"][1]
+    assert "with another policy the combination is voxpop's" in low["caveats"][1]
+    assert len(high["caveats"]) == 3
+    assert "1e-05 at epsilon = 15, not 5e-07" in high["caveats"][2]
 
 
 def test_floors_on_the_command_line(main: Main) -> None:
