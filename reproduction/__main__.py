@@ -90,6 +90,8 @@ def _scale(quick: bool, seeds: int | None, data: Path | None) -> Scale:
 
 def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Trial, RunSummary], dict[Trial, str]]:
     """Do every run that is not in the journal yet; each is kept as soon as it is finished."""
+    if not trials:
+        return {}, {}
     with journal.writing() as writer:
         records = journal.read(trials)
         failures: dict[Trial, str] = {}

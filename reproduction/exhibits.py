@@ -26,6 +26,7 @@ class Scale:
     """How much is run."""
 
     seeds: int = 20
+    functions: int = 100  # of the readings, which are short
     horizon: int = 40_000
     private_horizon: int = 1_000_000
     data: str | None = None  # a folder of light readings, in place of the shipped figures
@@ -38,7 +39,9 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(seeds=3, horizon=4_000, private_horizon=50_000, note="quick: 3 seeds, T = 4,000 (private: 50,000)")
+QUICK = Scale(
+    seeds=3, functions=10, horizon=4_000, private_horizon=50_000, note="quick: 3 seeds, T = 4,000 (private: 50,000)"
+)
 
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "reached", "not reached"]

@@ -80,7 +80,7 @@ RUNS: dict[str, Callable[[], Result]] = {
     **{f"policy/{name}": partial(simulated, study="synthetic", policy=name) for name in POLICIES},
     **{
         f"study/{name}": partial(simulated, study=name, policy="dpbe")
-        for name in ("sphere", "camel", "michalewicz", "pricing")
+        for name in ("sphere", "camel", "sphere-minimum", "camel-minimum", "michalewicz", "pricing")
     },
     **{
         f"privacy/{model}/{calibration}": partial(

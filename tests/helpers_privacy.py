@@ -25,7 +25,9 @@ from voxpop.simulation.people import GPPeople
 from voxpop.simulation.simulator import simulate_waves
 
 MODELS = ("central", "local", "shuffle", "aggregate")
-CALIBRATED = [(model, "exact") for model in MODELS] + [(model, "paper") for model in MODELS if model in PRINTED]
+CALIBRATED = [(model, "exact") for model in MODELS] + [
+    (model, printed) for model in MODELS if model in PRINTED for printed in ("paper", "paper-v")
+]
 DELTA = 1e-6
 AnyRelease = Central | Local | Shuffled | Aggregated
 

@@ -84,6 +84,8 @@ STUDIES: dict[str, list[Any]] = {
     "camel": ["--horizon", 2000],
     "michalewicz": ["--horizon", 500],
     "light": ["--horizon", 2000],
+    "sphere-minimum": ["--horizon", 2000],
+    "camel-minimum": ["--horizon", 2000],
     "pricing": ["--horizon", 500, "--size", 21],
     "train": ["--horizon", 500, "--size", 21],
     "tariff": ["--horizon", 500, "--size", 21],

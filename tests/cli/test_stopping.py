@@ -16,7 +16,7 @@ from voxpop.policies.waves import Waves
 Main = Callable[..., Outcome]
 OPTIONS = ["confidence" if one.name == "delta" else one.name for one in policy_options("waves") if one.panel]
 WAVES = STUDY.replace('name = "dpbe"\nalpha = 0.6', 'name = "waves"').replace("horizon = 500", "horizon = 20000")
-SPHERE = ("simulate", "sphere", "--size", 15, "--horizon", 4000, "--json")
+SPHERE = ("simulate", "sphere-minimum", "--size", 15, "--horizon", 4000, "--json")
 
 
 @pytest.fixture

@@ -192,6 +192,25 @@ def test_bounds_that_touch_within_rounding_leave_an_action() -> None:
     assert len(state.active) >= 1
 
 
+def test_the_counted_width_is_the_printed_one_with_the_noise_that_the_estimate_has() -> None:
+    """eq:confidence_width_dp with a'(noise) a of the estimate's own weights in place of 2 C^2 gamma_T times the noise."""
+    problem, noise = random_problem(3, n=8, noise_std=0.1, bias_std=0.2, horizon=127), 0.3 * np.eye(1)
+    counted = DPBE(**{**PRINTED, "width": "counted"})
+    plan = counted.plan(problem, counted.init(problem))
+    assert isinstance(plan, Plan)
+    widths = {}
+    for policy in (counted, replace(counted, width="printed")):
+        for private in (None, noise):
+            feedback = Feedback(np.zeros(1), 2, private, printed=private is not None)
+            after, _ = policy.advance(problem, policy.init(problem), plan, feedback)
+            widths[policy.width, private is not None] = after.upper - after.centre
+    z, weights = np.sqrt(2 * np.log(1 / problem.beta)), paper_weights(problem, plan)[:, 0]
+    np.testing.assert_allclose(widths["counted", False], widths["printed", False], rtol=1e-12)
+    added = widths["counted", True] - widths["counted", False]
+    np.testing.assert_allclose(added, z * np.sqrt(0.3) * np.abs(weights), rtol=1e-9)
+    assert (widths["printed", True] - widths["printed", False] > 3 * added).all()
+
+
 def paper_weights(problem: Problem, plan: Plan) -> Array:
     K = gram(problem)
     regularised = K[np.ix_(plan.arms, plan.arms)] + problem.ridge * np.diag(1 / plan.pulls)

@@ -170,15 +170,16 @@ def test_the_sums_of_a_crowd_are_exact(model: str, calibration: str) -> None:
     assert release.tally(reports) == release.tally(reports[:20_000]) + release.tally(reports[20_000:])
 
 
+@pytest.mark.parametrize(("calibration", "v"), [("paper", 1.0), ("paper-v", CASE.problem.bias_std)])
 @pytest.mark.parametrize(("model", "power"), [("central", 1.0), ("local", 0.5)])
-def test_printed_noise_is_the_printed_equation(model: str, power: float) -> None:
-    """eq:gaussian_noise and its local form with delta_1 = delta_2 = delta / 2."""
+def test_printed_noise_is_the_printed_equation(model: str, power: float, calibration: str, v: float) -> None:
+    """eq:gaussian_noise and its local form with delta_1 = delta_2 = delta / 2, for v = 1 and for the problem's v."""
     eps, people, H = 4.0, 40, 4
-    kappa2, sigma2 = float(gram(CASE.problem).diagonal().max()), CASE.problem.noise_std**2
+    kappa2, sigma2 = v**2 * float(gram(CASE.problem).diagonal().max()), CASE.problem.noise_std**2
     sigma_n = (
         2 * math.sqrt(2 * (kappa2 + sigma2) * H * math.log(2 * H / (DELTA / 2)) * math.log(1.25 / (DELTA / 2))) / eps
     )
-    release = CASE.release(Private(model, eps, calibration="paper"))
+    release = CASE.release(Private(model, eps, calibration=calibration))
     noise = released(release, CASE.answers(people), simulated()).noise
     assert noise is not None
     np.testing.assert_allclose(noise, sigma_n**2 / people ** (2 * power) * np.eye(H), rtol=1e-9)

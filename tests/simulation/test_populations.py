@@ -100,14 +100,18 @@ def test_one_segment_is_a_log_normal_demand() -> None:
 
 KNOWN = {
     # the highest point in the function's own units, and its value (Surjanovic and Bingham's library)
-    "sphere": ([(0.0, 0.0, 0.0)], 0.0),
-    "camel": ([(0.0898, -0.7126), (-0.0898, 0.7126)], 1.0316),
+    "sphere": ([(5.12, 5.12, 5.12), (-5.12, 5.12, -5.12)], 3 * 5.12**2),
+    "camel": ([(3.0, 2.0), (-3.0, -2.0)], 162.9),
+    "sphere-minimum": ([(0.0, 0.0, 0.0)], 0.0),
+    "camel-minimum": ([(0.0898, -0.7126), (-0.0898, 0.7126)], 1.0316),
     "michalewicz": ([(2.20, 1.57)], 1.8013),
 }
 BOXES: dict[str, tuple[list[float], list[float]]] = {
     "sphere": ([-5.12] * 3, [5.12] * 3),
     "camel": ([-3, -2], [3, 2]),
     "michalewicz": ([0, 0], [np.pi, np.pi]),
+    "sphere-minimum": ([-5.12] * 3, [5.12] * 3),
+    "camel-minimum": ([-3, -2], [3, 2]),
 }
 
 

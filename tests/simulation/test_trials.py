@@ -30,6 +30,8 @@ STUDIES: dict[str, dict[str, Any]] = {
     "camel": SMALL,
     "michalewicz": SMALL,
     "light": {"horizon": 300},
+    "sphere-minimum": SMALL,
+    "camel-minimum": SMALL,
     "pricing": {"size": 15, "horizon": 300},
     "train": {"size": 15, "horizon": 300},
     "tariff": {"size": 15, "horizon": 300},

@@ -37,6 +37,8 @@ STUDIES: dict[str, dict[str, Any]] = {
     "camel": {"horizon": 3000},
     "michalewicz": {"horizon": 1000},
     "light": {"horizon": 3000},
+    "sphere-minimum": {"horizon": 3000},
+    "camel-minimum": {"horizon": 3000},
     "pricing": {"horizon": 1000, "size": 21},
     "train": {"horizon": 1000, "size": 21},
     "tariff": {"horizon": 1000, "size": 21},

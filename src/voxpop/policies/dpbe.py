@@ -55,7 +55,10 @@ class DPBE(Configured):
 
     alpha: float = option(0.7, above=0, most=2, help="Wave l of dpbe asks ceil(2^(alpha l)) people.")
     ratio: float = option(1.6, above=1, most=1e6, help="C of dpbe, how rarely the action is switched; above 1.")
-    width: Literal["affine", "printed"] = option("affine", help="How bounds are computed: affine, or as printed.")
+    width: Literal["affine", "printed", "counted"] = option(
+        "affine",
+        help="How bounds are computed: affine; as printed; or as printed but for the privacy noise, counted exactly.",
+    )
     batches: Literal["corrected", "printed", "single"] = option(
         "corrected", called="batch rule", help="How long a batch is: as corrected, as printed, or one round."
     )
@@ -68,7 +71,7 @@ class DPBE(Configured):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.compare and self.width == "printed":
+        if self.compare and self.width != "affine":
             raise InputError("the printed width cannot compare actions; set compare=False or width='affine'")
 
     @property
@@ -147,7 +150,7 @@ class DPBE(Configured):
         self, problem: Problem, state: State, plan: Plan, feedback: Feedback, compare: bool
     ) -> tuple[State, float]:
         """Return the state after one more phase, and the largest width among the actions that were active."""
-        estimate = self._by_printed_width if self.width == "printed" else self._by_affine_width
+        estimate = self._by_affine_width if self.width == "affine" else self._by_printed_width
         centre, width, lead, lead_width = estimate(problem, state, plan, feedback, compare)
         bounded = state.intersect(centre, width) if self.intersect else state.replace(centre, width)
         beaten = (lead + lead_width < 0) if compare else np.zeros(len(lead), dtype=bool)
@@ -165,7 +168,8 @@ class DPBE(Configured):
         def estimate(at: Indices) -> tuple[Array, ...]:
             weights, variance = regress(problem, plan.arms, plan.pulls, at)
             width = printed_width(problem, variance, at, feedback.effective, state.norm_bound)
-            width += printed_privacy_width(problem, weights, feedback, self.ratio)
+            printed = feedback.printed and self.width == "printed"
+            width += printed_privacy_width(problem, weights, feedback, self.ratio if printed else None)
             return problem.means[at] + weights @ y, width
 
         centre, width = in_blocks(estimate, state.active)
@@ -239,16 +243,16 @@ def printed_width(problem: Problem, variance: Array, at: Indices, count: float, 
     return np.asarray(spread * np.sqrt(problem.prior_variance[at]) + spread * deviation + norm_bound * deviation)
 
 
-def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float) -> Array | float:
+def printed_privacy_width(problem: Problem, weights: Array, feedback: Feedback, ratio: float | None) -> Array | float:
     """Compute what privacy adds to the printed width: the last term of eq:confidence_width_dp.
 
-    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T, with gamma_T as greedy selection finds it. Noise
-    that was calibrated exactly is accounted for exactly: by a'(covariance) a of the estimate's own weights a.
+    As printed, sigma_n^2 is the noise's variance times 2 C^2 gamma_T, with gamma_T as greedy selection finds it.
+    Without C the noise is counted exactly: by a'(covariance) a of the estimate's own weights a.
     """
     if feedback.noise is None:
         return 0.0
     z = math.sqrt(2 * math.log(1 / problem.beta))
-    if feedback.printed:
+    if ratio is not None:
         variance = float(feedback.noise.diagonal().max())
         return z * math.sqrt(variance * 2 * ratio**2 * greedy_information_gain(problem))
     width = z * root_form(weights, feedback.noise)

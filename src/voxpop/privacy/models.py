@@ -28,13 +28,15 @@ from voxpop.privacy.release import Privacy, Release
 from voxpop.privacy.shuffle import Shuffled, printed_encoding
 from voxpop.runtime.extensions import find
 
-Calibrate = Callable[[Entry, Problem, Plan], Clipped]
+Calibrate = Callable[[Entry, Problem, Plan, float], Clipped]  # with v, or 1 as printed
 
 
-def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> Clipped:
-    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE."""
+def release_as_printed(
+    model: str, epsilon: float, delta: float, problem: Problem, plan: Plan, scaled: bool = False
+) -> Clipped:
+    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE; scaled, with v kappa for the printed kappa."""
     cost = Entry(model, 0, epsilon, delta, guaranteed=False)
-    return PRINTED[model](cost, problem, plan)
+    return PRINTED[model](cost, problem, plan, problem.bias_std if scaled else 1.0)
 
 
 def _gaussian(made: type[Central | Local]) -> Calibrate:
@@ -43,27 +45,27 @@ def _gaussian(made: type[Central | Local]) -> Calibrate:
     It is 2 sqrt(2 (kappa^2 + sigma^2) H log(2H/delta_1) ln(1.25/delta_2)) / (eps |U|).
     """
 
-    def calibrate(cost: Entry, problem: Problem, plan: Plan) -> Clipped:
-        std = 2 * _spread(cost, problem, plan) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
+    def calibrate(cost: Entry, problem: Problem, plan: Plan, v: float) -> Clipped:
+        std = 2 * _spread(cost, problem, plan, v) * math.sqrt(math.log(1.25 / (cost.delta / 2))) / cost.epsilon
         step = problem.grid_step
         return made(unbounded(problem, plan), problem.beta, cost, step, std / step)
 
     return calibrate
 
 
-def _shuffled(cost: Entry, problem: Problem, plan: Plan) -> Clipped:
+def _shuffled(cost: Entry, problem: Problem, plan: Plan, v: float) -> Clipped:
     """Calibrate by eq:gbp_set; answers are clipped to the sum of the norm bound and the spread."""
     arms = len(plan.arms)
-    radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan)
+    radius = problem.norm_bound * math.sqrt(problem.largest_variance * arms) + _spread(cost, problem, plan, v)
     encoding = printed_encoding(cost.epsilon, cost.delta / 2, plan.people, arms)
     return Shuffled(replace(unbounded(problem, plan), radius=radius), problem.beta, cost, encoding)
 
 
-def _spread(cost: Entry, problem: Problem, plan: Plan) -> float:
-    """Bound the length of a deviation, with probability 1 - delta_1."""
+def _spread(cost: Entry, problem: Problem, plan: Plan, v: float) -> float:
+    """Bound the length of a deviation of scale v, with probability 1 - delta_1."""
     arms = len(plan.arms)
     log_term = math.log(2 * arms / (cost.delta / 2))
-    return math.sqrt(2 * (problem.largest_variance + problem.noise_std**2) * arms * log_term)
+    return math.sqrt(2 * (v**2 * problem.largest_variance + problem.noise_std**2) * arms * log_term)
 
 
 PRINTED: dict[str, Calibrate] = {
@@ -107,7 +109,9 @@ class Private:
     )
     delta: float = option(1e-6, above=0, below=1, help="The probability with which the promise may fail.")
     calibration: str = option(
-        "exact", choices=("exact", "paper"), help="exact; or paper, as printed, which does not keep its promise."
+        "exact",
+        choices=("exact", "paper", "paper-v"),
+        help="exact; or as printed, which does not keep its promise: paper for v = 1, paper-v for the study's v.",
     )
     floor: int | None = option(
         None,
@@ -127,7 +131,7 @@ class Private:
     def __post_init__(self) -> None:
         find("privacy model", self.model, RELEASES)
         check(self)
-        if self.calibration == "paper":
+        if self.printed:
             require_choice("model of the paper", self.model, PRINTED)
         if self.honest < 1 and not (self.release_type.second is not None and self.calibration == "exact"):
             raise InputError(
@@ -143,25 +147,31 @@ class Private:
             "delta": self.delta,
             "calibration": self.calibration,
             **({"honest": self.honest} if self.honest < 1 else {}),
-            "caveats": caveats(self.model, self.epsilon, self.delta) if self.calibration == "paper" else [],
+            "caveats": caveats(self.model, self.epsilon, self.delta) if self.printed else [],
         }
+
+    @property
+    def printed(self) -> bool:
+        """True if the noise is the paper's."""
+        return self.calibration != "exact"
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """Raise the number of people of the plan to the floor."""
-        if self.calibration == "paper" and self.floor is None:
+        if self.printed and self.floor is None:
             return plan
         floor = self._floor(problem, state, plan) if self.floor is None else self.floor
         return replace(plan, people=max(plan.people, floor))
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Clipped:
         """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
-        if self.calibration == "paper":
+        if self.printed:
             if plan.forecast is not None:
                 raise InputError(
                     "the paper's calibration has no policy that forecasts what a wave is worth, as waves does, which "
                     "counts on the exact noise; use dpbe-paper, or the exact calibration"
                 )
-            return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
+            scaled = self.calibration == "paper-v"
+            return release_as_printed(self.model, self.epsilon, self.delta, problem, plan, scaled)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
@@ -202,12 +212,12 @@ class Private:
     @property
     def budget(self) -> Budget | None:
         """What everyone is promised; None for the printed calibration, which does not keep its promise."""
-        return Budget(self.epsilon, self.delta) if self.calibration == "exact" else None
+        return None if self.printed else Budget(self.epsilon, self.delta)
 
     @property
     def cost(self) -> Entry | None:
         """What a release costs a person in it; None for the printed calibration."""
-        if self.calibration != "exact":
+        if self.printed:
             return None
         return self.release_type.cost_of(self.epsilon, self.delta, self.honest)
 

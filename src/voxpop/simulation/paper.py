@@ -26,7 +26,7 @@ def random_rkhs_function(
 
 @dataclass(frozen=True)
 class BenchmarkFunction:
-    """A standard test function on a box, turned upside down so that its best value is a maximum."""
+    """A standard test function on a box, to be maximised."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -39,26 +39,34 @@ class BenchmarkFunction:
 
 
 def sphere(x: Array) -> Array:
-    """Compute -sum x_i^2."""
-    return np.asarray(-np.square(x).sum(axis=0))
+    """Compute sum x_i^2, which is highest in the corners."""
+    return np.asarray(np.square(x).sum(axis=0))
 
 
 def six_hump_camel(x: Array) -> Array:
-    """Compute the six-hump camel function, which has two highest points, near (+-0.09, -+0.71)."""
+    """Compute the six-hump camel function: lowest near (+-0.09, -+0.71), highest at two corners."""
     a, b = x
-    return np.asarray(-((4 - 2.1 * a**2 + a**4 / 3) * a**2 + a * b + (4 * b**2 - 4) * b**2))
+    return np.asarray((4 - 2.1 * a**2 + a**4 / 3) * a**2 + a * b + (4 * b**2 - 4) * b**2)
 
 
 def michalewicz(x: Array) -> Array:
-    """Compute the function of steep ridges, m = 10; its highest point in two dimensions is at (2.20, 1.57)."""
+    """Compute the negated function of steep valleys, m = 10; its highest point in two dimensions is at (2.20, 1.57).
+
+    As it is usually written, a large part of the square ties at its maximum of 0.
+    """
     rank = np.arange(1, len(x) + 1)[:, None]
     return np.asarray((np.sin(x) * np.sin(rank * x**2 / np.pi) ** 20).sum(axis=0))
 
 
+SPHERE_BOX = (-5.12,) * 3, (5.12,) * 3
+CAMEL_BOX = (-3.0, -2.0), (3.0, 2.0)
+# The paper maximises these; minimising them is what they are usually for, and a study of its own.
 FUNCTIONS = {
-    "sphere": BenchmarkFunction((-5.12,) * 3, (5.12,) * 3, sphere),
-    "camel": BenchmarkFunction((-3.0, -2.0), (3.0, 2.0), six_hump_camel),
+    "sphere": BenchmarkFunction(*SPHERE_BOX, sphere),
+    "camel": BenchmarkFunction(*CAMEL_BOX, six_hump_camel),
     "michalewicz": BenchmarkFunction((0.0, 0.0), (np.pi, np.pi), michalewicz),
+    "sphere-minimum": BenchmarkFunction(*SPHERE_BOX, lambda x: -sphere(x)),
+    "camel-minimum": BenchmarkFunction(*CAMEL_BOX, lambda x: -six_hump_camel(x)),
 }
 
 

@@ -75,7 +75,7 @@ class Run(HasCourse):
     >>> run  # doctest: +ELLIPSIS
     <Run 'sphere': ...; over: ...>
     >>> run.waves["wave"].tolist()
-    [1, 2, 3, 4, 5]
+    [1, 2, 3, 4]
     """
 
     scenario: Scenario

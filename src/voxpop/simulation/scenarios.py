@@ -208,6 +208,8 @@ SCENARIOS: dict[str, Callable[[Options], Scenario]] = {
     "camel": benchmark("camel", 0.01, 0.7),
     "michalewicz": benchmark("michalewicz", 0.1, 0.6),
     "light": light,
+    "sphere-minimum": benchmark("sphere-minimum", 0.01, 0.7),
+    "camel-minimum": benchmark("camel-minimum", 0.01, 0.7),
     **{survey.name: surveyed(survey) for survey in (PRICING, *SURVEYS.values())},
 }
 
