@@ -16,8 +16,8 @@ from tests.helpers_waiting import HANGING, until
 from tests.service.console.browser import OTHER, Browser, Desk
 from tests.service.world import STUDY, definition
 from voxpop.service import operators
-from voxpop.service.console import live
-from voxpop.service.console.live import Feed, Hub, LiveResponse, event
+from voxpop.service.console import screen as live
+from voxpop.service.console.screen import Feed, Hub, LiveResponse, event
 from voxpop.service.operators import IDLE_SECONDS
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections, server_config

@@ -11,11 +11,11 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+from anyio import from_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,9 +27,10 @@ from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
 from voxpop.service.console.computations import READING, Computations, Pilot, Price
-from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
+from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.screen import Console, form, page, session_of
+from voxpop.service.console.screen import Console, Screens, form, page
+from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
 
@@ -183,11 +184,12 @@ def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
     return name, definition_of(Path(file), {**tables, "name": name})[1]
 
 
-class NewStudyScreen:
+class NewStudyScreen(Screens):
     """The handlers of the screen; nothing is kept between them, and what is uploaded is limited before it is read."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
+        super().__init__(console)
+        self.computations = Computations()
 
     @property
     def _second(self) -> bool:
@@ -195,7 +197,7 @@ class NewStudyScreen:
         return self.coordinator.context.shuffler is not None
 
     @page("/new", "manager")
-    async def ask(self, request: Request, _: str) -> Response:
+    def ask(self, request: Request) -> Response:
         """Ask for a file; an address can say how to read it."""
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
 
@@ -205,39 +207,40 @@ class NewStudyScreen:
 
     @page("/new/rehearsal", "manager")
     @page("/new/study", "manager")
-    async def again(self, request: Request, _: str) -> Response:
+    def again(self, request: Request) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
         return self.console.moved(request, "/new")
 
     @form("/new", "manager", MOST_BODY)
-    async def upload(self, request: Request, _: str) -> Response:
+    def upload(self, request: Request, sent: Form) -> Response:
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
-        given = await read_form(request)
-        typed = {name: text_of(given, name) for name in READING}
+        typed = {name: sent.text(name) for name in READING}
         try:
-            view = await self._read(given, typed)
+            view = self._read(sent, typed)
         except (InputError, Refusal) as error:
             return self._ask(request, typed, getattr(error, "status", 422), str(error))
         return self._show(request, view)
 
-    async def _read(self, given: FormData, typed: Typed) -> PlanView:
-        file, content = await file_of(given, "pilot")
+    def _read(self, sent: Form, typed: Typed) -> PlanView:
+        file, content = sent.file("pilot")
         if file or content:
             encoded = base64.b64encode(content).decode()
-            pilot = Pilot(**await self.computations.run("calibrate", file=file, content=encoded, typed=typed))
-            return await run_in_threadpool(self._plan, pilot.file, pilot.text, pilot)
-        file, content = await file_of(given, "study")
+            pilot = Pilot(**self._compute("calibrate", file=file, content=encoded, typed=typed))
+            return self._plan(pilot.file, pilot.text, pilot)
+        file, content = sent.file("study")
         if not file:
             raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
         if len(content) > MOST_STUDY_FILE:
             most = MOST_STUDY_FILE // 2**20
             raise InputError(f"{file!r:.80} is larger than {most} MB; create it with: voxpop study create")
         try:
-            text = content.decode("utf-8-sig")
+            return self._plan(file, content.decode("utf-8-sig"))
         except UnicodeDecodeError:
             sentence = f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
             raise InputError(sentence) from None
-        return await run_in_threadpool(self._plan, file, text)
+
+    def _compute(self, task: str, **given: Any) -> Any:
+        return from_thread.run(partial(self.computations.run, task, **given))
 
     def _plan(self, file: str, text: str, pilot: Pilot | None = None, typed: Typed | None = None) -> PlanView:
         """Check a study file as it is, and fill in the form; what is `typed` stays."""
@@ -262,20 +265,19 @@ class NewStudyScreen:
         return self.console.show(request, "new_plan", **shown)
 
     @form("/new/rehearsal", "manager", MOST_BODY)
-    async def rehearse(self, request: Request, _: str) -> Response:
+    def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
         """Rehearse what is in the form, or compare the trust models."""
-        given = await read_form(request)
-        file, text, typed = _sent(given)
-        compare = text_of(given, "compare") == "yes"
-        tables, promises = await run_in_threadpool(self._promises, file, text, typed, compare)
+        file, text, typed = _sent(sent)
+        compare = sent.text("compare") == "yes"
+        tables, promises = self._promises(file, text, typed, compare)
         most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
-        found = await self.computations.run("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
+        found = self._compute("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
         measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
         prices = [Price(**price) for price in found]
         shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
-            return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
-        return self._show(request, await run_in_threadpool(self._plan, file, text, None, typed), **shown)
+            return html(render("parts/rehearsal", session, request.url.path, **shown))
+        return self._show(request, self._plan(file, text, None, typed), **shown)
 
     def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
         """Return the study file with what was typed, and its promise, or every promise that can be made here."""
@@ -288,23 +290,21 @@ class NewStudyScreen:
         return chosen, [(_label(promise), promise) for promise in made]
 
     @form("/new/study", "manager", MOST_BODY)
-    async def create(self, request: Request, actor: str) -> Response:
+    def create(self, request: Request, caller: str, sent: Form) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
-        given = await read_form(request)
-        file, text, typed = _sent(given)
-        name, definition = await run_in_threadpool(plan_of, file, text, typed)
-        draft, code = text_of(given, "then") != "start", typed.get("enrolment")
+        name, definition = plan_of(*(given := _sent(sent)))
+        draft, code = sent.text("then") != "start", given[2].get("enrolment")
         code = require_code(code) if code else None
         if not draft:
-            await self._refuse_nobody(definition)
-        await run_in_threadpool(self.coordinator.create, name, definition, code, draft, actor)
+            self._refuse_nobody(definition)
+        self.coordinator.create(name, definition, code, draft, caller)
         self.console.nudge(name)
         return self.console.moved(request, f"/studies/{name}")
 
-    async def _refuse_nobody(self, definition: Definition) -> None:
+    def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.computations.run("begin", definition=definition.encode())
+            reason = self._compute("begin", definition=definition.encode())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:
@@ -314,14 +314,14 @@ class NewStudyScreen:
             )
 
 
-def _sent(given: FormData) -> tuple[str, str, dict[str, str]]:
+def _sent(sent: Form) -> tuple[str, str, dict[str, str]]:
     """Return the study file and what was typed beside it."""
-    text = text_of(given, "text")
+    text = sent.text("text")
     if not text:
         raise InputError("the study file is missing; begin again at /new")
     names = ("name", "enrolment", "privacy_model", *(field.name for field in (*ASKING, *STOPPING, *PROMISED)))
-    typed = {name: text_of(given, name) for name in names if name in given}
-    return text_of(given, "file") or "study.toml", text, typed
+    typed = {name: sent.text(name) for name in names if name in sent}
+    return sent.text("file") or "study.toml", text, typed
 
 
 def _label(promise: Any) -> str:

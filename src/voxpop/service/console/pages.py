@@ -182,10 +182,9 @@ def assets() -> dict[str, Asset]:
     return found
 
 
-async def serve_asset(request: Request, _: str) -> Response:
+async def serve_asset(request: Request, file: str) -> Response:
     """Reply with a file, compressed for those who take it so."""
-    wanted = request.path_params["file"]
-    asset = next((asset for asset in assets().values() if asset.file == wanted), None)
+    asset = next((asset for asset in assets().values() if asset.file == file), None)
     if asset is None:
         raise Refusal(404, "there is no such file; reload the page")
     if "gzip" in request.headers.get("accept-encoding", ""):

@@ -8,16 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from voxpop.service.console.live import STREAM_HEADERS, last_events
 from voxpop.service.console.new_study import FieldRefusal, NewStudyScreen
 from voxpop.service.console.pages import html, redirect, render, render_part, serve_asset
-from voxpop.service.console.screen import Console, known_session, routes_of
+from voxpop.service.console.screen import STREAM_HEADERS, Console, is_stream, known_session, last_events
 from voxpop.service.console.sign_in import SignedOut, SignIn, sign_in_address
 from voxpop.service.console.studies import StudiesScreen
 from voxpop.service.console.study import StudyScreen
 from voxpop.service.console.system import SystemScreens
 from voxpop.service.refusals import Refusal
-from voxpop.service.web.routes import Route
+from voxpop.service.web.routes import Route, routes_of
 
 TITLES = {  # of pages; a person need not know what HTTP calls it
     403: "This is not allowed",
@@ -36,8 +35,7 @@ FOR_PROGRAMS = "; see /openapi.json"
 def console_routes(console: Console, sign_in: SignIn) -> list[Route]:
     """Declare every page, form and stream."""
     screens = [screen(console) for screen in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
-    about = "Get a script or a style sheet."
-    static = Route("GET", "/static/{file}", "anyone", serve_asset, about, {200: None}, documented=False)
+    static = Route("GET", "/static/{file}", "anyone", {200: None}, documented=False, handler=serve_asset)
     return [static, *(route for screen in (sign_in, *screens) for route in routes_of(screen))]
 
 
@@ -50,7 +48,7 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     session, path = known_session(request), request.url.path
     if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
         return None
-    if path.endswith("/live"):  # a browser would try again for ever if these were errors
+    if is_stream(request):  # a browser would try again for ever if these were errors
         if isinstance(refusal, SignedOut):
             return Response(last_events(path), headers=STREAM_HEADERS)
         if refusal.status == 404:

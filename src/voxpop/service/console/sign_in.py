@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service import operators
-from voxpop.service.console.forms import MOST_SMALL_FORM, read_form
+from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import redirect
-from voxpop.service.console.screen import Console, form, page, require_operator, session_of
+from voxpop.service.console.screen import Console, Screens, form, page
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study import life
 from voxpop.service.web.limits import RateLimit, caller_of
-from voxpop.service.web.routes import Role, RoleCheck
+from voxpop.service.web.routes import Role, RoleCheck, require_operator, require_seen, text_in
 
 ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
 LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
@@ -39,11 +40,11 @@ class SignedOut(Refusal):
         self.ended = ended  # it came with a cookie
 
 
-class SignIn:
+class SignIn(Screens):
     """The pages to sign in and out, and the role checks of all other pages."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.database = console, console.coordinator.database
+        super().__init__(console)
         self._attempts = RateLimit(1 / PAUSE, ATTEMPTS)
 
     # -- the role checks
@@ -64,7 +65,7 @@ class SignIn:
         session = await self._session(request)
         if not session.cookie:
             raise SignedOut(ended=False)
-        require_operator(request)
+        require_operator(session.principal)
         await require_own_form(request, session)
         return session.principal.name
 
@@ -73,41 +74,48 @@ class SignIn:
         return (await self._session(request, live=True)).principal.name
 
     async def _session(self, request: Request, live: bool = False) -> Session:
-        found = await self._look_up(request, live)
+        found = await run_in_threadpool(self._look_up, request, live)
         if found is None:
             if not self.console.open_to_all:
                 raise SignedOut(ended=cookie_name(request) in request.cookies)
             found = ANYONE
         request.state.session = found
+        if "study" in request.path_params:
+            await run_in_threadpool(self._require_seen, found.principal, text_in(request.path_params, "study"))
         return found
 
-    async def _look_up(self, request: Request, live: bool = False) -> Session | None:
+    def _require_seen(self, principal: Principal, study: str) -> None:
+        """Refuse a study that who asks may not see: that of others, or a draft on an open service."""
+        require_seen(principal, study)
+        if life.is_draft(self.database, study) and not principal.sees_drafts:
+            raise no_study(study)
+
+    def _look_up(self, request: Request, live: bool = False) -> Session | None:
         cookie = request.cookies.get(cookie_name(request), "")
         if not cookie or len(cookie) > MOST:
             return None
-        return await run_in_threadpool(operators.session_of, self.database, cookie, self.console.now, live)
+        return operators.session_of(self.database, cookie, self.console.now, live)
 
     # -- the pages
 
     @page("/sign-in", "anyone")
-    async def ask(self, request: Request, _: str) -> Response:
+    def ask(self, request: Request) -> Response:
         """Show the form that asks for a key."""
         wanted = local_path(request.query_params.get("next", ""))
-        if await self._look_up(request) is not None:
+        if self._look_up(request) is not None:
             return redirect(wanted)
         return self._form(request, wanted, ended="ended" in request.query_params)
 
-    @form("/sign-in", "anyone", MOST_SMALL_FORM)
-    async def sign_in(self, request: Request, _: str) -> Response:
+    @form("/sign-in", "anyone")
+    def sign_in(self, request: Request, sent: Form) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
-        given = await read_form(request)
-        key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
+        wanted = local_path(sent.text("next"))
         wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
         if wait > 0:
             return self._form(request, wanted, 429, "there were too many attempts from here; wait a minute")
         try:
-            session = await run_in_threadpool(operators.sign_in, self.database, key, self.console.now)
+            session = operators.sign_in(self.database, sent.text("key"), self.console.now)
         except Refusal as refusal:
             return self._form(request, wanted, refusal.status, refusal.sentence)
         if session is None:
@@ -116,12 +124,11 @@ class SignIn:
         _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
         return reply
 
-    @form("/sign-out", "session", MOST_SMALL_FORM)
-    async def sign_out(self, request: Request, _: str) -> Response:
+    @form("/sign-out", "session")
+    def sign_out(self, request: Request, session: Session) -> Response:
         """End the session."""
-        session = session_of(request)
         if session.cookie:
-            await run_in_threadpool(operators.sign_out, self.database, session, self.console.now)
+            operators.sign_out(self.database, session, self.console.now)
         reply = self.console.moved(request, "/sign-in")
         _set_cookie(reply, request, "", 0)
         return reply
@@ -187,6 +194,6 @@ async def require_own_form(request: Request, session: Session) -> None:
     stranger = Refusal(403, "the form is not from this session; reload the page and send it again")
     if not session.cookie:
         raise stranger
-    given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
+    given = request.headers.get(CSRF_HEADER) or (await Form.read(request)).text("csrf")
     if not hmac.compare_digest(given.encode(), session.csrf.encode()):
         raise stranger

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
 
 from voxpop.model.words import counted, number
-from voxpop.service.console.live import Feed
 from voxpop.service.console.pages import duration, moment
-from voxpop.service.console.screen import Console, page, session_of
+from voxpop.service.console.screen import Console, Feed, Screens, live_page
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import no_study
 from voxpop.service.study import overview
@@ -158,36 +155,17 @@ def people_view(console: Console, study: str) -> StudyLine:
     return line_of(found[0], console.now)
 
 
-class StudiesScreen:
+class StudiesScreen(Screens):
     """The handlers of the two screens."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    @page("/", "session")
-    async def show(self, request: Request, _: str) -> Response:
+    @live_page("/", "session", "studies")
+    def show(self, request: Request) -> Feed:
         """Show all studies."""
-        view = await run_in_threadpool(list_view, self.console, session_of(request).principal)
-        return self.console.show(request, "studies", studies=view.narrowed(Search.of(request)))
-
-    @page("/live", "live")
-    async def live(self, request: Request, _: str) -> Response:
-        """Keep the list of studies up to date."""
-        search, principal = Search.of(request), session_of(request).principal
+        search, principal = Search.of(request), request.state.session.principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        feed = Feed(same, lambda: list_view(self.console, principal))
-        return self.console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
+        return Feed(same, lambda: list_view(self.console, principal), narrow=lambda view: view.narrowed(search))
 
-    @page("/studies/{study}/people", "session")
-    async def people(self, request: Request, _: str) -> Response:
+    @live_page("/studies/{study}/people", "session", "people")
+    def people(self, request: Request, study: str) -> Feed:
         """Show how many people take part."""
-        study = await self.console.study(request)
-        view = await run_in_threadpool(people_view, self.console, study)
-        return self.console.show(request, "people", study=study, people=view)
-
-    @page("/studies/{study}/people/live", "live")
-    async def people_live(self, request: Request, _: str) -> Response:
-        """Keep the numbers of people up to date."""
-        study = await self.console.study(request)
-        await run_in_threadpool(people_view, self.console, study)  # refuses a study that does not exist
-        return self.console.live(request, Feed(f"people {study}", lambda: people_view(self.console, study)), "people")
+        return Feed(f"people {study}", lambda: people_view(self.console, study))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from voxpop.errors import require_choice
 from voxpop.journal.journal import Course
@@ -21,10 +20,9 @@ from voxpop.report.summary import expectation
 from voxpop.report.tables import exported
 from voxpop.service import audit
 from voxpop.service.console.findings import Findings, findings_of
-from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
-from voxpop.service.console.live import Feed
+from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import PAGE_HEADERS
-from voxpop.service.console.screen import Console, form, page, study_of
+from voxpop.service.console.screen import Feed, Screens, form, live_page, page
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import log
 from voxpop.service.study.coordinator import Coordinator
@@ -44,6 +42,7 @@ FILES = {  # that can be taken, and what they hold
     "study.json": "all tables and the summary",
     "report.html": "a page with pictures that needs nothing else, to read and to send",
 }
+SHOWN = {"files": FILES, "draws": find_spec("matplotlib") is not None}
 
 
 @dataclass(frozen=True)
@@ -170,69 +169,51 @@ def _content(course: Course, stem: str, ending: str) -> bytes:
     return render(course).encode()
 
 
-class StudyScreen:
+class StudyScreen(Screens):
     """The handlers of the screen."""
 
-    def __init__(self, console: Console) -> None:
-        self.console, self.coordinator = console, console.coordinator
-        self._drawing = asyncio.Lock()  # each report takes a second or two of a core
+    _drawing = Lock()  # each report takes a second or two of a core
 
-    @page("/studies/{study}", "session")
-    async def show(self, request: Request, _: str) -> Response:
-        """Show everything about a study."""
-        return await self._page(request, await self.console.study(request))
-
-    async def _page(self, request: Request, study: str, status: int = 200, problem: str = "") -> Response:
-        view = await run_in_threadpool(study_view, self.coordinator, study)
-        shown = {"view": view, "files": FILES, "draws": find_spec("matplotlib") is not None, "problem": problem}
-        return self.console.show(request, "study", status, **shown)
-
-    @page("/studies/{study}/live", "live")
-    async def live(self, request: Request, _: str) -> Response:
-        """Keep the page up to date; what the log says is made anew only when the log has grown."""
-        study = await self.console.study(request)
-        feed = Feed(f"study {study}", lambda: study_view(self.coordinator, study))
-        return self.console.live(request, feed, "view", [f"study-{part}" for part in PARTS])
+    @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], **SHOWN)
+    def show(self, request: Request, study: str) -> Feed:
+        """Show everything about a study; what the log says is made anew only when the log has grown."""
+        return Feed(f"study {study}", lambda: study_view(self.coordinator, study))
 
     @page("/studies/{study}/events/{seq}", "session")
-    async def event(self, request: Request, _: str) -> Response:
+    def event(self, study: str, seq: str) -> Any:
         """Reply with one event of the log."""
-        study, seq = await self.console.study(request), str(request.path_params["seq"])
-        events = await run_in_threadpool(self.coordinator.log, study)
-        found = next((event for event in events if str(event.seq) == seq), None)
+        found = next((event for event in self.coordinator.log(study) if str(event.seq) == seq), None)
         if found is None:
             raise Refusal(404, f"the log has no event {seq[:20]!r}; reload the page")
-        return JSONResponse({"seq": found.seq, "kind": found.kind, "at": found.at, "body": found.body})
+        return found
 
     @page("/studies/{study}/export/{file}", "session")
-    async def export(self, request: Request, _: str) -> Response:
+    def export(self, study: str, file: str) -> Response:
         """Reply with what a study has found as a file; reports are drawn one at a time."""
-        study, file = await self.console.study(request), str(request.path_params["file"])
         if file not in FILES:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
-        snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
+        snapshot = self.coordinator.snapshots.current(study)
         stem, _, ending = file.partition(".")
-        async with self._drawing if ending == "html" else nullcontext():
-            content = await run_in_threadpool(_content, snapshot, stem, ending)
+        with self._drawing if ending == "html" else nullcontext():
+            content = _content(snapshot, stem, ending)
         name = f"{study}.json" if ending == "json" else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
 
-    @form("/studies/{study}/life", "manager", MOST_SMALL_FORM)
-    async def change(self, request: Request, actor: str) -> Response:
+    @form("/studies/{study}/life", "manager")
+    def change(self, request: Request, study: str, caller: str, sent: Form) -> Response:
         """Do what a button says."""
-        study, given = study_of(request), await read_form(request)
-        wanted = Wanted(require_choice("wish", given.get("wanted", ""), [*Wanted]))
-        await run_in_threadpool(self.coordinator.change, study, wanted, actor)
+        wanted = Wanted(require_choice("wish", sent.text("wanted"), [*Wanted]))
+        self.coordinator.change(study, wanted, caller)
         self.console.nudge(study)
         return self.console.moved(request, f"/studies/{study}")
 
-    @form("/studies/{study}/delete", "manager", MOST_SMALL_FORM)
-    async def delete(self, request: Request, actor: str) -> Response:
+    @form("/studies/{study}/delete", "manager")
+    def delete(self, request: Request, study: str, caller: str, sent: Form) -> Response:
         """Delete the study whose name was typed."""
-        study, typed = study_of(request), text_of(await read_form(request), "name")
-        if typed != study:
+        if sent.text("name") != study:
             problem = f"the name that was typed is not {study!r}; nothing was deleted"
-            return await self._page(request, study, 409, problem)
-        await run_in_threadpool(self.coordinator.delete, study, actor)
+            view = study_view(self.coordinator, study)
+            return self.console.show(request, "study", 409, view=view, problem=problem, **SHOWN)
+        self.coordinator.delete(study, caller)
         return self.console.moved(request, "/")

@@ -29,6 +29,11 @@ RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if
 Router = Callable[[Scope, Body, Send], Awaitable[None]]
 
 
+def no_page(scope: Scope, refusal: Refusal) -> Response | None:
+    """Make no page, because only programs ask."""
+    return None
+
+
 class Guard:
     """Wraps a router: whatever happens inside, the caller gets an answer and the process lives on."""
 
@@ -37,7 +42,7 @@ class Guard:
         router: Router,
         telemetry: Telemetry,
         rate_limit: RateLimit,
-        page: RefusalPage = lambda scope, refusal: None,
+        page: RefusalPage = no_page,
         origins: Origins = NOBODY,
         lifespan: Lifespan[Any] | None = None,
     ) -> None:

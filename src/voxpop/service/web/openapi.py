@@ -82,7 +82,7 @@ def openapi_document(title: str, description: str, routes: list[Route]) -> dict[
 
 def _operation(route: Route) -> Schema:
     operation: Schema = {
-        "summary": route.summary,
+        "summary": inspect.getdoc(route.handler),
         "operationId": route.name,
         "tags": [route.role],
         "x-voxpop-role": route.role,
@@ -104,9 +104,7 @@ def _parameters(route: Route) -> list[Schema]:
         {"name": name, "in": "header", "required": False, "description": purpose, "schema": {"type": "string"}}
         for name, purpose in route.headers.items()
     ]
-    in_query = [
-        {"name": name, "in": "query", "required": False, "schema": schema} for name, schema in route.query.items()
-    ]
+    in_query = [{"name": name, "in": "query", "required": False, "schema": PARAMETERS[name]} for name in route.query]
     return in_path + in_headers + in_query
 
 
