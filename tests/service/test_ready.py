@@ -25,8 +25,8 @@ from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web import service as readiness
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.service import Readiness
 from voxpop.service.web.limits import RateLimit
+from voxpop.service.web.service import Readiness
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 ROUTE = f"/v2/studies/{STUDY}/participant"

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -99,6 +100,7 @@ def badge(state: State) -> str:
 
 FILTERS = {
     "badge": badge,
+    "data": msgspec.to_builtins,  # of charts, for scripts
     "duration": duration,
     "moment": moment,
     "iso": iso,

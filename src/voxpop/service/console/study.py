@@ -42,7 +42,6 @@ FILES = {  # that can be taken, and what they hold
     "study.json": "all tables and the summary",
     "report.html": "a page with pictures that needs nothing else, to read and to send",
 }
-SHOWN = {"files": FILES, "draws": find_spec("matplotlib") is not None}
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,15 @@ class StudyView:
     study: str
     status: Mapping[str, Any]  # as the API tells it
     sentence: str  # where it is
-    alerts: tuple[str, ...]  # why it stands still, if it does
     buttons: tuple[Button, ...]
     findings: Findings
     wave: OpenWave | None
     audit: tuple[audit.AuditEntry, ...]
+
+    @property
+    def draws(self) -> bool:
+        """True if this service can draw the pictures of a report."""
+        return find_spec("matplotlib") is not None
 
 
 def study_view(coordinator: Coordinator, study: str) -> StudyView:
@@ -106,7 +109,6 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         study,
         status,
         sentence_of(status),
-        tuple(hold["sentence"] for hold in status["holds"]),
         BUTTONS.get(status["state"], (PAUSE, END)),
         _findings(coordinator, study, snapshot),
         _open_wave(status, snapshot, until),
@@ -174,7 +176,7 @@ class StudyScreen(Screens):
 
     _drawing = Lock()  # each report takes a second or two of a core
 
-    @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], **SHOWN)
+    @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], files=FILES)
     def show(self, request: Request, study: str) -> Feed:
         """Show everything about a study; what the log says is made anew only when the log has grown."""
         return Feed(f"study {study}", lambda: study_view(self.coordinator, study))
@@ -214,6 +216,6 @@ class StudyScreen(Screens):
         if sent.text("name") != study:
             problem = f"the name that was typed is not {study!r}; nothing was deleted"
             view = study_view(self.coordinator, study)
-            return self.console.show(request, "study", 409, view=view, problem=problem, **SHOWN)
+            return self.console.show(request, "study", 409, view=view, problem=problem, files=FILES)
         self.coordinator.delete(study, caller)
         return self.console.moved(request, "/")

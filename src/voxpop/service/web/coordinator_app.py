@@ -86,7 +86,7 @@ class CoordinatorApp(Service):
             "shuffler": self.shuffler,
             **self.sign_in.checks,
         }
-        self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
+        self.telemetry.lag = lambda: self.scheduler.lag
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)

@@ -14,7 +14,7 @@ from starlette.types import Lifespan, Message, Receive, Scope, Send
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.refusals import DATABASE_AWAY, Refusal, no_database
-from voxpop.service.web.limits import Body, HeldBytes, RateLimit, caller_of
+from voxpop.service.web.limits import REFUSED, Body, HeldBytes, RateLimit, caller_of
 from voxpop.service.web.metrics import Telemetry
 from voxpop.service.web.origins import NOBODY, Origins
 
@@ -74,6 +74,8 @@ class Guard:
                 await observed({"type": "http.response.start", "status": 204, "headers": preflight})
                 await observed({"type": "http.response.body"})
                 return
+            if REFUSED in scope:
+                raise scope[REFUSED]
             wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)
             if wait > 0:
                 raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)
