@@ -14,7 +14,7 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.findings import LEVELS, MOST_LISTED, MOST_POINTS, findings_of, promise_of
-from voxpop.service.console.study import study_view
+from voxpop.service.console.studies import study_view
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot

@@ -7,14 +7,15 @@ from the table of options (`model/options.py`).
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from anyio import from_thread
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,10 +27,10 @@ from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
-from voxpop.service.console.computations import READING, Computations, Pilot, Price
+from voxpop.service.console.computations import READING, Computations, Pilot
 from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.screen import Console, Screens, form, page
+from voxpop.service.console.screen import Console, FieldRefusal, Screens, form, page
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
@@ -42,14 +43,6 @@ COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
 EPSILON = 5.0  # that is promised unless something else is typed
 
 Typed = Mapping[str, str]  # what is in the form's fields, by their names
-
-
-class FieldRefusal(Refusal):
-    """What stands in a field of the form cannot be used."""
-
-    def __init__(self, field: str, sentence: str) -> None:
-        super().__init__(422, sentence)
-        self.field = field  # its name, by which the page marks it
 
 
 @dataclass(frozen=True)
@@ -80,19 +73,6 @@ class Field:
         except InputError as error:
             raise FieldRefusal(self.name, str(error)) from None
         return value
-
-    def enter(self, tables: Mapping[str, Any], text: str) -> dict[str, Any]:
-        """Return the tables of a study file with what was typed; a table without entries is left out."""
-        table = tables.get(self.table, {}) if self.table else tables
-        if not isinstance(table, Mapping):
-            raise InputError(f"[{self.table}] must be a table, got {table!r:.40}; correct the file")
-        made = {key: value for key, value in table.items() if key != self.option.name}
-        if text:
-            made[self.option.name] = self.read(text)
-        if not self.table:
-            return made
-        others = {key: value for key, value in tables.items() if key != self.table}
-        return {**others, self.table: made} if made else others
 
 
 def written(value: Any) -> str:
@@ -143,36 +123,45 @@ class PlanView:
     stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
 
 
-def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
+def stopping_of(tables: dict[str, Any]) -> tuple[Field, ...]:
     """Return the options about stopping; policies other than the usual one have rules of their own."""
-    policy = tables.get("policy", {})
-    return STOPPING if not isinstance(policy, Mapping) or policy.get("name", DEFAULT) == DEFAULT else ()
+    return STOPPING if _table(tables, "policy").get("name", DEFAULT) == DEFAULT else ()
 
 
-def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
+def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a table of a study file, or its top without a name; one that is missing is empty."""
+    table = tables.get(name, {}) if name else tables
+    if not isinstance(table, dict):
+        raise InputError(f"[{name}] must be a table, got {table!r:.40}; correct the file")
+    return table
+
+
+def typed_of(file: str, tables: dict[str, Any]) -> dict[str, str]:
     """Return what the form shows for a study file."""
     name = re.sub(r"[^a-z0-9]+", "-", str(tables.get("name", Path(file).stem)).lower()).strip("-")[:63]
-    typed = {"name": name or "study", "enrolment": ""}
-    for field in (*ASKING, *stopping_of(tables), *PROMISED):
-        table = tables.get(field.table, {}) if field.table else tables
-        found = table.get(field.option.name) if isinstance(table, Mapping) else None
-        typed[field.name] = "" if found is None else written(found)
-    trust = tables.get("privacy", {})
-    typed["privacy_model"] = str(trust.get("model")) if isinstance(trust, Mapping) and trust else NoPrivacy.model
-    return typed
+    fields = (*ASKING, *stopping_of(tables), *PROMISED)
+    found = {field.name: _table(tables, field.table).get(field.option.name) for field in fields}
+    typed = {name: "" if value is None else written(value) for name, value in found.items()}
+    model = str(_table(tables, "privacy").get("model", NoPrivacy.model))
+    return {**typed, "name": name or "study", "enrolment": "", "privacy_model": model}
 
 
-def entered(tables: Mapping[str, Any], typed: Typed) -> dict[str, Any]:
+def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     """Return the tables of a study file with what was typed in place of what they said."""
-    before, made = tables.get("privacy", {}), dict(tables)
+    made = deepcopy(tables)
     for field in (*ASKING, *stopping_of(tables), *PROMISED):
         if field.name in typed:
-            made = field.enter(made, typed[field.name])
+            table = _table(made, field.table)
+            table.pop(field.option.name, None)
+            if typed[field.name]:
+                table[field.option.name] = field.read(typed[field.name])
+                made |= {field.table: table} if field.table else {}
     model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
     promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
+    made = {name: value for name, value in made.items() if value != {}}
     if model == NoPrivacy.model:
         return made
-    if not isinstance(before, Mapping) or before.get("model") != model:  # what the file said was about another one
+    if _table(tables, "privacy").get("model") != model:  # what the file said was about another one
         promise = {field.option.name: promise[field.option.name] for field in PROMISED if field.option.name in promise}
     return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
 
@@ -224,8 +213,8 @@ class NewStudyScreen(Screens):
     def _read(self, sent: Form, typed: Typed) -> PlanView:
         file, content = sent.file("pilot")
         if file or content:
-            encoded = base64.b64encode(content).decode()
-            pilot = Pilot(**self._compute("calibrate", file=file, content=encoded, typed=typed))
+            found = self._compute("calibrate", file=file, content=content, typed=typed)
+            pilot = msgspec.convert(found, Pilot)
             return self._plan(pilot.file, pilot.text, pilot)
         file, content = sent.file("study")
         if not file:
@@ -273,8 +262,7 @@ class NewStudyScreen(Screens):
         most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
         found = self._compute("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
         measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
-        prices = [Price(**price) for price in found]
-        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", measure)}
+        shown = {"prices": found, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session, request.url.path, **shown))
         return self._show(request, self._plan(file, text, None, typed), **shown)

@@ -13,12 +13,10 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from voxpop.model.words import counted, number
 from voxpop.service.operators import Session
-from voxpop.service.refusals import Refusal
 from voxpop.service.study.stages import State
 
 POLICY = (
@@ -182,14 +180,3 @@ def assets() -> dict[str, Asset]:
             name = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
             found[file.name] = Asset(name, MEDIA_TYPES[f".{suffix}"], body, gzip.compress(body, 9, mtime=0))
     return found
-
-
-async def serve_asset(request: Request, file: str) -> Response:
-    """Reply with a file, compressed for those who take it so."""
-    asset = next((asset for asset in assets().values() if asset.file == file), None)
-    if asset is None:
-        raise Refusal(404, "there is no such file; reload the page")
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        packed = {**ASSET_HEADERS, "content-encoding": "gzip"}
-        return Response(asset.packed, headers=packed, media_type=asset.media_type)
-    return Response(asset.body, headers=ASSET_HEADERS, media_type=asset.media_type)

@@ -8,12 +8,15 @@ that stops closes it at once. Browsers come back by themselves.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -30,6 +33,19 @@ from voxpop.service.web.routes import Declared, Role, require_operator, route
 
 LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
+TITLES = {  # of pages; a person need not know what HTTP calls it
+    403: "This is not allowed",
+    404: "There is no such page",
+    405: "There is no such page",
+    409: "This is not possible now",
+    413: "This is too large",
+    422: "This cannot be used",
+    429: "Too many requests",
+    500: "Something went wrong",
+    503: "Not now",
+}
+FOR_PROGRAMS = "; see /openapi.json"
+LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
 STREAM = "/live"  # the end of the addresses of streams
 MOST_SMALL_FORM = 4096  # bytes of a form without files
 MOST_STREAMS = 1000  # of one process
@@ -272,3 +288,64 @@ def live_page(
 def is_stream(request: Request) -> bool:
     """Return True if a request is for the stream of a page, and not for a page."""
     return str(getattr(request.scope.get("endpoint"), "path", "")).endswith(STREAM)
+
+
+class SignedOut(Refusal):
+    """A request of a browser that is not signed in, or no longer."""
+
+    def __init__(self, ended: bool) -> None:
+        super().__init__(401, "nobody is signed in; sign in at /sign-in")
+        self.ended = ended  # it came with a cookie
+
+
+class FieldRefusal(Refusal):
+    """What stands in a field of the form cannot be used."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__(422, sentence)
+        self.field = field  # its name, by which the page marks it
+
+
+def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
+    """Make the reply to a browser: a page, a message on the page that is open, or the way to sign in.
+
+    Return None if a program has asked.
+    """
+    request = Request(scope)
+    session, path = known_session(request), request.url.path
+    if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
+        return None
+    if is_stream(request):  # a browser would try again for ever if these were errors
+        if isinstance(refusal, SignedOut):
+            return Response(last_events(path), headers=STREAM_HEADERS)
+        if refusal.status == 404:
+            return Response(last_events(path, gone=True), headers=STREAM_HEADERS)
+    htmx = "hx-request" in request.headers
+    if isinstance(refusal, SignedOut):
+        address = sign_in_address(request, refusal.ended)
+        return Response(status_code=401, headers={"hx-redirect": address}) if htmx else redirect(address)
+    if htmx:
+        field = refusal.field if isinstance(refusal, FieldRefusal) else ""
+        notice = render_part("notice", session, path, notice=refusal.sentence, ended=False, field=field)
+        return html(notice, refusal.status)
+    title = TITLES.get(refusal.status, HTTPStatus(refusal.status).phrase)
+    said = refusal.sentence.removesuffix(FOR_PROGRAMS)
+    return html(render("error", session, path, title=title, sentence=said), refusal.status)
+
+
+def local_path(address: str) -> str:
+    """Return an address if it is a path on this server, and otherwise that of the first page."""
+    return address if LOCAL.fullmatch(address) and not address.startswith("/sign-") else "/"
+
+
+def sign_in_address(request: Request, ended: bool) -> str:
+    """Return where to sign in, and from there back to what was asked for."""
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if "hx-request" in request.headers:
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        wanted = shown.path + (f"?{shown.query}" if shown.query else "")
+    elif request.method != "GET":
+        wanted = "/"
+    back = local_path(wanted)
+    parts = ([] if back == "/" else [f"next={quote(back, safe='/')}"]) + (["ended"] if ended else [])
+    return "/sign-in" + ("?" + "&".join(parts) if parts else "")

@@ -8,8 +8,7 @@ anything, and every POST must carry the session's token, which no other site can
 from __future__ import annotations
 
 import hmac
-import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,8 +16,8 @@ from starlette.responses import Response
 
 from voxpop.service import operators
 from voxpop.service.console.forms import Form
-from voxpop.service.console.pages import redirect
-from voxpop.service.console.screen import Console, Screens, form, page
+from voxpop.service.console.pages import ASSET_HEADERS, assets, redirect
+from voxpop.service.console.screen import Console, Screens, SignedOut, form, local_path, page
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal, no_study
@@ -27,17 +26,8 @@ from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.routes import Role, RoleCheck, require_operator, require_seen, text_in
 
 ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
-LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
 ATTEMPTS, PAUSE = 10, 6.0  # to sign in from one address at once, and the seconds until another one
 CSRF_HEADER = "x-voxpop-csrf"
-
-
-class SignedOut(Refusal):
-    """A request of a browser that is not signed in, or no longer."""
-
-    def __init__(self, ended: bool) -> None:
-        super().__init__(401, "nobody is signed in; sign in at /sign-in")
-        self.ended = ended  # it came with a cookie
 
 
 class SignIn(Screens):
@@ -133,6 +123,17 @@ class SignIn(Screens):
         _set_cookie(reply, request, "", 0)
         return reply
 
+    @page("/static/{file}", "anyone")
+    async def static(self, request: Request, file: str) -> Response:
+        """Reply with a file, compressed for those who take it so."""
+        asset = next((asset for asset in assets().values() if asset.file == file), None)
+        if asset is None:
+            raise Refusal(404, "there is no such file; reload the page")
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {**ASSET_HEADERS, "content-encoding": "gzip"}
+            return Response(asset.packed, headers=packed, media_type=asset.media_type)
+        return Response(asset.body, headers=ASSET_HEADERS, media_type=asset.media_type)
+
     def _form(self, request: Request, wanted: str, status: int = 200, error: str = "", ended: bool = False) -> Response:
         host = request.url.hostname or ""
         plain = request.url.scheme != "https" and host not in ("127.0.0.1", "localhost", "::1")
@@ -148,24 +149,6 @@ def cookie_name(request: Request) -> str:
 def _set_cookie(reply: Response, request: Request, value: str, seconds: int) -> None:
     secure = request.url.scheme == "https"
     reply.set_cookie(cookie_name(request), value, seconds, path="/", secure=secure, httponly=True, samesite="lax")
-
-
-def local_path(address: str) -> str:
-    """Return an address if it is a path on this server, and otherwise that of the first page."""
-    return address if LOCAL.fullmatch(address) and not address.startswith("/sign-") else "/"
-
-
-def sign_in_address(request: Request, ended: bool) -> str:
-    """Return where to sign in, and from there back to what was asked for."""
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    if "hx-request" in request.headers:
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
-        wanted = shown.path + (f"?{shown.query}" if shown.query else "")
-    elif request.method != "GET":
-        wanted = "/"
-    back = local_path(wanted)
-    parts = ([] if back == "/" else [f"next={quote(back, safe='/')}"]) + (["ended"] if ended else [])
-    return "/sign-in" + ("?" + "&".join(parts) if parts else "")
 
 
 def require_own_site(request: Request) -> None:

@@ -16,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service import audit, operators
-from voxpop.service.console.routes import console_routes, refusal_page
-from voxpop.service.console.screen import Console
+from voxpop.service.console.new_study import NewStudyScreen
+from voxpop.service.console.screen import Console, refusal_page
 from voxpop.service.console.sign_in import SignIn
+from voxpop.service.console.studies import StudiesScreen, StudyScreen
+from voxpop.service.console.system import SystemScreens
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring, new_key
 from voxpop.service.operators import Principal
@@ -79,6 +81,7 @@ class CoordinatorApp(Service):
         self.scheduler = Scheduler(coordinator)
         self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
         self.sign_in = SignIn(self.console)
+        self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
         self.checks |= {
             "operator": self.operator,
             "viewer": self.viewer,
@@ -329,7 +332,11 @@ class CoordinatorApp(Service):
         """Return every route; of an open service, anyone may call two of them."""
         free = ("studies", "watch") if self._open else ()
         routes = [replace(one, role="anyone") if one.name in free else one for one in routes_of(self)]
-        return [*routes, *console_routes(self.console, self.sign_in)]
+        return [*routes, *self.pages()]
+
+    def pages(self) -> list[Route]:
+        """Return every page, form and stream of the console, and the files that pages load."""
+        return [route for screen in (self.sign_in, *self.screens) for route in routes_of(screen)]
 
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncIterator[None]:

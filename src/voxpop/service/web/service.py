@@ -22,13 +22,11 @@ from starlette.responses import HTMLResponse, Response
 from voxpop.service import logs
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import Database, ReplacedFileError, cause
-from voxpop.service.web.api_page import api_page
 from voxpop.service.web.bodies import Alive, OpenAPI, Ready
-from voxpop.service.web.guard import Guard, no_page
+from voxpop.service.web.guard import Guard, Origins, no_page
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.metrics import Telemetry
-from voxpop.service.web.openapi import openapi_document
-from voxpop.service.web.origins import Origins
+from voxpop.service.web.openapi import api_page, openapi_document
 from voxpop.service.web.routes import Role, RoleCheck, Route, Router, anyone, bearer, route, routes_of
 
 DATABASE_SECONDS = 5.0  # that the database has to answer
