@@ -278,21 +278,16 @@ def _words(event: Record, closed: Mapping[int, ClosedWave], early: bool) -> str:
     return f"Wave {wave} was released: {people} answered, and {left} can still be best.{warning}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Findings:
     """What follows from the log alone."""
 
-    first: tuple[Line, ...]  # for whoever has ten seconds
-    others: tuple[Line, ...]
-    warning: str  # of the model check
+    view: View
+    first: list[Line]  # for whoever has ten seconds
+    others: list[Line]
     charts: tuple[Chart, ...]
     map: Map | None
     bars: tuple[Bar, ...]
-    left: int  # decisions that can still be best
-    size: int
-    sure: str  # how sure the certified bounds are
-    reward: str
-    checked: bool  # the policy compares answers with its model
     asked: WaveTable  # the waves, and what was expected of them
     known: tuple[tuple[str, str, str, str], ...]  # after each wave: its name, the choice, what is certified, the loss
     waves_chart: Chart | None
@@ -305,17 +300,12 @@ def findings_of(course: Course, events: Sequence[Record]) -> Findings:
     lines, view = summarise(course), View(course)
     names = ["before", *(f"wave {wave.plan.wave}" for wave in course.closed)]
     return Findings(
-        tuple(line for line in lines if line.first),
-        tuple(line for line in lines if not line.first and line.name != "Model check"),
-        course.warning,
+        view,
+        [line for line in lines if line.first],
+        [line for line in lines if not line.first and line.name != "Model check"],
         _charts(view),
         _map(view),
         _bars(view),
-        len(course.state.active),
-        course.problem.size,
-        view.sure,
-        course.reward,
-        course.policy.name == "waves",
         wave_table(course),
         tuple(_known(name, view.layout, then) for name, then in zip(names, course.known, strict=True)),
         _waves_chart(course),

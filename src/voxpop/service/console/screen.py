@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
+from weakref import WeakValueDictionary
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -63,43 +64,41 @@ class Feed:
     narrow: Callable[[Any], Any] = lambda view: view  # makes of the view, which all share, what this page has asked for
 
 
-class _Watch:
-    """The looks at one feed, for all who watch it."""
+class _Look:
+    """The newest look at a feed, which all who watch it share."""
 
     def __init__(self, feed: Feed) -> None:
-        self.feed, self.watchers, self.version = feed, 0, 0
-        self.view: Any = None
-        self.gone = False  # there is nothing left to look at
-        self.changed = asyncio.Event()
-        self.task = asyncio.create_task(self._look())
+        self.feed, self.pause, self.view, self.version = feed, feed.pause or LOOK_SECONDS, None, 0
+        self._until, self._turn = 0.0, asyncio.Lock()
 
-    async def _look(self) -> None:
-        while True:
+    async def refresh(self) -> bool:
+        """Look again if the last look is old; return False if there is nothing left to look at."""
+        async with self._turn:
+            if time.monotonic() < self._until:
+                return True
             try:
                 view = await run_in_threadpool(self.feed.view)
                 if not self.version or view != self.view:
                     self.view, self.version = view, self.version + 1
-                    self._wake()
             except Exception as error:  # the database may be away; browsers keep what they have
                 if isinstance(error, Refusal) and error.status == 404:
-                    self.gone = True
-                    self._wake()
-                    return
+                    return False
                 logs.fault("live", error)
-            await asyncio.sleep(self.feed.pause or LOOK_SECONDS)
-
-    def _wake(self) -> None:
-        told, self.changed = self.changed, asyncio.Event()
-        told.set()
+            self._until = time.monotonic() + self.pause
+        return True
 
 
 class Hub:
-    """All watches of a process."""
+    """All that is watched in a process."""
 
     def __init__(self) -> None:
-        self._watches: dict[str, _Watch] = {}
-        self.streams = 0
+        self._looks: WeakValueDictionary[str, _Look] = WeakValueDictionary()  # they end with their last watcher
         self.sessions: Counter[str] = Counter()  # streams by cookie
+
+    @property
+    def streams(self) -> int:
+        """All streams that are open."""
+        return self.sessions.total()
 
     def require_room(self, session: Session) -> None:
         """Refuse a stream that would be one too many; a page without one loads, and says that it stays as it is."""
@@ -113,24 +112,9 @@ class Hub:
                 retry_after=30,
             )
 
-    @asynccontextmanager
-    async def watch(self, feed: Feed, session: Session) -> AsyncIterator[_Watch]:
-        """Watch a feed; its looks end with its last watcher."""
-        watch = self._watches.get(feed.key)
-        if watch is None:
-            watch = self._watches[feed.key] = _Watch(feed)
-        watch.watchers += 1
-        self.streams += 1
-        self.sessions[session.cookie] += 1
-        try:
-            yield watch
-        finally:
-            self.streams -= 1
-            self.sessions -= Counter([session.cookie])  # forgets whoever has none left
-            watch.watchers -= 1
-            if not watch.watchers:
-                watch.task.cancel()
-                del self._watches[feed.key]
+    def look(self, feed: Feed) -> _Look:
+        """Return the look at a feed that is shared."""
+        return self._looks.setdefault(feed.key, _Look(feed))
 
 
 def event(text: str, name: str = "") -> bytes:
@@ -167,22 +151,23 @@ class LiveResponse(StreamingResponse):
                 await self.body_iterator.aclose()
 
     async def _events(self, path: str) -> AsyncGenerator[bytes, None]:
-        clock, seen = asyncio.get_running_loop().time, 0
+        look, seen, beat = self._hub.look(self._feed), 0, 0.0
+        self._hub.sessions[self._session.cookie] += 1
         try:
-            async with self._hub.watch(self._feed, self._session) as watch:
-                while True:
-                    changed = watch.changed
+            while True:
+                there, now = await look.refresh(), time.monotonic()
+                if not there or look.version != seen or now >= beat:
                     # before every event: whoever was signed out sees no more
-                    if watch.gone or not await self._still_signed_in():
-                        yield last_events(path, watch.gone)
+                    if not there or not await self._still_signed_in():
+                        yield last_events(path, not there)
                         return
-                    news, seen = watch.version != seen, watch.version
-                    yield event(self._message(watch.view)) if news else b": still here\n\n"
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout_at(clock() + BEAT_SECONDS):
-                            await changed.wait()
+                    news, seen, beat = look.version != seen, look.version, now + BEAT_SECONDS
+                    yield event(self._message(look.view)) if news else b": still here\n\n"
+                await asyncio.sleep(look.pause)
         except Exception as error:  # the browser comes back, and nobody else would know why it had to
             logs.fault("live", error)
+        finally:
+            self._hub.sessions -= Counter([self._session.cookie])  # forgets whoever has none left
 
     async def _still_signed_in(self) -> bool:
         if not self._session.cookie:  # of an open service, where nobody signs in
