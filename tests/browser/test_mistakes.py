@@ -11,7 +11,7 @@ from tests.browser.chromium import Visit, visit
 from tests.browser.town import HOUR, Town, open_doors, town
 from tests.helpers_cli import STUDY
 from voxpop.service import audit, operators
-from voxpop.service.console import live
+from voxpop.service.console import screen as live
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import inbox
 from voxpop.service.study.life import Wanted

@@ -6,7 +6,7 @@ ORIGINS = "service/test_origins.py"
 REPORT = f"{ORIGINS}::test_a_page_can_read_what_became_of_its_report"
 OTHERS = f"{ORIGINS}::test_others_are_answered_as_if_there_was_no_list"
 DEVICES = f"{ORIGINS}::test_only_the_routes_of_devices_are_for_pages"
-FILE = "service/web/origins.py"
+FILE = "service/web/guard.py"
 
 FAULTS = [
     Fault(

@@ -82,7 +82,7 @@ def test_the_shuffler_has_a_page_of_its_own(tmp_path: Path) -> None:
         page = client.get("/api").text
     assert "voxpop shuffler" in page
     assert '<section id="announce">' in page
-    assert coordinator_app.DESCRIPTION not in page
+    assert coordinator_app.CoordinatorApp.description not in page
     database.close()
 
 

@@ -78,7 +78,7 @@ def test_a_server_looks_after_stalled_replies() -> None:
 
 
 def connection(address: str = "192.0.2.1", unsent: int = 0) -> Any:
-    made = Mock(address=address, groups=(), unsent=0)
+    made = Mock(address=address, unsent=0)
     made.transport.get_write_buffer_size.return_value = unsent
     return made
 
@@ -138,8 +138,8 @@ def test_nothing_is_left_of_connections_that_ended() -> None:
         limits.forget(one)
     assert not limits._of_caller
     assert not limits._spare
-    assert not limits._all.members
-    assert not limits._all.idle
+    assert not limits._callers
+    assert not limits._idle
 
 
 def test_only_replies_that_do_not_move_are_given_up() -> None:
@@ -326,11 +326,11 @@ def test_a_reply_that_is_not_read_is_given_up(stack: ExitStack, monkeypatch: pyt
     found = Door(stack.enter_context(served(endless, limits=limits)))
     with found.call(HEALTH):
         until(lambda: made and made[0].flow is not None and made[0].flow.write_paused, "a full buffer")
-        assert limits._all.members
+        assert limits._callers
 
         def gone() -> bool:
             asyncio.run_coroutine_threadsafe(limits.end_stalled(), made[0].loop).result()
-            return not limits._all.members
+            return not limits._callers
 
         until(gone, "an end")
 
@@ -344,7 +344,7 @@ def test_a_connection_that_broke_is_forgotten_at_once(
     with found.call(HEALTH) as there:
         assert reply(there)[0] == 200
         there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # the end is a reset
-    until(lambda: not limits._all.members, "an end")
+    until(lambda: not limits._callers, "an end")
     assert made[0].timeout_keep_alive_task is None
     assert made[0]._timer is None
 
@@ -360,7 +360,7 @@ def test_limits_hold_during_and_after_a_handshake(
     with httpx.Client(base_url=https, verify=False, timeout=HANGING) as client:
         for path, status in (("/healthz", 200), ("/metrics", 200), ("/" + "x" * 9000, 414), ("/healthz", 200)):
             assert client.get(path).status_code == status
-    until(lambda: not limits._all.members, "an end")
+    until(lambda: not limits._callers, "an end")
     made.clear()
     hold(found, stack, 2, made)
     with httpx.Client(base_url=https, verify=False, timeout=HANGING) as client:

@@ -148,7 +148,7 @@ def test_a_hundred_studies_cost_a_handful_of_queries(tmp_path: Path) -> None:
 
 def test_connections_beyond_the_limits_are_counted() -> None:
     class Caller:
-        address, groups, unsent = "192.0.2.1", (), 0
+        address, unsent = "192.0.2.1", 0
 
     limits, refused = Connections(1), []
     limits.note_refusal = lambda: refused.append(1)

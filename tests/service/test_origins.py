@@ -24,8 +24,8 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.guard import require_origins
 from voxpop.service.web.limits import RateLimit
-from voxpop.service.web.origins import require_origins
 from voxpop.service.web.routes import Route
 from voxpop.service.web.shuffler_app import ShufflerApp
 

@@ -23,10 +23,10 @@ from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import Kind, open_store
 from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.web import health as readiness
+from voxpop.service.web import service as readiness
 from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.health import Readiness
 from voxpop.service.web.limits import RateLimit
+from voxpop.service.web.service import Readiness
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 ROUTE = f"/v2/studies/{STUDY}/participant"

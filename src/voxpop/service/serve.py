@@ -30,8 +30,8 @@ from voxpop.service.study.released import ReleaseRecord, lost_waves
 from voxpop.service.study.stages import Lost
 from voxpop.service.web.connections import Connections, affordable_connections, server_config
 from voxpop.service.web.coordinator_app import CoordinatorApp
+from voxpop.service.web.guard import require_origins
 from voxpop.service.web.limits import RateLimit
-from voxpop.service.web.origins import require_origins
 from voxpop.service.web.shuffler_app import ShufflerApp
 
 

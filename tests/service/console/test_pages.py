@@ -10,7 +10,6 @@ from tests.service.test_http import BATCH
 from tests.service.world import STUDY, definition
 from voxpop.service import operators
 from voxpop.service.console.pages import PAGE_HEADERS, assets
-from voxpop.service.console.routes import console_routes
 from voxpop.service.keys import new_key
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -18,7 +17,7 @@ from voxpop.service.web.routes import Route
 
 MOST_SCRIPT = 40_000  # bytes that browsers load, as they are served
 APP = CoordinatorApp(Coordinator(None, b""))  # type: ignore[arg-type]  # its routes need no database
-ROUTES = console_routes(APP.console, APP.sign_in)
+ROUTES = APP.pages()
 STATIC = "/static/{file}"
 NAMES = {"study": STUDY, "wave": "1", "batch": BATCH, "name": "me", "file": "none"}
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.datastructures import FormData
 from starlette.requests import Request
 
 from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_at
 from tests.service.world import STUDY, definition
 from voxpop.service import audit, operators
 from voxpop.service.console import sign_in
+from voxpop.service.console.forms import Form
 from voxpop.service.keys import new_key
 from voxpop.service.operators import IDLE_SECONDS, LONGEST_SECONDS, Session
 
@@ -222,11 +222,11 @@ def test_a_form_of_those_who_may_not_send_it_is_not_read(
 ) -> None:
     token, read = viewer.csrf, list[str]()
 
-    async def never(request: Request) -> FormData:
+    async def never(request: Request) -> Form:
         read.append(request.url.path)
-        return FormData([("csrf", token)])
+        return Form(csrf=token)
 
-    monkeypatch.setattr(sign_in, "read_form", never)
+    monkeypatch.setattr(Form, "read", never)
     assert viewer.post("/new/study", csrf=token, text="x").status_code == 403
     with Browser(str(viewer.client.base_url)) as nobody:
         assert nobody.post("/new/study", text="x").status_code == 303

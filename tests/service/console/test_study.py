@@ -223,7 +223,7 @@ def test_a_service_that_cannot_draw_says_why_there_is_no_report(
     operator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert 'export/report.html" download>Report (HTML)</a>' in operator.get(PAGE).text
-    monkeypatch.setattr("voxpop.service.console.study.find_spec", lambda name: None)
+    monkeypatch.setattr("voxpop.service.console.studies.find_spec", lambda name: None)
     page = operator.get(PAGE).text
     assert "report.html" not in page
     assert "it needs voxpop[report]" in page

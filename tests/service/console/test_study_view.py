@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,15 +13,8 @@ from voxpop import Choice, Float, Problem, Space, SquaredExponential
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
-from voxpop.service.console.findings import (
-    LEVELS,
-    MOST_LISTED,
-    MOST_POINTS,
-    estimates_of,
-    promise_of,
-    waves_of,
-)
-from voxpop.service.console.study import study_view
+from voxpop.service.console.findings import LEVELS, MOST_LISTED, MOST_POINTS, findings_of, promise_of
+from voxpop.service.console.studies import study_view
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
@@ -59,7 +53,7 @@ def test_one_number_is_a_line_with_its_bands(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), spaced(price=Float(1.0, 3.0)), people=2000) as it:
         wave(it)
         course = snapshot_of(it)
-        found = estimates_of(course)
+        found = findings_of(course, [])
     (chart,) = found.charts
     assert found.map is None
     assert chart.x == (1.0, 1.5, 2.0, 2.5, 3.0)
@@ -71,7 +65,7 @@ def test_one_number_is_a_line_with_its_bands(tmp_path: Path) -> None:
     assert [place for place, value in enumerate(by_label["chosen"]) if value is not None] == [best]
     asked = course.closed[0].plan.arms.tolist()
     assert [by_label["answers"][arm] for arm in asked] == pytest.approx(course.closed[0].feedback.mean, rel=1e-5)
-    json.dumps(chart.data, allow_nan=False)
+    json.dumps(msgspec.to_builtins(chart), allow_nan=False)
 
 
 def test_two_numbers_are_a_map_and_two_lines_through_the_choice(tmp_path: Path) -> None:
@@ -79,7 +73,7 @@ def test_two_numbers_are_a_map_and_two_lines_through_the_choice(tmp_path: Path) 
     with world(str(tmp_path / "c.db"), made, people=3000) as it:
         wave(it)
         course = snapshot_of(it)
-        found = estimates_of(course)
+        found = findings_of(course, [])
     assert found.map is not None
     assert {len(row) for row in found.map.rows} == {5}
     assert len(found.map.rows) == 5
@@ -96,14 +90,16 @@ def test_names_are_listed_and_not_drawn_as_lines(tmp_path: Path) -> None:
     made = spaced(kind=Choice(("green", MARKUP)), price=Float(1.0, 3.0))
     with world(str(tmp_path / "c.db"), made, people=3000) as it:
         wave(it)
-        found = estimates_of(snapshot_of(it))
+        found = findings_of(snapshot_of(it), [])
     assert [chart.x_label for chart in found.charts] == ["price"]
     assert found.map is None
-    assert found.bars[0].chosen
-    assert sum(bar.chosen for bar in found.bars) == 1
+    assert found.bars[0].known["best"]
+    assert sum(bar.known["best"] for bar in found.bars) == 1
     places = [bar.estimate_at for bar in found.bars[1:]]
     assert places == sorted(places, reverse=True)
-    assert all(0 <= bar.certified_at[0] <= bar.certified_at[1] <= 100 for bar in found.bars)
+    for bar in found.bars:
+        assert bar.certified_at is not None
+        assert 0 <= bar.certified_at[0] <= bar.certified_at[1] <= 100
 
 
 def test_a_long_line_and_a_long_list_are_thinned_out_but_keep_the_choice(tmp_path: Path) -> None:
@@ -113,23 +109,23 @@ def test_a_long_line_and_a_long_list_are_thinned_out_but_keep_the_choice(tmp_pat
     )
     with world(str(tmp_path / "c.db"), replace(made, problem=problem), people=2000) as it:
         wave(it)
-        found = estimates_of(snapshot_of(it))
+        found = findings_of(snapshot_of(it), [])
     (chart,) = found.charts
     assert len(chart.x) <= MOST_POINTS + 1
     (chosen,) = (series for series in chart.series if series.role == "chosen")
     assert sum(value is not None for value in chosen.values) == 1
     assert len(found.bars) <= MOST_LISTED
-    assert found.bars[0].chosen
+    assert found.bars[0].known["best"]
 
 
 def test_before_anybody_has_answered_nothing_is_drawn(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), spaced(price=Float(1.0, 3.0))) as it:
-        found = estimates_of(snapshot_of(it))
+        found = findings_of(snapshot_of(it), [])
         view = study_view(it.coordinator, STUDY)
     assert (found.charts, found.map) == ((), None)
-    assert all((bar.low, bar.people) == ("", 0) for bar in found.bars)
+    assert all((bar.certified_at, bar.known["people"]) == (None, 0) for bar in found.bars)
     assert view.findings.first[0].name == "Do this for now"
-    assert view.findings.waves.chart is None
+    assert view.findings.waves_chart is None
 
 
 def test_the_history_tells_what_was_known_after_each_wave(tmp_path: Path) -> None:
@@ -138,12 +134,12 @@ def test_the_history_tells_what_was_known_after_each_wave(tmp_path: Path) -> Non
         first = snapshot_of(it)
         wave(it)
         snapshot = snapshot_of(it)
-        found = waves_of(snapshot)
+        found = findings_of(snapshot, [])
     assert snapshot.known[:2] == first.known
     assert [name for name, *_ in found.known] == ["before", "wave 1", "wave 2"][: len(snapshot.known)]
     assert len(found.known) > 1
-    assert found.chart is not None
-    drawn = found.chart.series[0].values
+    assert found.waves_chart is not None
+    drawn = found.waves_chart.series[0].values
     assert drawn[-1] == pytest.approx(snapshot.state.certificate, rel=1e-5)
     assert found.known[-1][-1] != "–"
 

@@ -1,26 +1,27 @@
 """The long computations for a new study: calibrating its pilot, rehearsing it, and finding out whether it would begin.
 
-They run in a process of their own, so that nobody who asks or answers has to wait for them:
-`python -m voxpop.service.console.computations TASK` reads what it needs from its input and writes what it found to its
-output, and nothing touches a disk. The service starts it, gives it some seconds, and ends it if it takes longer.
+They run in a process of their own, so that nobody who asks or answers has to wait for them. The service starts this
+module as a program, gives it some seconds, and ends it if it takes longer. It reads what it needs from its input and
+writes what it found to its output, and nothing touches a disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import math
 import os
+import pickle
 import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
 from typing import Any
+
+import msgspec
 
 from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
 from voxpop.calibration.fit import calibrate
@@ -74,42 +75,41 @@ class Computations:
         self._waiting += 1
         try:
             async with self._turn:
-                reply = await _compute(task, json.dumps(given, default=str).encode(), self._seconds)
+                said = await self._compute(pickle.dumps((task, given)))
         finally:
             self._waiting -= 1
+        try:
+            reply = msgspec.json.decode(said)
+        except msgspec.DecodeError:
+            raise Refusal(500, "the computation failed; try it with: voxpop calibrate, voxpop run") from None
         if "error" in reply:
-            raise InputError(str(reply["error"]))
+            raise InputError(reply["error"])
         return reply["found"]
 
-
-async def _compute(task: str, given: bytes, seconds: float) -> dict[str, Any]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        __name__,
-        task,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # nothing of a pilot may get into a log
-        env={**environment, "OMP_NUM_THREADS": "1"},
-        preexec_fn=end_with_parent(signal.SIGKILL),  # otherwise a pilot could stay in memory without a service
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            said, _ = await process.communicate(given)
-    except TimeoutError:
-        sentence = f"this takes longer than {seconds:g} s; use fewer decisions, or: voxpop calibrate, voxpop run"
-        raise Refusal(422, sentence) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    try:
-        reply: dict[str, Any] = json.loads(said)
-    except ValueError:
-        raise Refusal(500, "the computation failed; try it with: voxpop calibrate, voxpop run") from None
-    return reply
+    async def _compute(self, given: bytes) -> bytes:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            __name__,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,  # nothing of a pilot may get into a log
+            env={**environment, "OMP_NUM_THREADS": "1"},
+            preexec_fn=end_with_parent(signal.SIGKILL),  # otherwise a pilot could stay in memory without a service
+        )
+        try:
+            async with asyncio.timeout(self._seconds):
+                return (await process.communicate(given))[0]
+        except TimeoutError:
+            sentence = (
+                f"this takes longer than {self._seconds:g} s; use fewer decisions, or: voxpop calibrate, voxpop run"
+            )
+            raise Refusal(422, sentence) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
 
 # -- the pilot
@@ -130,14 +130,6 @@ class Pilot:
     whole: tuple[str, ...] = ()  # parameters that may be meant as whole numbers only
 
 
-def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
-    """Read and calibrate a pilot; refuse one in the words of the form."""
-    try:
-        return _calibrated(file, content, typed)
-    except InputError as error:
-        raise InputError(for_form(str(error))) from None
-
-
 def for_form(text: str) -> str:
     """Name fields of the form instead of options of the command line.
 
@@ -150,8 +142,15 @@ def for_form(text: str) -> str:
     return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
 
 
-def _calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
-    path = Path(Path(file).name or "pilot.csv")
+def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
+    """Read and calibrate a pilot; refuse one in the words of the form."""
+    try:
+        return _calibrated(Path(Path(file).name or "pilot.csv"), content, typed)
+    except InputError as error:
+        raise InputError(for_form(str(error))) from None
+
+
+def _calibrated(path: Path, content: bytes, typed: Mapping[str, str]) -> Pilot:
     if not content:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
     roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
@@ -267,33 +266,25 @@ def _price(label: str, study: Definition | str, found: Sequence[Outcome], least:
 # -- the process
 
 
-def _calibrate(file: str, content: str, typed: Mapping[str, str]) -> Any:
-    return asdict(calibrated(file, base64.b64decode(content), typed))
-
-
-def _rehearse(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> Any:
-    return [asdict(price) for price in prices(tables, promises, most, seconds)]
-
-
-def _begin(definition: Mapping[str, Any]) -> str:
+def begin(definition: Mapping[str, Any]) -> str:
     """Find why a study would end before anyone is asked; empty if it would not."""
     study = Definition.decode(definition)
     first = next_wave(study.problem, study.policy, study.privacy, study.policy.init(study.problem))
     return first.reason if isinstance(first, End) else ""
 
 
-TASKS: dict[str, Callable[..., Any]] = {"calibrate": _calibrate, "rehearse": _rehearse, "begin": _begin}
+TASKS: dict[str, Callable[..., Any]] = {"calibrate": calibrated, "rehearse": prices, "begin": begin}
 
 
 def main() -> None:
-    """Do the task that the command line names."""
+    """Do the task that the input names, with what else is in it."""
     os.nice(5)  # those who answer come first
-    given = json.loads(sys.stdin.buffer.read())
+    task, given = pickle.load(sys.stdin.buffer)  # from the service itself
     try:
-        reply = {"found": TASKS[sys.argv[1]](**given)}
+        reply = {"found": TASKS[task](**given)}
     except InputError as error:
         reply = {"error": str(error)}
-    sys.stdout.write(json.dumps(reply))
+    sys.stdout.buffer.write(msgspec.json.encode(reply))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.io.schema import decode
 from voxpop.journal.journal import Course, Known
+from voxpop.journal.tables import decision_rows
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan
@@ -66,26 +68,16 @@ class Chart:
     series: tuple[Series, ...]
     logarithmic: bool = False  # the axis below
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """What the script needs."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Bar:
-    """A decision in the list: what is known of it in words, and where its bars lie, from 0 to 100."""
+    """A decision in the list: what is known of it, and where its bars lie, from 0 to 100."""
 
     name: str
-    chosen: bool
-    estimate: str
-    likely: str  # empty: the policy does not know
-    low: str  # empty: nothing is certified
-    high: str
-    people: int
-    certified_at: tuple[float, float]
-    likely_at: tuple[float, float]
+    known: Mapping[str, Any]  # a row of the table of decisions
     estimate_at: float
+    likely_at: tuple[float, float]
+    certified_at: tuple[float, float] | None  # None: nothing is certified
 
 
 @dataclass(frozen=True)
@@ -102,28 +94,10 @@ class Map:
     most: str
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """Everything about the decisions that a page shows."""
-
-    charts: tuple[Chart, ...]
-    map: Map | None
-    bars: tuple[Bar, ...]
-    left: int  # decisions that can still be best
-    size: int
-    sure: str  # how sure the certified bounds are
-    reward: str
-
-
-def estimates_of(course: Course) -> Estimates:
-    """Make the pictures of a study's decisions."""
-    view = View(course)
-    charts: tuple[Chart, ...] = ()
-    if view.informed:
-        charts = tuple(_along(view, column) for column in view.layout.varied if len(_slice(view, column)) >= FEWEST)
-    drawn = _map(view) if view.informed and view.layout.kind == "map" else None
-    left, size = len(course.state.active), course.problem.size
-    return Estimates(charts, drawn, _bars(view), left, size, view.sure, course.reward)
+def _charts(view: View) -> tuple[Chart, ...]:
+    """Draw the estimate along every parameter with enough numbers, if anybody has answered."""
+    columns = view.layout.varied if view.informed else ()
+    return tuple(_along(view, column) for column in columns if len(_slice(view, column)) >= FEWEST)
 
 
 def _slice(view: View, column: Column) -> Indices:
@@ -141,7 +115,7 @@ def _slice(view: View, column: Column) -> Indices:
 def _along(view: View, column: Column) -> Chart:
     """Draw the estimate along one parameter, with its bands and what people answered there."""
     course, at, best = view.course, _slice(view, column), view.answer.index
-    estimate, likely, (people, mean) = course.direction.turn(view.estimate()), view.likely(), _answers(course)
+    estimate, likely, answers = course.direction.turn(view.estimate()), view.likely(), _answers(course)[at]
     bands: list[tuple[Role, Array, Array]] = [("certified", *course.bounds)] if course.closed else []
     if likely is not None:
         bands.append(("likely", estimate - likely, estimate + likely))
@@ -152,8 +126,8 @@ def _along(view: View, column: Column) -> Chart:
     ]
     series.append(Series.of("estimate", "estimate", estimate[at]))
     series.append(Series.of("chosen", "chosen", np.where(at == best, estimate[at], np.nan)))
-    if people[at].any():
-        series.append(Series.of("answers", "answers", mean[at]))
+    if not np.isnan(answers).all():
+        series.append(Series.of("answers", "answers", answers))
     fixed = [other for other in view.layout.varied if other is not column]
     others = ", ".join(f"{other.name} = {other.write(other.values[best])}" for other in fixed)
     title = f"{course.reward} along {column.name}" + (f", at {others}" if others else "")
@@ -161,17 +135,19 @@ def _along(view: View, column: Column) -> Chart:
     return Chart(title, column.name, course.reward, places, tuple(series), column.logarithmic)
 
 
-def _answers(course: Course) -> tuple[Array, Array]:
-    """Return how many people have answered about each decision, and their average; nan where nobody has."""
+def _answers(course: Course) -> Array:
+    """Return the average of what people have answered about each decision; nan where nobody has."""
     people, total = np.zeros(course.problem.size), np.zeros(course.problem.size)
     for wave in course.closed:
         people[wave.plan.arms] += wave.people
         total[wave.plan.arms] += wave.people * course.direction.turn(wave.feedback.mean)
-    return people, np.divide(total, people, out=np.full(len(people), np.nan), where=people > 0)
+    return np.asarray(np.divide(total, people, out=np.full(len(people), np.nan), where=people > 0))
 
 
-def _map(view: View) -> Map:
-    """Colour every place of a map like the decision that is nearest to it."""
+def _map(view: View) -> Map | None:
+    """Colour every place of a map like the decision that is nearest to it; None if there is no map to draw."""
+    if not view.informed or view.layout.kind != "map":
+        return None
     from scipy.spatial import cKDTree
 
     x, y = view.layout.varied
@@ -191,67 +167,30 @@ def _map(view: View) -> Map:
 
 
 def _bars(view: View) -> tuple[Bar, ...]:
-    """List the decisions that can still be best, the chosen one first and then by their estimates."""
-    course, state, best = view.course, view.course.state, view.answer.index
-    score = state.centre[state.active] + np.where(state.active == best, np.inf, 0.0)
-    rows = state.active[np.argsort(-score, kind="stable")][:MOST_LISTED]
-    estimate, (low, high) = course.estimates[rows], (edge[rows] for edge in course.bounds)
-    likely = view.likely()
-    spread = np.zeros(len(rows)) if likely is None else likely[rows]
-    known = bool(course.closed)
-    left, right = _window(estimate, spread, low if known else estimate, high if known else estimate)
+    """List the decisions that can still be best, the chosen one first and then by their estimates.
+
+    The bars show all estimates and likely ranges, and the certified bounds of the first.
+    """
+    course, state = view.course, view.course.state
+    order = np.lexsort([-state.centre[state.active], state.active != view.answer.index])
+    shown = state.active[order][:MOST_LISTED].tolist()
+    rows = decision_rows(course, shown)
+    estimate, low, high = (np.array([row[name] for row in rows]) for name in ("estimate", "low", "high"))
+    spread = np.array([2 * (row["error"] or 0.0) for row in rows])
+    ends = np.concatenate([estimate - spread, estimate + spread, *([low[:1], high[:1]] if course.closed else [])])
+    left, right = (ends.min(), ends.max()) if np.ptp(ends) else (ends[0] - 1.0, ends[0] + 1.0)
 
     def place(values: Array) -> list[float]:
-        shares = 100 * np.clip((values - left) / (right - left), 0, 1)
-        return [round(share, 1) for share in shares.tolist()]
+        return np.round(100 * np.clip((values - left) / (right - left), 0, 1), 1).tolist()  # type: ignore[no-any-return]
 
-    certified = list(zip(place(low), place(high), strict=True)) if known else [(0.0, 0.0)] * len(rows)
-    near = list(zip(place(estimate - spread), place(estimate + spread), strict=True))
-    people, _ = _answers(course)
-    return tuple(
-        Bar(
-            name=view.layout.name(index),
-            chosen=index == best,
-            estimate=number(estimate[row]),
-            likely="" if likely is None else f"± {number(spread[row])}",
-            low=number(low[row]) if known else "",
-            high=number(high[row]) if known else "",
-            people=int(people[index]),
-            certified_at=certified[row],
-            likely_at=near[row],
-            estimate_at=middle,
-        )
-        for row, (index, middle) in enumerate(zip(rows.tolist(), place(estimate), strict=True))
-    )
-
-
-def _window(estimate: Array, spread: Array, low: Array, high: Array) -> tuple[float, float]:
-    """Return limits that show all estimates and likely ranges, and the certified bounds of the first."""
-    ends = np.concatenate([estimate - spread, estimate + spread, low[:1], high[:1]])
-    left, right = float(ends.min()), float(ends.max())
-    return (left, right) if right > left else (left - 1.0, right + 1.0)
+    likely = zip(place(estimate - spread), place(estimate + spread), strict=True)
+    certified = zip(place(low), place(high), strict=True) if course.closed else repeat(None, len(rows))
+    every = zip(map(view.layout.name, shown), rows, place(estimate), likely, certified, strict=True)
+    return tuple(Bar(*bar) for bar in every)
 
 
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
-
-
-@dataclass(frozen=True)
-class Waves:
-    """All waves so far."""
-
-    checked: bool  # the policy compares answers with its model
-    asked: WaveTable  # and what was expected of it
-    known: tuple[tuple[str, str, str, str], ...]  # after each: its name, the choice, what is certified, the loss
-    chart: Chart | None
-
-
-def waves_of(course: Course) -> Waves:
-    """List the waves of a study."""
-    layout = Layout(course.problem)
-    names = ["before", *(f"wave {wave.plan.wave}" for wave in course.closed)]
-    known = tuple(_known(name, layout, then) for name, then in zip(names, course.known, strict=True))
-    return Waves(course.policy.name == "waves", wave_table(course), known, _chart(course))
 
 
 def _known(name: str, layout: Layout, then: Known) -> tuple[str, str, str, str]:
@@ -259,7 +198,7 @@ def _known(name: str, layout: Layout, then: Known) -> tuple[str, str, str, str]:
     return name, layout.name(then.best), certified(then.certified, then.left == 1), loss
 
 
-def _chart(course: Course) -> Chart | None:
+def _waves_chart(course: Course) -> Chart | None:
     """Draw what was certified and what was expected after each wave; None before there is a line to draw."""
     known = course.known
     if len(known) < 2 or not any(math.isfinite(then.certified) for then in known):
@@ -338,28 +277,37 @@ def _words(event: Record, closed: Mapping[int, ClosedWave], early: bool) -> str:
     return f"Wave {wave} was released: {people} answered, and {left} can still be best.{warning}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Findings:
     """What follows from the log alone."""
 
-    first: tuple[Line, ...]  # for whoever has ten seconds
-    others: tuple[Line, ...]
-    warning: str  # of the model check
-    estimates: Estimates
-    waves: Waves
+    view: View
+    first: list[Line]  # for whoever has ten seconds
+    others: list[Line]
+    charts: tuple[Chart, ...]
+    map: Map | None
+    bars: tuple[Bar, ...]
+    asked: WaveTable  # the waves, and what was expected of them
+    known: tuple[tuple[str, str, str, str], ...]  # after each wave: its name, the choice, what is certified, the loss
+    waves_chart: Chart | None
     promise: Promise | None
     log: tuple[LogEntry, ...]
 
 
 def findings_of(course: Course, events: Sequence[Record]) -> Findings:
     """Say what a study has found; `events` are those of its log, from which its course follows."""
-    lines = summarise(course)
+    lines, view = summarise(course), View(course)
+    names = ["before", *(f"wave {wave.plan.wave}" for wave in course.closed)]
     return Findings(
-        tuple(line for line in lines if line.first),
-        tuple(line for line in lines if not line.first and line.name != "Model check"),
-        course.warning,
-        estimates_of(course),
-        waves_of(course),
+        view,
+        [line for line in lines if line.first],
+        [line for line in lines if not line.first and line.name != "Model check"],
+        _charts(view),
+        _map(view),
+        _bars(view),
+        wave_table(course),
+        tuple(_known(name, view.layout, then) for name, then in zip(names, course.known, strict=True)),
+        _waves_chart(course),
         promise_of(course),
         log_of(course, events),
     )

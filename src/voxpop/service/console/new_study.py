@@ -7,15 +7,16 @@ from the table of options (`model/options.py`).
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+import msgspec
+from anyio import from_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,10 +27,11 @@ from voxpop.model.options import Option, options_of
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
-from voxpop.service.console.computations import READING, Computations, Pilot, Price
-from voxpop.service.console.forms import decimal, file_of, read_form, text_of, whole
+from voxpop.service.console.computations import READING, Computations, Pilot
+from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.screen import Console, form, page, session_of
+from voxpop.service.console.screen import Console, FieldRefusal, Screens, form, page
+from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
 
@@ -41,14 +43,6 @@ COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
 EPSILON = 5.0  # that is promised unless something else is typed
 
 Typed = Mapping[str, str]  # what is in the form's fields, by their names
-
-
-class FieldRefusal(Refusal):
-    """What stands in a field of the form cannot be used."""
-
-    def __init__(self, field: str, sentence: str) -> None:
-        super().__init__(422, sentence)
-        self.field = field  # its name, by which the page marks it
 
 
 @dataclass(frozen=True)
@@ -79,19 +73,6 @@ class Field:
         except InputError as error:
             raise FieldRefusal(self.name, str(error)) from None
         return value
-
-    def enter(self, tables: Mapping[str, Any], text: str) -> dict[str, Any]:
-        """Return the tables of a study file with what was typed; a table without entries is left out."""
-        table = tables.get(self.table, {}) if self.table else tables
-        if not isinstance(table, Mapping):
-            raise InputError(f"[{self.table}] must be a table, got {table!r:.40}; correct the file")
-        made = {key: value for key, value in table.items() if key != self.option.name}
-        if text:
-            made[self.option.name] = self.read(text)
-        if not self.table:
-            return made
-        others = {key: value for key, value in tables.items() if key != self.table}
-        return {**others, self.table: made} if made else others
 
 
 def written(value: Any) -> str:
@@ -142,36 +123,45 @@ class PlanView:
     stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
 
 
-def stopping_of(tables: Mapping[str, Any]) -> tuple[Field, ...]:
+def stopping_of(tables: dict[str, Any]) -> tuple[Field, ...]:
     """Return the options about stopping; policies other than the usual one have rules of their own."""
-    policy = tables.get("policy", {})
-    return STOPPING if not isinstance(policy, Mapping) or policy.get("name", DEFAULT) == DEFAULT else ()
+    return STOPPING if _table(tables, "policy").get("name", DEFAULT) == DEFAULT else ()
 
 
-def typed_of(file: str, tables: Mapping[str, Any]) -> dict[str, str]:
+def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a table of a study file, or its top without a name; one that is missing is empty."""
+    table = tables.get(name, {}) if name else tables
+    if not isinstance(table, dict):
+        raise InputError(f"[{name}] must be a table, got {table!r:.40}; correct the file")
+    return table
+
+
+def typed_of(file: str, tables: dict[str, Any]) -> dict[str, str]:
     """Return what the form shows for a study file."""
     name = re.sub(r"[^a-z0-9]+", "-", str(tables.get("name", Path(file).stem)).lower()).strip("-")[:63]
-    typed = {"name": name or "study", "enrolment": ""}
-    for field in (*ASKING, *stopping_of(tables), *PROMISED):
-        table = tables.get(field.table, {}) if field.table else tables
-        found = table.get(field.option.name) if isinstance(table, Mapping) else None
-        typed[field.name] = "" if found is None else written(found)
-    trust = tables.get("privacy", {})
-    typed["privacy_model"] = str(trust.get("model")) if isinstance(trust, Mapping) and trust else NoPrivacy.model
-    return typed
+    fields = (*ASKING, *stopping_of(tables), *PROMISED)
+    found = {field.name: _table(tables, field.table).get(field.option.name) for field in fields}
+    typed = {name: "" if value is None else written(value) for name, value in found.items()}
+    model = str(_table(tables, "privacy").get("model", NoPrivacy.model))
+    return {**typed, "name": name or "study", "enrolment": "", "privacy_model": model}
 
 
-def entered(tables: Mapping[str, Any], typed: Typed) -> dict[str, Any]:
+def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     """Return the tables of a study file with what was typed in place of what they said."""
-    before, made = tables.get("privacy", {}), dict(tables)
+    made = deepcopy(tables)
     for field in (*ASKING, *stopping_of(tables), *PROMISED):
         if field.name in typed:
-            made = field.enter(made, typed[field.name])
+            table = _table(made, field.table)
+            table.pop(field.option.name, None)
+            if typed[field.name]:
+                table[field.option.name] = field.read(typed[field.name])
+                made |= {field.table: table} if field.table else {}
     model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
     promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
+    made = {name: value for name, value in made.items() if value != {}}
     if model == NoPrivacy.model:
         return made
-    if not isinstance(before, Mapping) or before.get("model") != model:  # what the file said was about another one
+    if _table(tables, "privacy").get("model") != model:  # what the file said was about another one
         promise = {field.option.name: promise[field.option.name] for field in PROMISED if field.option.name in promise}
     return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
 
@@ -183,11 +173,12 @@ def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
     return name, definition_of(Path(file), {**tables, "name": name})[1]
 
 
-class NewStudyScreen:
+class NewStudyScreen(Screens):
     """The handlers of the screen; nothing is kept between them, and what is uploaded is limited before it is read."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.coordinator, self.computations = console, console.coordinator, Computations()
+        super().__init__(console)
+        self.computations = Computations()
 
     @property
     def _second(self) -> bool:
@@ -195,7 +186,7 @@ class NewStudyScreen:
         return self.coordinator.context.shuffler is not None
 
     @page("/new", "manager")
-    async def ask(self, request: Request, _: str) -> Response:
+    def ask(self, request: Request) -> Response:
         """Ask for a file; an address can say how to read it."""
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
 
@@ -205,39 +196,40 @@ class NewStudyScreen:
 
     @page("/new/rehearsal", "manager")
     @page("/new/study", "manager")
-    async def again(self, request: Request, _: str) -> Response:
+    def again(self, request: Request) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
         return self.console.moved(request, "/new")
 
     @form("/new", "manager", MOST_BODY)
-    async def upload(self, request: Request, _: str) -> Response:
+    def upload(self, request: Request, sent: Form) -> Response:
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
-        given = await read_form(request)
-        typed = {name: text_of(given, name) for name in READING}
+        typed = {name: sent.text(name) for name in READING}
         try:
-            view = await self._read(given, typed)
+            view = self._read(sent, typed)
         except (InputError, Refusal) as error:
             return self._ask(request, typed, getattr(error, "status", 422), str(error))
         return self._show(request, view)
 
-    async def _read(self, given: FormData, typed: Typed) -> PlanView:
-        file, content = await file_of(given, "pilot")
+    def _read(self, sent: Form, typed: Typed) -> PlanView:
+        file, content = sent.file("pilot")
         if file or content:
-            encoded = base64.b64encode(content).decode()
-            pilot = Pilot(**await self.computations.run("calibrate", file=file, content=encoded, typed=typed))
-            return await run_in_threadpool(self._plan, pilot.file, pilot.text, pilot)
-        file, content = await file_of(given, "study")
+            found = self._compute("calibrate", file=file, content=content, typed=typed)
+            pilot = msgspec.convert(found, Pilot)
+            return self._plan(pilot.file, pilot.text, pilot)
+        file, content = sent.file("study")
         if not file:
             raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
         if len(content) > MOST_STUDY_FILE:
             most = MOST_STUDY_FILE // 2**20
             raise InputError(f"{file!r:.80} is larger than {most} MB; create it with: voxpop study create")
         try:
-            text = content.decode("utf-8-sig")
+            return self._plan(file, content.decode("utf-8-sig"))
         except UnicodeDecodeError:
             sentence = f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
             raise InputError(sentence) from None
-        return await run_in_threadpool(self._plan, file, text)
+
+    def _compute(self, task: str, **given: Any) -> Any:
+        return from_thread.run(partial(self.computations.run, task, **given))
 
     def _plan(self, file: str, text: str, pilot: Pilot | None = None, typed: Typed | None = None) -> PlanView:
         """Check a study file as it is, and fill in the form; what is `typed` stays."""
@@ -262,20 +254,18 @@ class NewStudyScreen:
         return self.console.show(request, "new_plan", **shown)
 
     @form("/new/rehearsal", "manager", MOST_BODY)
-    async def rehearse(self, request: Request, _: str) -> Response:
+    def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
         """Rehearse what is in the form, or compare the trust models."""
-        given = await read_form(request)
-        file, text, typed = _sent(given)
-        compare = text_of(given, "compare") == "yes"
-        tables, promises = await run_in_threadpool(self._promises, file, text, typed, compare)
+        file, text, typed = _sent(sent)
+        compare = sent.text("compare") == "yes"
+        tables, promises = self._promises(file, text, typed, compare)
         most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
-        found = await self.computations.run("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
+        found = self._compute("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
         measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
-        prices = [Price(**price) for price in found]
-        shown = {"prices": prices, "compare": compare, "reward": tables.get("reward", measure)}
+        shown = {"prices": found, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
-            return html(render("parts/rehearsal", session_of(request), request.url.path, **shown))
-        return self._show(request, await run_in_threadpool(self._plan, file, text, None, typed), **shown)
+            return html(render("parts/rehearsal", session, request.url.path, **shown))
+        return self._show(request, self._plan(file, text, None, typed), **shown)
 
     def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
         """Return the study file with what was typed, and its promise, or every promise that can be made here."""
@@ -288,23 +278,21 @@ class NewStudyScreen:
         return chosen, [(_label(promise), promise) for promise in made]
 
     @form("/new/study", "manager", MOST_BODY)
-    async def create(self, request: Request, actor: str) -> Response:
+    def create(self, request: Request, caller: str, sent: Form) -> Response:
         """Save the study, or start it; sending the form twice makes one study."""
-        given = await read_form(request)
-        file, text, typed = _sent(given)
-        name, definition = await run_in_threadpool(plan_of, file, text, typed)
-        draft, code = text_of(given, "then") != "start", typed.get("enrolment")
+        name, definition = plan_of(*(given := _sent(sent)))
+        draft, code = sent.text("then") != "start", given[2].get("enrolment")
         code = require_code(code) if code else None
         if not draft:
-            await self._refuse_nobody(definition)
-        await run_in_threadpool(self.coordinator.create, name, definition, code, draft, actor)
+            self._refuse_nobody(definition)
+        self.coordinator.create(name, definition, code, draft, caller)
         self.console.nudge(name)
         return self.console.moved(request, f"/studies/{name}")
 
-    async def _refuse_nobody(self, definition: Definition) -> None:
+    def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
         try:
-            reason = await self.computations.run("begin", definition=definition.encode())
+            reason = self._compute("begin", definition=definition.encode())
         except Refusal:  # there is no time to find out; the coordinator will
             return
         if reason:
@@ -314,14 +302,14 @@ class NewStudyScreen:
             )
 
 
-def _sent(given: FormData) -> tuple[str, str, dict[str, str]]:
+def _sent(sent: Form) -> tuple[str, str, dict[str, str]]:
     """Return the study file and what was typed beside it."""
-    text = text_of(given, "text")
+    text = sent.text("text")
     if not text:
         raise InputError("the study file is missing; begin again at /new")
     names = ("name", "enrolment", "privacy_model", *(field.name for field in (*ASKING, *STOPPING, *PROMISED)))
-    typed = {name: text_of(given, name) for name in names if name in given}
-    return text_of(given, "file") or "study.toml", text, typed
+    typed = {name: sent.text(name) for name in names if name in sent}
+    return sent.text("file") or "study.toml", text, typed
 
 
 def _label(promise: Any) -> str:

@@ -11,13 +11,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from voxpop.model.words import counted, number
 from voxpop.service.operators import Session
-from voxpop.service.refusals import Refusal
 from voxpop.service.study.stages import State
 
 POLICY = (
@@ -99,6 +98,7 @@ def badge(state: State) -> str:
 
 FILTERS = {
     "badge": badge,
+    "data": msgspec.to_builtins,  # of charts, for scripts
     "duration": duration,
     "moment": moment,
     "iso": iso,
@@ -180,15 +180,3 @@ def assets() -> dict[str, Asset]:
             name = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
             found[file.name] = Asset(name, MEDIA_TYPES[f".{suffix}"], body, gzip.compress(body, 9, mtime=0))
     return found
-
-
-async def serve_asset(request: Request, _: str) -> Response:
-    """Reply with a file, compressed for those who take it so."""
-    wanted = request.path_params["file"]
-    asset = next((asset for asset in assets().values() if asset.file == wanted), None)
-    if asset is None:
-        raise Refusal(404, "there is no such file; reload the page")
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        packed = {**ASSET_HEADERS, "content-encoding": "gzip"}
-        return Response(asset.packed, headers=packed, media_type=asset.media_type)
-    return Response(asset.body, headers=ASSET_HEADERS, media_type=asset.media_type)

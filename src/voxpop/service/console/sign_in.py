@@ -8,42 +8,33 @@ anything, and every POST must carry the session's token, which no other site can
 from __future__ import annotations
 
 import hmac
-import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.service import operators
-from voxpop.service.console.forms import MOST_SMALL_FORM, read_form
-from voxpop.service.console.pages import redirect
-from voxpop.service.console.screen import Console, form, page, require_operator, session_of
+from voxpop.service.console.forms import Form
+from voxpop.service.console.pages import ASSET_HEADERS, assets, redirect
+from voxpop.service.console.screen import Console, Screens, SignedOut, form, local_path, page
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study import life
 from voxpop.service.web.limits import RateLimit, caller_of
-from voxpop.service.web.routes import Role, RoleCheck
+from voxpop.service.web.routes import Role, RoleCheck, require_operator, require_seen, text_in
 
 ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
-LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
 ATTEMPTS, PAUSE = 10, 6.0  # to sign in from one address at once, and the seconds until another one
 CSRF_HEADER = "x-voxpop-csrf"
 
 
-class SignedOut(Refusal):
-    """A request of a browser that is not signed in, or no longer."""
-
-    def __init__(self, ended: bool) -> None:
-        super().__init__(401, "nobody is signed in; sign in at /sign-in")
-        self.ended = ended  # it came with a cookie
-
-
-class SignIn:
+class SignIn(Screens):
     """The pages to sign in and out, and the role checks of all other pages."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.database = console, console.coordinator.database
+        super().__init__(console)
         self._attempts = RateLimit(1 / PAUSE, ATTEMPTS)
 
     # -- the role checks
@@ -64,7 +55,7 @@ class SignIn:
         session = await self._session(request)
         if not session.cookie:
             raise SignedOut(ended=False)
-        require_operator(request)
+        require_operator(session.principal)
         await require_own_form(request, session)
         return session.principal.name
 
@@ -73,41 +64,48 @@ class SignIn:
         return (await self._session(request, live=True)).principal.name
 
     async def _session(self, request: Request, live: bool = False) -> Session:
-        found = await self._look_up(request, live)
+        found = await run_in_threadpool(self._look_up, request, live)
         if found is None:
             if not self.console.open_to_all:
                 raise SignedOut(ended=cookie_name(request) in request.cookies)
             found = ANYONE
         request.state.session = found
+        if "study" in request.path_params:
+            await run_in_threadpool(self._require_seen, found.principal, text_in(request.path_params, "study"))
         return found
 
-    async def _look_up(self, request: Request, live: bool = False) -> Session | None:
+    def _require_seen(self, principal: Principal, study: str) -> None:
+        """Refuse a study that who asks may not see: that of others, or a draft on an open service."""
+        require_seen(principal, study)
+        if life.is_draft(self.database, study) and not principal.sees_drafts:
+            raise no_study(study)
+
+    def _look_up(self, request: Request, live: bool = False) -> Session | None:
         cookie = request.cookies.get(cookie_name(request), "")
         if not cookie or len(cookie) > MOST:
             return None
-        return await run_in_threadpool(operators.session_of, self.database, cookie, self.console.now, live)
+        return operators.session_of(self.database, cookie, self.console.now, live)
 
     # -- the pages
 
     @page("/sign-in", "anyone")
-    async def ask(self, request: Request, _: str) -> Response:
+    def ask(self, request: Request) -> Response:
         """Show the form that asks for a key."""
         wanted = local_path(request.query_params.get("next", ""))
-        if await self._look_up(request) is not None:
+        if self._look_up(request) is not None:
             return redirect(wanted)
         return self._form(request, wanted, ended="ended" in request.query_params)
 
-    @form("/sign-in", "anyone", MOST_SMALL_FORM)
-    async def sign_in(self, request: Request, _: str) -> Response:
+    @form("/sign-in", "anyone")
+    def sign_in(self, request: Request, sent: Form) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
-        given = await read_form(request)
-        key, wanted = str(given.get("key", "")).strip(), local_path(str(given.get("next", "")))
+        wanted = local_path(sent.text("next"))
         wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
         if wait > 0:
             return self._form(request, wanted, 429, "there were too many attempts from here; wait a minute")
         try:
-            session = await run_in_threadpool(operators.sign_in, self.database, key, self.console.now)
+            session = operators.sign_in(self.database, sent.text("key"), self.console.now)
         except Refusal as refusal:
             return self._form(request, wanted, refusal.status, refusal.sentence)
         if session is None:
@@ -116,15 +114,25 @@ class SignIn:
         _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
         return reply
 
-    @form("/sign-out", "session", MOST_SMALL_FORM)
-    async def sign_out(self, request: Request, _: str) -> Response:
+    @form("/sign-out", "session")
+    def sign_out(self, request: Request, session: Session) -> Response:
         """End the session."""
-        session = session_of(request)
         if session.cookie:
-            await run_in_threadpool(operators.sign_out, self.database, session, self.console.now)
+            operators.sign_out(self.database, session, self.console.now)
         reply = self.console.moved(request, "/sign-in")
         _set_cookie(reply, request, "", 0)
         return reply
+
+    @page("/static/{file}", "anyone")
+    async def static(self, request: Request, file: str) -> Response:
+        """Reply with a file, compressed for those who take it so."""
+        asset = next((asset for asset in assets().values() if asset.file == file), None)
+        if asset is None:
+            raise Refusal(404, "there is no such file; reload the page")
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {**ASSET_HEADERS, "content-encoding": "gzip"}
+            return Response(asset.packed, headers=packed, media_type=asset.media_type)
+        return Response(asset.body, headers=ASSET_HEADERS, media_type=asset.media_type)
 
     def _form(self, request: Request, wanted: str, status: int = 200, error: str = "", ended: bool = False) -> Response:
         host = request.url.hostname or ""
@@ -141,24 +149,6 @@ def cookie_name(request: Request) -> str:
 def _set_cookie(reply: Response, request: Request, value: str, seconds: int) -> None:
     secure = request.url.scheme == "https"
     reply.set_cookie(cookie_name(request), value, seconds, path="/", secure=secure, httponly=True, samesite="lax")
-
-
-def local_path(address: str) -> str:
-    """Return an address if it is a path on this server, and otherwise that of the first page."""
-    return address if LOCAL.fullmatch(address) and not address.startswith("/sign-") else "/"
-
-
-def sign_in_address(request: Request, ended: bool) -> str:
-    """Return where to sign in, and from there back to what was asked for."""
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    if "hx-request" in request.headers:
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
-        wanted = shown.path + (f"?{shown.query}" if shown.query else "")
-    elif request.method != "GET":
-        wanted = "/"
-    back = local_path(wanted)
-    parts = ([] if back == "/" else [f"next={quote(back, safe='/')}"]) + (["ended"] if ended else [])
-    return "/sign-in" + ("?" + "&".join(parts) if parts else "")
 
 
 def require_own_site(request: Request) -> None:
@@ -187,6 +177,6 @@ async def require_own_form(request: Request, session: Session) -> None:
     stranger = Refusal(403, "the form is not from this session; reload the page and send it again")
     if not session.cookie:
         raise stranger
-    given = request.headers.get(CSRF_HEADER) or str((await read_form(request)).get("csrf", ""))
+    given = request.headers.get(CSRF_HEADER) or (await Form.read(request)).text("csrf")
     if not hmac.compare_digest(given.encode(), session.csrf.encode()):
         raise stranger

@@ -1,22 +1,40 @@
-"""The list of studies, and the people of one: numbers only, because nobody needs to know who takes part."""
+"""The list of studies, the people of one, and one study.
+
+Of people there are numbers only, because nobody needs to know who takes part. The page of a study has the answer first,
+then how far it is, everything that it rests on, and the buttons.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from voxpop.errors import require_choice
+from voxpop.journal.journal import Course
 from voxpop.model.words import counted, number
-from voxpop.service.console.live import Feed
-from voxpop.service.console.pages import duration, moment
-from voxpop.service.console.screen import Console, page, session_of
+from voxpop.report.summary import expectation
+from voxpop.report.tables import exported
+from voxpop.service import audit
+from voxpop.service.console.findings import Findings, findings_of
+from voxpop.service.console.forms import Form
+from voxpop.service.console.pages import PAGE_HEADERS, duration, moment
+from voxpop.service.console.screen import Console, Feed, Screens, form, live_page, page
 from voxpop.service.operators import Principal
-from voxpop.service.refusals import no_study
-from voxpop.service.study import overview
+from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.study import log, overview
+from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.invitations import Invitations
+from voxpop.service.study.life import Wanted
+from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
@@ -158,36 +176,207 @@ def people_view(console: Console, study: str) -> StudyLine:
     return line_of(found[0], console.now)
 
 
-class StudiesScreen:
+class StudiesScreen(Screens):
     """The handlers of the two screens."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    @page("/", "session")
-    async def show(self, request: Request, _: str) -> Response:
+    @live_page("/", "session", "studies")
+    def show(self, request: Request) -> Feed:
         """Show all studies."""
-        view = await run_in_threadpool(list_view, self.console, session_of(request).principal)
-        return self.console.show(request, "studies", studies=view.narrowed(Search.of(request)))
-
-    @page("/live", "live")
-    async def live(self, request: Request, _: str) -> Response:
-        """Keep the list of studies up to date."""
-        search, principal = Search.of(request), session_of(request).principal
+        search, principal = Search.of(request), request.state.session.principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        feed = Feed(same, lambda: list_view(self.console, principal))
-        return self.console.live(request, feed, "studies", narrow=lambda view: view.narrowed(search))
+        return Feed(same, lambda: list_view(self.console, principal), narrow=lambda view: view.narrowed(search))
 
-    @page("/studies/{study}/people", "session")
-    async def people(self, request: Request, _: str) -> Response:
+    @live_page("/studies/{study}/people", "session", "people")
+    def people(self, request: Request, study: str) -> Feed:
         """Show how many people take part."""
-        study = await self.console.study(request)
-        view = await run_in_threadpool(people_view, self.console, study)
-        return self.console.show(request, "people", study=study, people=view)
+        return Feed(f"people {study}", lambda: people_view(self.console, study))
 
-    @page("/studies/{study}/people/live", "live")
-    async def people_live(self, request: Request, _: str) -> Response:
-        """Keep the numbers of people up to date."""
-        study = await self.console.study(request)
-        await run_in_threadpool(people_view, self.console, study)  # refuses a study that does not exist
-        return self.console.live(request, Feed(f"people {study}", lambda: people_view(self.console, study)), "people")
+
+PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
+KNOWN = 16  # studies whose findings are kept, until something is released
+MOST_ENTRIES = 50  # of the audit trail
+MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
+FILES = {  # that can be taken, and what they hold
+    "decisions.csv": "every decision with its estimate and bounds",
+    "waves.csv": "every wave: what it asked, brought and cost",
+    "answers.csv": "the average answers; nothing about single people",
+    "study.json": "all tables and the summary",
+    "report.html": "a page with pictures that needs nothing else, to read and to send",
+}
+
+
+@dataclass(frozen=True)
+class Button:
+    """What an operator can do now; `warning` says what cannot be undone about it, and empty means that nothing is."""
+
+    wanted: str  # a `Wanted`, or "deleted"
+    label: str
+    warning: str = ""
+
+
+START, RESUME = Button(Wanted.RUNNING, "Start"), Button(Wanted.RUNNING, "Resume")
+PAUSE, ARCHIVE = Button(Wanted.PAUSED, "Pause"), Button(Wanted.ARCHIVED, "Archive")
+RESTORE = Button(Wanted.RUNNING, "List it again")
+END = Button(
+    Wanted.ENDED,
+    "End now",
+    "The study ends with what is known now and cannot go on. Answers of the open wave are deleted unread.",
+)
+DELETE = Button("deleted", "Delete", "Everything about it is deleted for good: its log, its people and what it found.")
+BUTTONS = {
+    State.DRAFT: (START, DELETE),
+    State.PAUSED: (RESUME, END),
+    State.FINISHED: (ARCHIVE, DELETE),
+    State.ARCHIVED: (RESTORE, DELETE),
+}
+
+
+@dataclass(frozen=True)
+class OpenWave:
+    """The wave that is open, beyond its counts: what it waits for, until when, and what is expected of it."""
+
+    waits_for: str
+    missing: int  # answers
+    until: float | None  # when the last open invitation runs out
+    forecast: str
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """One study, as its page shows it."""
+
+    study: str
+    status: Mapping[str, Any]  # as the API tells it
+    sentence: str  # where it is
+    buttons: tuple[Button, ...]
+    findings: Findings
+    wave: OpenWave | None
+    audit: tuple[audit.AuditEntry, ...]
+
+    @property
+    def draws(self) -> bool:
+        """True if this service can draw the pictures of a report."""
+        return find_spec("matplotlib") is not None
+
+
+def study_view(coordinator: Coordinator, study: str) -> StudyView:
+    """Look at a study."""
+    status = coordinator.status(study)
+    with coordinator.database.read() as connection:
+        row = log.row_of(connection, study)
+        snapshot = coordinator.snapshots.current(study, connection)
+        until = Invitations(connection, study, row.wave).last_deadline if row.stage == Stage.COLLECTING else None
+    return StudyView(
+        study,
+        status,
+        sentence_of(status),
+        BUTTONS.get(status["state"], (PAUSE, END)),
+        _findings(coordinator, study, snapshot),
+        _open_wave(status, snapshot, until),
+        tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
+    )
+
+
+@lru_cache(KNOWN)
+def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
+    """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
+    return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
+
+
+def sentence_of(status: Mapping[str, Any]) -> str:
+    """Say in a sentence where a study is."""
+    wave, answered = status["wave"], status["answered"]
+    over = f"It is finished: {status['reason'] or 'no further wave is planned'}."
+    return {
+        State.DRAFT: "This is a draft: nobody else sees it, and nobody is asked before it is started.",
+        State.PLANNING: "The next wave is being planned.",
+        State.WAITING: "It goes on when more people have registered.",
+        State.PLAYING: f"Wave {wave} is played: {status['played']:,} of {counted(status['rounds'], 'round')}.",
+        State.COLLECTING: f"People are asked: {answered:,} of {status['people']:,} have answered in wave {wave}.",
+        State.PAUSED: (
+            "It is paused: nothing is played, nobody is invited and nothing is released. Answers of those who are "
+            "invited are still counted, and the time of the pause is added to their deadlines."
+        ),
+        State.FINISHED: over,
+        State.ARCHIVED: f"{over} It is archived, and not listed any more.",
+    }[State(status["state"])]
+
+
+def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
+    """Say who is missing in the open wave; None if no wave is open."""
+    if snapshot.wave is None:
+        return None
+    plan = snapshot.wave.plan
+    missing = max(0, plan.people - status["answered"])
+    over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
+    if status["state"] == State.WAITING:
+        waits_for = "More people must register first; then its rounds are played."
+    elif status["stage"] != Stage.COLLECTING:
+        waits_for = "People are invited as soon as its rounds are played."
+    elif not missing:
+        waits_for = "Everyone has answered; it is being released."
+    else:
+        waits_for = (
+            f"{counted(missing, 'answer is', 'answers are')} missing; it closes with the last of them, and {over}."
+        )
+    forecast = "" if plan.forecast is None else f"It is {expectation(plan.forecast)}."
+    return OpenWave(waits_for, missing, until, forecast)
+
+
+def _content(course: Course, stem: str, ending: str) -> bytes:
+    """Make a file with the same content as the command line's."""
+    if ending != "html":
+        return exported(course, f".{ending}", stem)
+    from voxpop.report.page import render  # which needs what draws pictures
+
+    return render(course).encode()
+
+
+class StudyScreen(Screens):
+    """The handlers of the screen."""
+
+    _drawing = Lock()  # each report takes a second or two of a core
+
+    @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], files=FILES)
+    def show(self, request: Request, study: str) -> Feed:
+        """Show everything about a study; what the log says is made anew only when the log has grown."""
+        return Feed(f"study {study}", lambda: study_view(self.coordinator, study))
+
+    @page("/studies/{study}/events/{seq}", "session")
+    def event(self, study: str, seq: str) -> Any:
+        """Reply with one event of the log."""
+        found = next((event for event in self.coordinator.log(study) if str(event.seq) == seq), None)
+        if found is None:
+            raise Refusal(404, f"the log has no event {seq[:20]!r}; reload the page")
+        return found
+
+    @page("/studies/{study}/export/{file}", "session")
+    def export(self, study: str, file: str) -> Response:
+        """Reply with what a study has found as a file; reports are drawn one at a time."""
+        if file not in FILES:
+            raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
+        snapshot = self.coordinator.snapshots.current(study)
+        stem, _, ending = file.partition(".")
+        with self._drawing if ending == "html" else nullcontext():
+            content = _content(snapshot, stem, ending)
+        name = f"{study}.json" if ending == "json" else f"{study}-{file}"
+        headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
+
+    @form("/studies/{study}/life", "manager")
+    def change(self, request: Request, study: str, caller: str, sent: Form) -> Response:
+        """Do what a button says."""
+        wanted = Wanted(require_choice("wish", sent.text("wanted"), [*Wanted]))
+        self.coordinator.change(study, wanted, caller)
+        self.console.nudge(study)
+        return self.console.moved(request, f"/studies/{study}")
+
+    @form("/studies/{study}/delete", "manager")
+    def delete(self, request: Request, study: str, caller: str, sent: Form) -> Response:
+        """Delete the study whose name was typed."""
+        if sent.text("name") != study:
+            problem = f"the name that was typed is not {study!r}; nothing was deleted"
+            view = study_view(self.coordinator, study)
+            return self.console.show(request, "study", 409, view=view, problem=problem, files=FILES)
+        self.coordinator.delete(study, caller)
+        return self.console.moved(request, "/")

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import time
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from starlette.concurrency import run_in_threadpool
+from anyio import from_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop import __version__
 from voxpop.errors import InputError, require_choice
 from voxpop.service import audit, operators
-from voxpop.service.console.forms import MOST_SMALL_FORM, read_form, text_of
-from voxpop.service.console.live import Feed
+from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import duration
-from voxpop.service.console.screen import Console, form, page, require_operator, session_of
+from voxpop.service.console.screen import Console, Feed, Screens, form, live_page, page
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import DatabaseFacts, facts_of
-from voxpop.service.web.health import DATABASE_SECONDS
 
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler
@@ -50,8 +47,9 @@ class System:
     python: str = field(default_factory=platform.python_version)
 
 
-def system_view(console: Console, problem: str | None) -> System:
-    """Look at everything that the service needs; `problem` is why it cannot work."""
+def system_view(console: Console) -> System:
+    """Look at everything that the service needs."""
+    problem = from_thread.run(console.problem)
     facts, failed = None, ""
     try:
         facts = facts_of(console.coordinator.database)
@@ -61,16 +59,6 @@ def system_view(console: Console, problem: str | None) -> System:
     shuffler = (link.url, link.problem()) if isinstance(link, HttpShuffler) else None
     running = duration(time.monotonic() - STARTED)
     return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
-
-
-def make_key(console: Console, name: str, role: str, study: str | None, actor: str) -> str:
-    """Make a key, and return it; refuse a name that is in use, so that sending the form again replaces nothing."""
-    require_choice("role", role, get_args(KeyRole))
-    key = new_key()
-    kind: KeyRole = "viewer" if role == "viewer" else "operator"
-    given = (name, key, console.now, kind, study if kind == "viewer" else None, actor)
-    operators.add_key(console.coordinator.database, *given, replace=False)
-    return key
 
 
 @dataclass(frozen=True)
@@ -89,79 +77,56 @@ def audit_view(console: Console, before: int | None = None) -> AuditPage:
     return AuditPage(shown, shown[-1].number if len(found) > MOST_SHOWN else None, before is None)
 
 
-class SystemScreens:
+class SystemScreens(Screens):
     """The handlers of the screens."""
 
-    def __init__(self, console: Console) -> None:
-        self.console, self.database = console, console.coordinator.database
-
-    @page("/system", "manager")
-    async def health(self, request: Request, _: str) -> Response:
+    @live_page("/system", "manager", "system")
+    def health(self, request: Request) -> Feed:
         """Show whether the service works."""
-        view = await run_in_threadpool(system_view, self.console, await self.console.problem())
-        return self.console.show(request, "system", system=view)
-
-    @page("/system/live", "live")
-    async def health_live(self, request: Request, _: str) -> Response:
-        """Keep that up to date."""
-        require_operator(request)
-        loop = asyncio.get_running_loop()
-
-        def look() -> System:
-            problem = asyncio.run_coroutine_threadsafe(self.console.problem(), loop).result(2 * DATABASE_SECONDS)
-            return system_view(self.console, problem)
-
-        return self.console.live(request, Feed("system", look, LOOK_SECONDS), "system")
+        return Feed("system", lambda: system_view(self.console), LOOK_SECONDS)
 
     @page("/system/access", "manager")
-    async def access(self, request: Request, _: str) -> Response:
+    def access(self, request: Request) -> Response:
         """Show keys and sessions."""
-        return await self._access(request)
+        return self._access(request)
 
-    async def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
+    def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
         given = {"made": None, "name": "", "role": "viewer", "study": "", "error": "", **values}
-        given["own"] = hash_key(session_of(request).cookie).hex()  # the number of the session that asks
-        given["keys"] = await run_in_threadpool(operators.list_keys, self.database)
-        given["sessions"] = await run_in_threadpool(operators.list_sessions, self.database, self.console.now)
-        given["studies"] = await run_in_threadpool(self.console.coordinator.studies, archived=False)
+        given["own"] = hash_key(request.state.session.cookie).hex()  # the number of the session that asks
+        given["keys"] = operators.list_keys(self.database)
+        given["sessions"] = operators.list_sessions(self.database, self.console.now)
+        given["studies"] = self.coordinator.studies(archived=False)
         return self.console.show(request, "access", status, **given)
 
-    @form("/system/access", "manager", MOST_SMALL_FORM)
-    async def add_key(self, request: Request, actor: str) -> Response:
-        """Make a key, and show it once."""
-        sent = await read_form(request)
-        given: dict[str, Any] = {part: text_of(sent, part) for part in ("name", "role", "study")}
+    @form("/system/access", "manager")
+    def add_key(self, request: Request, caller: str, sent: Form) -> Response:
+        """Make a key, and show it once; refuse a name that is in use, so that sending it again replaces nothing."""
+        given: dict[str, Any] = {part: sent.text(part) for part in ("name", "role", "study")}
+        key = new_key()
+        role: KeyRole = "operator" if given["role"] == "operator" else "viewer"
+        study = given["study"] or None if role == "viewer" else None
         try:
-            key = await run_in_threadpool(
-                make_key, self.console, given["name"], given["role"], given["study"] or None, actor
-            )
+            require_choice("role", given["role"], get_args(KeyRole))
+            operators.add_key(self.database, given["name"], key, self.console.now, role, study, caller, replace=False)
         except (Refusal, InputError) as error:
-            return await self._access(request, getattr(error, "status", 422), error=str(error), **given)
-        return await self._access(request, made=key, **given)
+            return self._access(request, getattr(error, "status", 422), error=str(error), **given)
+        return self._access(request, made=key, **given)
 
-    @form("/system/access/revoke", "manager", MOST_SMALL_FORM)
-    async def end_key(self, request: Request, actor: str) -> Response:
+    @form("/system/access/revoke", "manager")
+    def end_key(self, request: Request, caller: str, sent: Form) -> Response:
         """Revoke a key."""
-        name = str((await read_form(request)).get("name", ""))
-        await run_in_threadpool(operators.revoke_key, self.database, name, self.console.now, actor)
+        operators.revoke_key(self.database, str(sent.get("name", "")), self.console.now, caller)
         return self.console.moved(request, "/system/access")
 
-    @form("/system/access/end", "manager", MOST_SMALL_FORM)
-    async def end_session(self, request: Request, actor: str) -> Response:
+    @form("/system/access/end", "manager")
+    def end_session(self, request: Request, caller: str, sent: Form) -> Response:
         """End the session of another browser."""
-        number = text_of(await read_form(request), "number")
-        await run_in_threadpool(operators.end_session, self.database, number, self.console.now, actor)
+        operators.end_session(self.database, sent.text("number"), self.console.now, caller)
         return self.console.moved(request, "/system/access")
 
-    @page("/system/audit", "manager")
-    async def audit(self, request: Request, _: str) -> Response:
-        """Show a page of the audit trail."""
+    @live_page("/system/audit", "manager", "audit")
+    def audit(self, request: Request) -> Feed:
+        """Show a page of the audit trail, of which only the newest is kept up to date."""
         given = request.query_params.get("before", "")
         before = int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
-        return self.console.show(request, "audit", audit=await run_in_threadpool(audit_view, self.console, before))
-
-    @page("/system/audit/live", "live")
-    async def audit_live(self, request: Request, _: str) -> Response:
-        """Keep the newest page up to date."""
-        require_operator(request)
-        return self.console.live(request, Feed("audit", lambda: audit_view(self.console)), "audit")
+        return Feed(f"audit {before or ''}", lambda: audit_view(self.console, before))

@@ -19,7 +19,9 @@ from voxpop.service.operators import KeyInfo
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.overview import Glance
 from voxpop.service.study.stages import Cause, Life, Stage, State
+from voxpop.service.web.routes import Message
 
 COMPONENT = "#/components/schemas/"
 MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
@@ -51,14 +53,10 @@ Release = Annotated[dict[str, Any], part("Release")]
 LogEvent = Annotated[dict[str, Any], part("LogEvent")]
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True):
-    """An object with these properties and no others."""
-
-
 # Requests
 
 
-class NewStudy(Body):
+class NewStudy(Message):
     """A study to create."""
 
     definition: StudyDefinition
@@ -68,7 +66,7 @@ class NewStudy(Body):
     draft: Annotated[bool, says("Only keep it: nobody sees it before it is started, and it can be changed.")] = False
 
 
-class LifeChange(Body):
+class LifeChange(Message):
     """What an operator wants of a study."""
 
     wanted: Annotated[
@@ -80,27 +78,27 @@ class LifeChange(Body):
     ]
 
 
-class NewKey(Body):
+class NewKey(Message):
     """For whom a key is made."""
 
     role: Literal["operator", "viewer"] = "operator"
     study: Annotated[str | None, says("The study that a viewer may see.")] = None
 
 
-class Rounds(Body):
+class Rounds(Message):
     """Rounds that an application played."""
 
     wave: Wave
     rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 
 
-class Report(Body):
+class Report(Message):
     """A report: one number for each arm; null for one that is missing, if answers are clipped."""
 
     report: Annotated[list[float | None], Meta(min_length=1)]
 
 
-class Encoded(Body, kw_only=True):
+class Encoded(Message, kw_only=True):
     """A batch, and how its reports are encoded."""
 
     size: People
@@ -127,16 +125,16 @@ class Announcement(Encoded, kw_only=True):
 
     tokens: list[Hash]
     overdue: list[Hash]
-    forget: Annotated[list[Hash], says("Tokens that send nothing more and whose reports are deleted.")] = []
+    forget: Annotated[list[Hash], says("Tokens that send nothing more and whose reports are deleted.")] = []  # noqa: RUF012
 
 
-class Seal(Body):
+class Seal(Message):
     """The tokens whose shares are added up, as many as the batch has people."""
 
     tokens: Annotated[list[Hash], Meta(min_length=1)]
 
 
-class Total(Body):
+class Total(Message):
     """The total of a batch, as a shuffler forwards it."""
 
     count: Annotated[int, Meta(ge=1)]
@@ -147,7 +145,7 @@ class Total(Body):
 # Replies
 
 
-class DeviceWave(Body):
+class DeviceWave(Message):
     """What a device needs to know about a wave to make its report."""
 
     wave: Annotated[int, Meta(ge=1)]
@@ -158,7 +156,7 @@ class DeviceWave(Body):
     direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
 
 
-class OpenAPI(Body):
+class OpenAPI(Message):
     """An OpenAPI document."""
 
     openapi: Literal["3.1.0"]
@@ -168,7 +166,7 @@ class OpenAPI(Body):
     components: dict[str, Any]
 
 
-class StudyGlance(Body):
+class StudyGlance(Message):
     """A study at a glance."""
 
     study: str
@@ -179,8 +177,14 @@ class StudyGlance(Body):
     people: Annotated[Count, says("Whom the open wave needs; 0 if none is open.")]
     answered: Annotated[Count, says("Who of them has answered.")]
 
+    @classmethod
+    def of(cls, at: Glance) -> StudyGlance:
+        """Make it of what an overview shows."""
+        archived = at.life == Life.ARCHIVED
+        return cls(at.study, at.state, archived, at.wave, at.registered, at.wanted, at.answered)
 
-class LifeChanged(Body):
+
+class LifeChanged(Message):
     """Where a study stands now."""
 
     study: str
@@ -188,7 +192,7 @@ class LifeChanged(Body):
     changed: Annotated[bool, says("False if it was there already.")]
 
 
-class AuditEntry(Body):
+class AuditEntry(Message):
     """Who did what."""
 
     number: Count
@@ -199,7 +203,7 @@ class AuditEntry(Body):
     detail: str
 
 
-class BestDecision(Body):
+class BestDecision(Message):
     """The best decision so far, and how sure that is."""
 
     index: Count
@@ -218,7 +222,7 @@ class BestDecision(Body):
     ]
 
 
-class DecisionInForce(Body):
+class DecisionInForce(Message):
     """The decision that is used now: the one that is tried out, or the best so far."""
 
     index: Count
@@ -226,14 +230,14 @@ class DecisionInForce(Body):
     rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
 
 
-class StudyHold(Body):
+class StudyHold(Message):
     """Why a study stands still."""
 
     cause: Cause
     sentence: Annotated[str, says("What it waits for, or what to do about it.")]
 
 
-class Status(Body):
+class Status(Message):
     """How far a study is."""
 
     study: str
@@ -262,7 +266,7 @@ class Status(Body):
     says: Annotated[list[str], says("The same in sentences.")]
 
 
-class WatchedWave(Body):
+class WatchedWave(Message):
     """A closed wave."""
 
     wave: Count
@@ -275,7 +279,7 @@ class WatchedWave(Body):
     warning: Annotated[str, says("What the model check found afterwards; empty if nothing is wrong.")]
 
 
-class PrivacySummary(Body):
+class PrivacySummary(Message):
     """What people are promised; null where nothing is."""
 
     privacy: str
@@ -286,7 +290,7 @@ class PrivacySummary(Body):
     honest: float = 1.0
 
 
-class LedgerTotals(Body):
+class LedgerTotals(Message):
     """What all releases together cost the person who is exposed the most."""
 
     releases: Count
@@ -296,7 +300,7 @@ class LedgerTotals(Body):
     guaranteed: bool
 
 
-class Watch(Body):
+class Watch(Message):
     """What can be seen of a study."""
 
     status: Status
@@ -320,7 +324,7 @@ class CurrentDecision(DecisionInForce):
     stage: Stage
 
 
-class Invitation(Body, kw_only=True):
+class Invitation(Message, kw_only=True):
     """The participant is invited to send a report."""
 
     invited: Annotated[bool, Meta(extra_json_schema={"const": True})]
@@ -333,7 +337,7 @@ class Invitation(Body, kw_only=True):
     wave: DeviceWave
 
 
-class Waiting(Body):
+class Waiting(Message):
     """The participant is not invited now but may be later."""
 
     invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
@@ -342,7 +346,7 @@ class Waiting(Body):
     next_check_in: Pause
 
 
-class NotNeeded(Body):
+class NotNeeded(Message):
     """The participant has answered in this wave or withdrawn, or the study is over."""
 
     invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
@@ -350,7 +354,7 @@ class NotNeeded(Body):
     next_check_in: Annotated[Pause | None, says("null if the participant is never asked again.")]
 
 
-class BatchProgress(Body):
+class BatchProgress(Message):
     """How far a batch is."""
 
     count: Annotated[Count, says("Reports so far.")]
@@ -363,7 +367,7 @@ class BatchProgress(Body):
 
 def reply(name: str, description: str, /, **properties: Any) -> type[msgspec.Struct]:
     """Make the body of a reply that nobody but its reader takes apart."""
-    return msgspec.defstruct(name, list(properties.items()), bases=(Body,), namespace={"__doc__": description})
+    return msgspec.defstruct(name, list(properties.items()), bases=(Message,), namespace={"__doc__": description})
 
 
 def event(kind: str, description: str, body: Any) -> type[msgspec.Struct]:

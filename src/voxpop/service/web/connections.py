@@ -22,9 +22,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from voxpop.service.refusals import Refusal
-from voxpop.service.web.guard import ENDLESS, STOPPING, UNLIMITED, Guard, error_reply
-from voxpop.service.web.limits import caller_of
-from voxpop.service.web.origins import NOBODY, Origins
+from voxpop.service.web.guard import ENDLESS, STOPPING, UNLIMITED, error_reply
+from voxpop.service.web.limits import REFUSED, caller_of
 
 MOST_CONNECTIONS = 4000
 MOST_SPARE = 256  # on top of these, for callers who ask whether the service is healthy
@@ -58,17 +57,7 @@ class Connection(Protocol):
 
     transport: asyncio.Transport
     address: str
-    groups: tuple[Group, ...]  # in which it is counted; empty if it is a spare one
     unsent: int  # bytes that waited to be sent at the last look
-
-
-class Group:
-    """Connections that are counted together."""
-
-    def __init__(self, name: str, most: float) -> None:
-        self.name, self.most = name, most
-        self.members: set[Connection] = set()
-        self.idle: dict[Connection, None] = {}  # those between two requests, the one idle for longest first
 
 
 class Connections:
@@ -81,64 +70,64 @@ class Connections:
         self, most_of_one: int, is_proxy: Callable[[str], bool] = lambda _: False, most: int = MOST_CONNECTIONS
     ) -> None:
         self.note_refusal: Callable[[], None] = lambda: None  # called for every connection beyond the limits
-        self._most_of_one, self._is_proxy = most_of_one or float("inf"), is_proxy
-        self._all = Group("", most)
-        self._of_caller: dict[str, Group] = {}
+        self._most_of_one, self._is_proxy, self._most = most_of_one or float("inf"), is_proxy, most
+        self._callers: dict[Connection, str] = {}  # of the connections that are counted; empty for a trusted proxy
+        self._of_caller: dict[str, dict[Connection, None]] = {}  # of those that are idle, the first one first
+        self._idle: dict[Connection, None] = {}  # those between two requests, the one idle for longest first
         self._spare: dict[Connection, None] = {}  # the oldest first
 
     def admit(self, connection: Connection) -> bool:
         """Count a new connection and return True; if there are too many, make it a spare one and return False."""
-        own = self._group_of(connection.address)
-        if not (self._has_room(own) and self._has_room(self._all)):
+        caller = "" if self._is_proxy(connection.address) else f"caller {caller_of(connection.address)}"
+        if not self._has_room(caller):
             self._add_spare(connection)
             self.note_refusal()
             return False
-        self._of_caller[own.name] = own
-        connection.groups = own, self._all
-        for group in connection.groups:
-            group.members.add(connection)
+        self._callers[connection] = caller
+        self._of_caller.setdefault(caller, {})[connection] = None
         return True
 
     def rest(self, connection: Connection) -> None:
         """Note that a connection waits for its next request: it may be closed if another one needs its place."""
-        for group in connection.groups:
-            group.idle[connection] = None
+        if connection in self._callers:
+            own = self._of_caller[self._callers[connection]]
+            own[connection] = self._idle[connection] = own.pop(connection)
 
     def wake(self, connection: Connection) -> None:
         """Note that a request arrives on a connection."""
-        for group in connection.groups:
-            group.idle.pop(connection, None)
+        self._idle.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
         """Stop counting a connection."""
         self._spare.pop(connection, None)
         self.wake(connection)
-        for group in connection.groups:
-            group.members.discard(connection)
-        if connection.groups and not connection.groups[0].members:
-            del self._of_caller[connection.groups[0].name]
-        connection.groups = ()
+        caller = self._callers.pop(connection, None)
+        if caller is not None:
+            del self._of_caller[caller][connection]
+            if not self._of_caller[caller]:
+                del self._of_caller[caller]
 
     async def end_stalled(self) -> None:
         """End the connections whose callers have taken nothing of their replies since the last look."""
-        for connection in [*self._all.members, *self._spare]:
+        for connection in [*self._callers, *self._spare]:
             unsent = connection.transport.get_write_buffer_size()
             if unsent and unsent == connection.unsent:
                 self._end(connection)
             connection.unsent = unsent
 
-    def _group_of(self, address: str) -> Group:
-        trusted = self._is_proxy(address)
-        name = address if trusted else caller_of(address)
-        return self._of_caller.get(name) or Group(name, float("inf") if trusted else self._most_of_one)
-
-    def _has_room(self, group: Group) -> bool:
-        if len(group.members) >= group.most and group.idle:
-            longest = next(iter(group.idle))
-            self.forget(longest)
-            self._add_spare(longest)  # until its last reply is sent
-            longest.transport.close()
-        return len(group.members) < group.most
+    def _has_room(self, caller: str) -> bool:
+        """Return True if there is room for one more connection; the one that is idle for longest gives way to it."""
+        own = self._of_caller.get(caller, {})
+        alone = bool(caller) and len(own) >= self._most_of_one
+        if not alone and len(self._callers) < self._most:
+            return True
+        longest = next((one for one in (own if alone else self._idle) if one in self._idle), None)
+        if longest is None:
+            return False
+        self.forget(longest)
+        self._add_spare(longest)  # until its last reply is sent
+        longest.transport.close()
+        return len(self._callers) < self._most
 
     def _add_spare(self, connection: Connection) -> None:
         if len(self._spare) >= MOST_SPARE:
@@ -166,21 +155,19 @@ class _Stop(Exception):  # noqa: N818
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits on connections, on heads, and on the time of both heads and bodies."""
+    """uvicorn's protocol with limits on connections, on heads, and on the time of both heads and bodies.
 
-    def __init__(
-        self, *, limits: Connections, tls: ssl.SSLContext | None = None, origins: Origins = NOBODY, **named: Any
-    ) -> None:
+    As soon as the head of a request is known, what is wrong with it is told to the application, which replies.
+    """
+
+    def __init__(self, *, limits: Connections, tls: ssl.SSLContext | None = None, **named: Any) -> None:
         super().__init__(**named)
-        self._limits, self._tls, self._origins = limits, tls, origins
-        self.address = ""
-        self.groups: tuple[Group, ...] = ()
-        self.unsent = 0
+        self._limits, self._tls = limits, tls
+        self.address, self.unsent = "", 0
         self._admitted = True
         self._over = False  # what still arrives is ignored
         self._in_head = self._in_body = False
         self._fruitless = 0  # bytes since the parser last completed a head or a part of a body
-        self._refusal: Refusal | None = None
         self._timer: asyncio.TimerHandle | None = None  # for the head or the body that is arriving
         self._handshake: asyncio.Task[None] | None = None
         self._early = b""  # what arrived between the handshake's end and our knowing of it
@@ -260,7 +247,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:  # what follows is not HTTP
             self._finish()
         except httptools.HttpParserError:
-            self._refuse(self._refusal or NO_HTTP)
+            self._refuse(NO_HTTP)
         else:
             if self._fruitless > MOST_FRUITLESS:
                 self._refuse(self._too_long())
@@ -273,15 +260,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_headers_complete(self) -> None:
-        self._refusal = self._wrong_with_head()
-        if self._refusal is not None:
-            raise _Stop
         super().on_headers_complete()
         self._in_head, self._in_body, self._fruitless = False, True, 0
         self._stop_timer()
+        refusal = self._wrong_with_head()
         self.headers = []  # for the trailers, which nobody reads
         if not self._admitted:
             self.cycle.keep_alive = False
+        if refusal is not None:
+            self._refuse(refusal)
 
     def on_body(self, body: bytes) -> None:
         self._fruitless = 0
@@ -299,14 +286,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return MANY_HEADERS
         if sum(map(len, chain.from_iterable(self.headers))) > MOST_HEAD:
             return LONG_HEAD
-        if self._admitted or self.url.decode("latin-1") in UNLIMITED:
-            return None
-        preflight = self._origins.preflight(self.parser.get_method().decode("latin-1"), self._path, self.headers)
-        return CROWDED if preflight is None else None
-
-    @property
-    def _path(self) -> str:
-        return self.url.partition(b"?")[0].decode("latin-1")
+        return None if self._admitted or self.scope["path"] in UNLIMITED else CROWDED
 
     # The end of a connection
 
@@ -329,30 +309,21 @@ class BoundedProtocol(HttpToolsProtocol):
         return LONG_TARGET if self._in_head and len(self.url) > MOST_TARGET else LONG_HEAD
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Reply with a refusal, if this is not too late, and close the connection."""
+        """Refuse what is arriving, if this is not too late, and close the connection."""
         if self._over:
             return
-        if self._answering() and not self._in_body:  # the reply before this is still being written
+        if self._in_body or self._answering():
+            if self._in_body:
+                cast("dict[str, Any]", self.scope)[REFUSED] = refusal
+                self.cycle.message_event.set()  # the application may be waiting for the rest
             self._finish()
             return
         self._over = True
-        if self._in_body and self.cycle.response_started:
-            self.transport.close()
-            return
-        if self._in_body:
-            self.cycle.disconnected = True  # the application must not reply as well
-            self.cycle.message_event.set()
         reply = error_reply(refusal, "", unread=False)
-        known = self._in_head or self._in_body
-        readable = self._origins.headers(self._path, cast("dict[str, Any]", self.scope)["headers"]) if known else []
-        headers = (*self.server_state.default_headers, *reply.raw_headers, *readable, CLOSE)
+        headers = (*self.server_state.default_headers, *reply.raw_headers, CLOSE)
         lines = [b"%s: %s\r\n" % header for header in headers]
         self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))
-        self._leave()
-
-    def _leave(self) -> None:
-        """Close the connection, but not while bytes of the caller are under way: it would lose the reply."""
-        if self.transport.can_write_eof():
+        if self.transport.can_write_eof():  # bytes of the caller may be under way: it would lose the reply
             self.transport.write_eof()
             self._stop_timer()
             self._timer = self.loop.call_later(REST_SECONDS, self.transport.abort)
@@ -382,8 +353,7 @@ def server_config(
     app: ASGIApp, limits: Connections, tls: ssl.SSLContext | None = None, **settings: Any
 ) -> uvicorn.Config:
     """Make the configuration of a server whose connections have these limits."""
-    origins = app.origins if isinstance(app, Guard) else NOBODY
-    http: Any = partial(BoundedProtocol, limits=limits, tls=tls, origins=origins)
+    http: Any = partial(BoundedProtocol, limits=limits, tls=tls)
     return uvicorn.Config(
         app,
         http=http,

@@ -1,64 +1,71 @@
-"""The coordinator over HTTP: its handlers, its routes and its application."""
+"""The coordinator over HTTP: the checks of its callers, and its handlers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from anyio import from_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from voxpop.service.console.routes import console_routes, refusal_page
-from voxpop.service.console.screen import Console
+from voxpop.service import audit, operators
+from voxpop.service.console.new_study import NewStudyScreen
+from voxpop.service.console.screen import Console, refusal_page
 from voxpop.service.console.sign_in import SignIn
+from voxpop.service.console.studies import StudiesScreen, StudyScreen
+from voxpop.service.console.system import SystemScreens
 from voxpop.service.group_commit import GroupWriter
-from voxpop.service.keys import SIGNATURE, Keyring
-from voxpop.service.refusals import Refusal, accepted
+from voxpop.service.keys import SIGNATURE, Keyring, new_key
+from voxpop.service.operators import Principal
+from voxpop.service.refusals import Refusal, accepted, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
-from voxpop.service.study import inbox, participants
+from voxpop.service.study import inbox, life, overview, participants
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.definition import Definition
+from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.stages import Life
+from voxpop.service.study.status import watched
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, Report, Rounds, Total
-from voxpop.service.web.guard import Guard
-from voxpop.service.web.health import Readiness, standard_routes
-from voxpop.service.web.limits import RateLimit
-from voxpop.service.web.metrics import StudyMetrics, Telemetry
-from voxpop.service.web.openapi import openapi_document
-from voxpop.service.web.operator_api import OperatorApi
-from voxpop.service.web.origins import Origins
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
+from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
     STUDY,
-    Role,
-    RoleCheck,
     Route,
-    Router,
-    anyone,
     bearer,
     body_of,
     most_bytes_of,
-    path_text,
-    path_wave,
-    read_body,
+    require_operator,
+    require_seen,
     route,
     routes_of,
+    text_in,
 )
+from voxpop.service.web.service import Service
 
-DESCRIPTION = (
-    "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role of "
-    'an operation says who may call it. Errors are {"error": one sentence}.'
-)
 COUNTED, COUNTED_BEFORE = JSONResponse({"status": "counted"}, 201), JSONResponse({"status": "counted before"})
 
 
-class CoordinatorApp:
-    """The handlers of a coordinator, and what they share."""
+class CoordinatorApp(Service):
+    """The handlers of a coordinator, and what they share; of an open one, anyone may list and watch what is no draft.
+
+    Handlers that are no coroutines run in threads.
+    """
+
+    title = "voxpop coordinator"
+    description = (
+        "A coordinator plays decisions in waves and asks a random sample of people after each wave. The x-voxpop-role "
+        'of an operation says who may call it. Errors are {"error": one sentence}.'
+    )
+    page = staticmethod(refusal_page)
 
     def __init__(
         self,
@@ -68,15 +75,21 @@ class CoordinatorApp:
         workers: int = 1,
         origins: frozenset[str] = frozenset(),
     ) -> None:
-        self.coordinator, self._origins = coordinator, origins
+        super().__init__(lambda: coordinator.database, origins)
+        self.coordinator, self._open = coordinator, open_dashboard
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
-        self.telemetry = Telemetry()
         self.scheduler = Scheduler(coordinator)
-        self.operators = OperatorApi(coordinator, self.scheduler.nudge, open_dashboard)
-        self._readiness = Readiness(lambda: coordinator.database)
-        self.console = Console(coordinator, open_dashboard, self.scheduler.nudge, self._trouble, workers)
+        self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
         self.sign_in = SignIn(self.console)
-        self.telemetry.observe(lambda: {"voxpop_scheduler_lag_seconds": self.scheduler.lag})
+        self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
+        self.checks |= {
+            "operator": self.operator,
+            "viewer": self.viewer,
+            "participant": bearer,
+            "shuffler": self.shuffler,
+            **self.sign_in.checks,
+        }
+        self.telemetry.lag = lambda: self.scheduler.lag
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
@@ -86,6 +99,10 @@ class CoordinatorApp:
         )
         self.uploads: GroupWriter[inbox.Upload, Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
 
+    def nudge(self, study: str | None = None) -> None:
+        """Make the scheduler look at a study soon, or at all; called by handlers in threads."""
+        from_thread.run_sync(self.scheduler.nudge, study)
+
     # -- roles
 
     async def shuffler(self, request: Request) -> str:
@@ -94,7 +111,7 @@ class CoordinatorApp:
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
         if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
-        if not await run_in_threadpool(self._awaits, path_text(request, "batch")):
+        if not await run_in_threadpool(self._awaits, text_in(request.path_params, "batch")):
             raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
         if not keys.signed(request.method, request.scope["path"], await body_of(request).read(), given):
             raise stranger
@@ -104,20 +121,41 @@ class CoordinatorApp:
         with self.coordinator.database.read() as connection:
             return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
 
+    async def operator(self, request: Request) -> str:
+        """Check that the key is an operator's, and return the operator's name."""
+        principal = await self.principal(request)
+        require_operator(principal)
+        return principal.name
+
+    async def viewer(self, request: Request) -> str:
+        """Check that the key is that of an operator, or of a viewer of this study."""
+        principal = await self.principal(request)
+        require_seen(principal, text_in(request.path_params, "study"))
+        return principal.name
+
+    async def principal(self, request: Request) -> Principal:
+        """Return whose key it is; refuse nobody's."""
+        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
+        if principal is None:
+            raise Refusal(
+                401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
+            )
+        return principal
+
     # -- for people
 
     @route(
         "PUT",
         STUDY + "/waves/{wave}/report",
         "token",
-        {201: bodies.Receipt, 200: bodies.Receipt},
+        bodies.Receipt,
         (403, 404, 409, 410),
-        Report,
+        (201, 200),
+        body=Report,
         for_devices=True,
     )
-    async def upload_report(self, request: Request, token: str) -> Response:
+    async def upload_report(self, request: Request, study: str, wave: int, caller: str) -> Response:
         """Upload the report for an invitation; repeating the same report is fine, a different one is refused."""
-        study, wave = path_text(request, "study"), path_wave(request)
         body = body_of(request)
         most = most_bytes_of(self._known_numbers(study))
         if body.announced is None or body.announced > most:  # another coordinator may just have opened a wave
@@ -126,7 +164,7 @@ class CoordinatorApp:
             most = most_bytes_of(self._known_numbers(study))
         body.limit(most)
         report = decode(await body.read())
-        new = accepted(await self.uploads.put(inbox.Upload((study, wave), token, report), len(report)))
+        new = accepted(await self.uploads.put(inbox.Upload((study, wave), caller, report), len(report)))
         if new:
             self.telemetry.reports.inc()
             self.scheduler.count(study)
@@ -137,55 +175,49 @@ class CoordinatorApp:
         snapshot = self.coordinator.snapshots.known(study)
         return 0 if snapshot is None else snapshot.most_arms
 
-    # -- for the application
-
-    @route("GET", STUDY + "/decision", "anyone", {200: bodies.CurrentDecision}, (404,), for_devices=True)
-    async def decision(self, request: Request, _: str) -> Response:
-        """Get the decision in force."""
-        return JSONResponse(await run_in_threadpool(self.coordinator.decision, path_text(request, "study")))
-
-    @route("PUT", STUDY + "/rounds/{key}", "operator", {200: bodies.RoundsCounted}, (403, 404, 409), Rounds)
-    async def play(self, request: Request, _: str) -> Response:
-        """Report rounds that were played; repeating a key changes nothing."""
-        study, key = path_text(request, "study"), path_text(request, "key")
-        rounds = await read_body(request, Rounds)
-        done = await run_in_threadpool(self.coordinator.play, study, rounds.wave, key, rounds.rounds)
-        self.scheduler.nudge(study)
-        return JSONResponse(done)
-
-    # -- for people
-
     @route(
         "PUT",
         STUDY + "/participant",
         "participant",
-        {201: bodies.Registered, 200: bodies.Registered},
+        bodies.Registered,
         (403, 404, 410),
+        (201, 200),
         headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
         for_devices=True,
     )
-    async def register(self, request: Request, key: str) -> Response:
+    async def register(self, request: Request, study: str, caller: str) -> Response:
         """Register as a participant; repeating the request changes nothing."""
         code = request.headers.get("x-voxpop-enrolment")
-        study = path_text(request, "study")
-        new = accepted(await self.registrations.put(participants.Newcomer(study, key, code)))
+        new = accepted(await self.registrations.put(participants.Newcomer(study, caller, code)))
         if new:
             self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
-    @route("DELETE", STUDY + "/participant", "participant", {200: bodies.Withdrawn}, (404,), for_devices=True)
-    async def withdraw(self, request: Request, key: str) -> Response:
+    @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
+    def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
-        study = path_text(request, "study")
-        await run_in_threadpool(self.coordinator.withdraw, study, key)
-        self.scheduler.nudge(study)
-        return JSONResponse({"status": "withdrawn"})
+        self.coordinator.withdraw(study, caller)
+        self.nudge(study)
+        return {"status": "withdrawn"}
 
-    @route("GET", STUDY + "/checkin", "participant", {200: bodies.CheckIn}, (404,), for_devices=True)
-    async def check_in(self, request: Request, key: str) -> Response:
+    @route("GET", STUDY + "/checkin", "participant", bodies.CheckIn, (404,), for_devices=True)
+    async def check_in(self, study: str, caller: str) -> Response:
         """Check whether this participant is invited and, if so, get what the device needs."""
-        reply = accepted(await self.check_ins.put((path_text(request, "study"), key)))
-        return Response(reply, media_type="application/json")
+        return Response(accepted(await self.check_ins.put((study, caller))), media_type="application/json")
+
+    # -- for the application
+
+    @route("GET", STUDY + "/decision", "anyone", bodies.CurrentDecision, (404,), for_devices=True)
+    def decision(self, study: str) -> Any:
+        """Get the decision in force."""
+        return self.coordinator.decision(study)
+
+    @route("PUT", STUDY + "/rounds/{key}", "operator", bodies.RoundsCounted, (403, 404, 409))
+    def play(self, study: str, key: str, body: Rounds) -> Any:
+        """Report rounds that were played; repeating a key changes nothing."""
+        done = self.coordinator.play(study, body.wave, key, body.rounds)
+        self.nudge(study)
+        return done
 
     # -- for the shuffler
 
@@ -193,73 +225,122 @@ class CoordinatorApp:
         "PUT",
         "/v2/batches/{batch}/total",
         "shuffler",
-        {201: bodies.Taken, 200: bodies.Taken},
+        bodies.Taken,
         (404, 409, 410),
-        Total,
+        (201, 200),
         most_bytes=MOST_STUDY_BYTES,
     )
-    async def total(self, request: Request, _: str) -> Response:
+    def total(self, batch: str, body: Total) -> Response:
         """Deliver the total of a whole batch."""
-        total = await read_body(request, Total)
-        new = await run_in_threadpool(
-            self.coordinator.take_total, path_text(request, "batch"), msgspec.to_builtins(total)
-        )
-        self.scheduler.nudge()
+        new = self.coordinator.take_total(batch, msgspec.to_builtins(body))
+        self.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
-    # -- whether it works
+    # -- for operators and viewers
 
-    async def _trouble(self) -> str | None:
-        return await self._readiness.problem() or self._problem()
+    @route("PUT", STUDY, "operator", bodies.StudyCreated, (403, 404, 409), (201, 200), most_bytes=MOST_STUDY_BYTES)
+    def create_study(self, study: str, caller: str, body: NewStudy) -> Response:
+        """Create a study; repeating the request changes nothing."""
+        definition = Definition.decode(body.definition)
+        new = self.coordinator.create(study, definition, body.enrolment_code, body.draft, caller)
+        self.nudge(study)
+        return JSONResponse({"study": study}, 201 if new else 200)
 
-    async def metrics_of_studies(self, request: Request) -> bytes:
+    @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
+    def change_life(self, study: str, caller: str, body: LifeChange) -> Any:
+        """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
+        changed = self.coordinator.change(study, Wanted(body.wanted), caller)
+        self.nudge(study)
+        return {"study": study, "wanted": body.wanted, "changed": changed}
+
+    @route("DELETE", STUDY, "operator", bodies.Deleted, (403, 404, 409))
+    def delete_study(self, study: str, caller: str) -> Any:
+        """Delete a draft or a finished study, with its people and its log."""
+        self.coordinator.delete(study, caller)
+        return {"study": study, "status": "deleted"}
+
+    @route("GET", "/v2/keys", "operator", bodies.Keys, (403,))
+    def keys(self) -> Any:
+        """List all keys."""
+        return {"keys": operators.list_keys(self.coordinator.database)}
+
+    @route("PUT", "/v2/keys/{name}", "operator", bodies.KeyMade, (403, 404, 409), (201,))
+    def add_key(self, name: str, caller: str, body: NewKey) -> Response:
+        """Make a key for an operator or a viewer; it replaces the key under the same name."""
+        key, now = new_key(), self.coordinator.context.clock()
+        operators.add_key(self.coordinator.database, name, key, now, body.role, body.study, caller)
+        return JSONResponse({"name": name, "key": key}, 201)
+
+    @route("DELETE", "/v2/keys/{name}", "operator", bodies.Revoked, (403, 404, 409))
+    def revoke_key(self, name: str, caller: str) -> Any:
+        """Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing."""
+        operators.revoke_key(self.coordinator.database, name, self.coordinator.context.clock(), caller)
+        return {"name": name, "status": "revoked"}
+
+    @route("GET", "/v2/audit", "operator", bodies.Audit, (403, 404))
+    def audit(self, study: str | None = None, before: str | None = None) -> Any:
+        """Get who did what, the newest first: to one study, or before an entry with this number."""
+        return {"entries": audit.trail(self.coordinator.database, study, None if before is None else int(before))}
+
+    @route("GET", "/v2/studies", "operator", bodies.StudyNames)
+    async def studies(self, request: Request) -> Any:
+        """List all studies."""
+        known = "authorization" in request.headers
+        drafts = not self._open or (known and (await self.principal(request)).operates)
+        found = await run_in_threadpool(overview.look, self.coordinator.context)
+        shown = [glance for glance in found if drafts or glance.life != Life.DRAFT]
+        return {"studies": [glance.study for glance in shown], "glances": [bodies.StudyGlance.of(one) for one in shown]}
+
+    @route("GET", STUDY, "viewer", bodies.Status, (403, 404))
+    def status(self, study: str) -> Any:
+        """Get how far a study is."""
+        return self.coordinator.status(study)
+
+    @route("GET", STUDY + "/log", "viewer", bodies.Log, (403, 404))
+    def log(self, study: str) -> Any:
+        """Get a study's log."""
+        return {"events": self.coordinator.log(study)}
+
+    @route("GET", STUDY + "/watch", "viewer", bodies.Watch, (403, 404))
+    async def watch(self, request: Request, study: str) -> Any:
+        """Get a study's estimates."""
+        if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
+            if "authorization" not in request.headers:
+                raise no_study(study)
+            await self.viewer(request)
+        return await run_in_threadpool(watched, self.coordinator.context, study)
+
+    # -- the service
+
+    @route("GET", "/metrics", "anyone", None, (401,), media_type="text/plain")
+    async def metrics(self, request: Request) -> Response:
+        """Get Prometheus metrics; with an operator's or a viewer's key, also those of studies."""
+        return await super().metrics(request)
+
+    async def more_metrics(self, request: Request) -> bytes:
         """Return the metrics of the studies that the caller may see, if there is a key."""
         if "authorization" not in request.headers:
             return b""
-        return await run_in_threadpool(self._study_metrics.text, await self.operators.principal(request))
+        return await run_in_threadpool(self._study_metrics.text, await self.principal(request))
 
-    def _problem(self) -> str | None:
-        return None if self.scheduler.alive else "the scheduler has stopped; restart the service"
-
-    # -- the application
+    async def problem(self) -> str | None:
+        """Return in one sentence what keeps the service from working, or None."""
+        stopped = None if self.scheduler.alive else "the scheduler has stopped; restart the service"
+        return await super().problem() or stopped
 
     def routes(self) -> list[Route]:
-        """Declare every route, the busiest first: the router tries them in this order."""
-        return [
-            *routes_of(self),
-            *standard_routes(
-                lambda: self.coordinator.database,
-                self.telemetry,
-                self._problem,
-                lambda: self.document,
-                self.metrics_of_studies,
-            ),
-            *self.operators.routes(),
-            *console_routes(self.console, self.sign_in),
-        ]
+        """Return every route; of an open service, anyone may call two of them."""
+        free = ("studies", "watch") if self._open else ()
+        routes = [replace(one, role="anyone") if one.name in free else one for one in routes_of(self)]
+        return [*routes, *self.pages()]
 
-    @cached_property
-    def document(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        return openapi_document("voxpop coordinator", DESCRIPTION, self.routes())
-
-    def guarded(self, rate_limit: RateLimit, most_bytes: int) -> Guard:
-        """Make the ASGI application, with the guard before its routes."""
-        checks: dict[Role, RoleCheck] = {
-            "anyone": anyone,
-            "operator": self.operators.operator,
-            "viewer": self.operators.viewer,
-            "participant": bearer,
-            "token": bearer,
-            "shuffler": self.shuffler,
-            **self.sign_in.checks,
-        }
-        routes = self.routes()
-        origins, router = Origins(self._origins, routes), Router(routes, checks, most_bytes)
-        return Guard(router, self.telemetry, rate_limit, refusal_page, origins, self._lifespan)
+    def pages(self) -> list[Route]:
+        """Return every page, form and stream of the console, and the files that pages load."""
+        return [route for screen in (self.sign_in, *self.screens) for route in routes_of(screen)]
 
     @asynccontextmanager
-    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+    async def lifespan(self, _: object) -> AsyncIterator[None]:
+        """Run the scheduler."""
         async with self.scheduler:
             yield
         for group in (self.registrations, self.check_ins, self.uploads):

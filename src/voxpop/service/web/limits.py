@@ -15,6 +15,7 @@ from voxpop.service.refusals import Refusal, too_large
 MOST_CALLERS = 100_000  # whose rate is remembered at the same time; the one silent for longest is forgotten first
 MOST_HELD = 256 * 2**20  # bytes of bodies in memory at once
 MOST_HELD_OF_ONE = 80 * 2**20  # of these, from one address
+REFUSED = "voxpop.refused"  # in the scope of a request: why its connection refuses it
 
 
 def caller_of(address: str) -> str:
@@ -80,7 +81,7 @@ class Body:
     """The body of a request as it arrives: refused if it is longer than its limit, or if there is no room for it."""
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBytes, caller: str) -> None:
-        self._receive, self._held, self._caller = receive, held, caller
+        self._scope, self._receive, self._held, self._caller = scope, receive, held, caller
         self._seen, self._most = 0, float("inf")
         self._read: bytes | None = None
         self.announced: int | None = None  # bytes, if the head says so
@@ -103,6 +104,8 @@ class Body:
     async def __call__(self) -> Message:
         """Return the next part, as ASGI applications receive it; after the last one, wait for the caller to leave."""
         message = await self._receive()
+        if REFUSED in self._scope:
+            raise self._scope[REFUSED]
         if message["type"] == "http.disconnect":
             if not self.whole:
                 raise Refusal(400, "the connection ended before the body did; send it again")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -34,10 +33,31 @@ METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH")
 SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the variable that makes the metrics library count in files of a folder
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)  # bounds of the histogram
 
+Sample = tuple[str, dict[str, str], float]  # the name of a gauge, its labels, and the value
+
 SERVICE_GAUGES = {  # of this process, when it is asked
+    "voxpop_build_info": "Which voxpop this is",
     "voxpop_database_up": "1 if a small write reached the database, 0 if not",
     "voxpop_scheduler_lag_seconds": "Seconds since studies were last looked at; it grows if something is stuck",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Gauges(Collector):
+    """Gauges whose values are asked for when metrics are read."""
+
+    about: Mapping[str, str]  # by name
+    samples: Callable[[], Iterable[Sample]]
+    prefix: str = ""  # of the names
+
+    def collect(self) -> Iterable[Metric]:
+        """Return one family for each gauge that has a value."""
+        found: dict[str, GaugeMetricFamily] = {}
+        for name, labels, value in self.samples():
+            if name not in found:
+                found[name] = GaugeMetricFamily(self.prefix + name, self.about[name], labels=list(labels))
+            found[name].add_metric(list(labels.values()), value)
+        return found.values()
 
 
 class Telemetry:
@@ -57,14 +77,16 @@ class Telemetry:
         self.reports = Counter("voxpop_reports", "Reports counted", registry=registry)
         self.events = Counter("voxpop_events", "Events of studies", ("kind",), registry=registry)
         self.database_up = True  # as of the last look
-        self.registry.register(_Build())
-        self.observe(lambda: {"voxpop_database_up": float(self.database_up)})
+        self.lag: Callable[[], float] | None = None  # of the scheduler, if there is one
+        self.registry.register(Gauges(SERVICE_GAUGES, self._gauges))
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
         self._log = structlog.get_logger().bind()
 
-    def observe(self, gauges: Callable[[], Mapping[str, float]]) -> None:
-        """Ask for the values of some of the gauges in `SERVICE_GAUGES` whenever metrics are read."""
-        self.registry.register(_Gauges(gauges))
+    def _gauges(self) -> Iterable[Sample]:
+        yield "voxpop_build_info", {"version": __version__}, 1.0
+        yield "voxpop_database_up", {}, float(self.database_up)
+        if self.lag is not None:
+            yield "voxpop_scheduler_lag_seconds", {}, self.lag()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count and log a request. `route` is the pattern of the route, because an address may contain secrets."""
@@ -77,24 +99,6 @@ class Telemetry:
         histogram.observe(seconds)
         log = self._log.debug if status < 400 else self._log.info
         log("request", method=method, route=route, status=status, seconds=round(seconds, 4))
-
-
-@dataclass(frozen=True)
-class _Gauges(Collector):
-    """Gauges whose values are asked for when metrics are read."""
-
-    values: Callable[[], Mapping[str, float]]
-
-    def collect(self) -> Iterator[Metric]:
-        for name, value in self.values().items():
-            yield GaugeMetricFamily(name, SERVICE_GAUGES[name], value=value)
-
-
-class _Build(Collector):
-    """Which voxpop this is."""
-
-    def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("voxpop_build", "Which voxpop this is", value={"version": __version__})
 
 
 SHARED_SECONDS = 5.0  # for which a look at the studies holds
@@ -113,7 +117,6 @@ STUDY_GAUGES = {  # each with the label `study`
     "budget_spent_ratio": "What the most exposed person has spent, as a share of the privacy budget",
     "model_warning": "1 if the model check found something in a study that goes on, 0 if not",
 }
-Sample = tuple[str, dict[str, str], float]  # the name of a gauge, labels besides the study, and the value
 
 
 @dataclass
@@ -130,7 +133,8 @@ class StudyMetrics:
     def text(self, principal: Principal) -> bytes:
         """Return the gauges of the studies that somebody may see, as Prometheus reads them."""
         seen = {study: samples for study, samples in self._look().items() if principal.sees(study)}
-        return bytes(generate_latest(_Families(seen)))
+        every = [(name, {"study": study} | labels, value) for study in seen for name, labels, value in seen[study]]
+        return bytes(generate_latest(Gauges(STUDY_GAUGES, lambda: every, "voxpop_study_")))
 
     def _look(self) -> dict[str, list[Sample]]:
         with self._lock:
@@ -181,27 +185,3 @@ def _missing(glance: Glance, snapshot: Snapshot, needed: int) -> int:
         return glance.short
     once = snapshot.definition.rules.participations == 1
     return max(0, needed - (glance.never_asked if once else glance.registered))
-
-
-@dataclass(frozen=True)
-class _Families:
-    """Samples in the form that the metrics library writes."""
-
-    samples: dict[str, list[Sample]]
-
-    def collect(self) -> Iterable[Metric]:
-        """Return one family for each gauge that has a value."""
-        found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in STUDY_GAUGES}
-        for study, samples in self.samples.items():
-            for name, labels, value in samples:
-                found[name].append(({"study": study, **labels}, value))
-        for name, rows in found.items():
-            if rows:
-                yield _family(name, rows)
-
-
-def _family(name: str, rows: list[tuple[dict[str, str], float]]) -> Any:
-    family = GaugeMetricFamily(f"voxpop_study_{name}", STUDY_GAUGES[name], labels=list(rows[0][0]))
-    for labels, value in rows:
-        family.add_metric(list(labels.values()), value)
-    return family

@@ -1,7 +1,8 @@
-"""Routes: their declarations, the parts of a request that handlers read, and the router.
+"""Routes: their declarations, the parts of a request that handlers take, and the router.
 
 A route says its address, who may call it, what it takes and what it replies. The router and the OpenAPI document are
-made from these declarations. A handler runs only for callers with the route's role.
+made from these declarations. A handler runs only for callers with the route's role, and names what it takes of the
+request as its arguments (see `Endpoint`). One that is no coroutine runs in a thread.
 """
 
 from __future__ import annotations
@@ -9,20 +10,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, get_type_hints
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Scope, Send
 
 from voxpop.service.keys import LEAST, MOST
+from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal
 from voxpop.service.web.limits import Body
 
-Model = TypeVar("Model", bound=msgspec.Struct)
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 Role = Literal[
     "anyone",
@@ -38,7 +40,6 @@ Role = Literal[
 ]
 # Returns the key, token or name of a caller with the role; refuses others.
 RoleCheck = Callable[[Request], Awaitable[str]]
-Handler = Callable[[Request, str], Awaitable[Response]]  # takes what the role check returned
 
 PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "study": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
@@ -63,47 +64,54 @@ class Route:
     method: str
     path: str
     role: Role
-    handler: Handler
-    summary: str
     replies: Mapping[int, type[msgspec.Struct] | None]  # by status; None: the reply is not JSON
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
     body: type[msgspec.Struct] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
-    query: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # optional parameters and their JSON schemas
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
     documented: bool = True  # in the OpenAPI document
     for_devices: bool = False  # also for those that are web pages of an origin that is listed
+    _: KW_ONLY
+    handler: Callable[..., Any]
 
     @property
     def name(self) -> str:
         """What the operation is called in the OpenAPI document, and in clients made from it: as its handler."""
         return str(self.handler.__name__)
 
+    @property
+    def query(self) -> list[str]:
+        """The optional parameters behind the question mark: arguments of the handler that have a default."""
+        taken = inspect.signature(self.handler).parameters.values()
+        return [one.name for one in taken if one.default is not one.empty]
+
 
 def route(
     method: str,
     path: str,
     role: Role,
-    replies: Mapping[int, type[msgspec.Struct] | None],
+    reply: type[msgspec.Struct] | None,
     refusals: tuple[int, ...] = (),
-    body: type[msgspec.Struct] | None = None,
+    statuses: tuple[int, ...] = (200,),
     **rest: Any,
 ) -> Callable[[Declared], Declared]:
-    """Declare the route of a handler, whose first line of documentation is the summary."""
+    """Declare a route of a handler, whose documentation is the summary; its argument `body` says what it takes."""
 
     def declare(handler: Declared) -> Declared:
-        declared = {"replies": replies, "refusals": refusals, "body": body, **rest}
-        vars(handler)["route"] = partial(Route, method, path, role, summary=inspect.getdoc(handler) or "", **declared)
+        given = {"body": get_type_hints(handler).get("body"), **rest}
+        made = partial(Route, method, path, role, dict.fromkeys(statuses, reply), refusals, **given)
+        vars(handler).setdefault("routes", []).append(made)
         return handler
 
     return declare
 
 
 def routes_of(service: object) -> list[Route]:
-    """Return the routes of all handlers of a service, in the order in which they are defined."""
-    declared = [name for name, part in vars(type(service)).items() if hasattr(part, "route")]
-    return [getattr(service, name).route(handler=getattr(service, name)) for name in declared]
+    """Return the routes of all handlers of a service, in the order in which they are defined, inherited ones last."""
+    names = dict.fromkeys(name for kind in type(service).__mro__ for name in vars(kind))
+    handlers = [getattr(service, name) for name in names if hasattr(getattr(type(service), name), "routes")]
+    return [made(handler=handler) for handler in handlers for made in handler.routes]
 
 
 def pattern_of(path: str) -> re.Pattern[str]:
@@ -127,6 +135,18 @@ async def bearer(request: Request) -> str:
     return key
 
 
+def require_operator(principal: Principal) -> None:
+    """Refuse those who may only look."""
+    if not principal.operates:
+        raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
+
+
+def require_seen(principal: Principal, study: str) -> None:
+    """Refuse those whose key is for another study."""
+    if not principal.sees(study):
+        raise Refusal(403, f"the key of {principal.name!r} is for another study; ask an operator for the right one")
+
+
 def most_bytes_of(numbers: int) -> int:
     """Compute how many bytes the body of a report with this many numbers may have."""
     return NUMBER_BYTES * numbers + OTHER_BYTES
@@ -137,46 +157,47 @@ def body_of(request: Request) -> Body:
     return cast(Body, request.receive)
 
 
-async def read_body(request: Request, model: type[Model]) -> Model:
-    """Read the body and validate it."""
-    try:
-        return msgspec.json.decode(await body_of(request).read(), type=model)
-    except msgspec.ValidationError as error:
-        raise Refusal(422, f"{error}; see /openapi.json for what is expected") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, "the body is not JSON; see /openapi.json for what is expected") from None
+class Message(msgspec.Struct, forbid_unknown_fields=True):
+    """An object with these properties and no others."""
+
+    @classmethod
+    async def read(cls, request: Request) -> Self:
+        """Read the body of a request and validate it."""
+        try:
+            return msgspec.json.decode(await body_of(request).read(), type=cls)
+        except msgspec.ValidationError as error:
+            raise Refusal(422, f"{error}; see /openapi.json for what is expected") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Refusal(400, "the body is not JSON; see /openapi.json for what is expected") from None
 
 
-def path_text(request: Request, name: str) -> str:
-    """Return a parameter of the path; refuse one that does not match its pattern."""
-    return _require_text(name, str(request.path_params[name]))
-
-
-def path_wave(request: Request) -> int:
-    """Return the number of a wave in the path; refuse anything else."""
-    if not WAVE.fullmatch(value := str(request.path_params["wave"])):
-        raise Refusal(404, "there is no such wave; waves are numbered from 1")
-    return int(value)
-
-
-def query_text(request: Request, name: str) -> str | None:
-    """Return an optional parameter behind the question mark; refuse one that does not match its pattern."""
-    value = request.query_params.get(name)
-    return None if value is None else _require_text(name, value)
-
-
-def _require_text(name: str, value: str) -> str:
-    if not re.fullmatch(PARAMETERS[name]["pattern"], value):
+def text_in(values: Mapping[str, Any], name: str) -> Any:
+    """Return a parameter of the address, None if it is missing; refuse one that does not match its pattern."""
+    value = values.get(name)
+    if name == "wave":
+        if not WAVE.fullmatch(str(value)):
+            raise Refusal(404, "there is no such wave; waves are numbered from 1")
+        return int(str(value))
+    if value is not None and name in PARAMETERS and not re.fullmatch(PARAMETERS[name]["pattern"], value):
         raise Refusal(404, f"there is no such {name}; check the address")
     return value
 
 
 class Endpoint:
-    """What answers requests to one route."""
+    """What answers requests to one route.
+
+    The handler's arguments are the `request`, the `caller` that the check of the role returned, the `session` of a
+    browser, parameters of the address by their names, and what has a type that can `read` itself from a request.
+    """
 
     def __init__(self, route: Route, check: RoleCheck, most_bytes: int) -> None:
         self.path, self._handler, self._check = route.path, route.handler, check
         self._takes_body, self._most_bytes = route.body is not None, route.most_bytes or most_bytes
+        self._waits = inspect.iscoroutinefunction(route.handler)
+        kinds = get_type_hints(route.handler)
+        names = inspect.signature(route.handler).parameters
+        self._read = {name: kinds[name].read for name in names if hasattr(kinds[name], "read")}
+        self._plain = [name for name in names if name not in self._read]
 
     async def __call__(self, scope: Scope, body: Body, send: Send) -> None:
         body.limit(self._most_bytes)
@@ -186,12 +207,26 @@ class Endpoint:
             kind = request.headers.get("content-type", "")
             if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
                 raise Refusal(415, "the body must be JSON; send it with the content type application/json")
-        response = await self._handler(request, caller)
+        response = await self._reply(request, caller)
         if scope["method"] == "HEAD":  # the same headers; a stream is not even begun
             await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
             await send({"type": "http.response.body", "body": b""})
             return
         await response(scope, body, send)
+
+    async def _reply(self, request: Request, caller: str) -> Response:
+        given = {name: self._argument(name, request, caller) for name in self._plain}
+        for name, read in self._read.items():
+            given[name] = await read(request)
+        found = await (self._handler(**given) if self._waits else run_in_threadpool(self._handler, **given))
+        return found if isinstance(found, Response) else JSONResponse(msgspec.to_builtins(found))
+
+    def _argument(self, name: str, request: Request, caller: str) -> Any:
+        if name in ("request", "caller"):
+            return request if name == "request" else caller
+        if name == "session":
+            return request.state.session
+        return text_in(request.path_params if name in request.path_params else request.query_params, name)
 
 
 class Router:

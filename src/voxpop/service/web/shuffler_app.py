@@ -1,11 +1,10 @@
-"""The shuffler over HTTP: its handlers, its routes, its application, and the task that forwards totals."""
+"""The shuffler over HTTP: its handlers, and the task that forwards totals."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property
 from typing import Any
 
 import httpx
@@ -23,54 +22,31 @@ from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.schema import batches
-from voxpop.service.web.bodies import (
-    MOST_STUDY_BYTES,
-    Announcement,
-    BatchProgress,
-    CalledOff,
-    Receipt,
-    Seal,
-    SealedBatch,
-    ShuffledReport,
-)
-from voxpop.service.web.guard import Guard
-from voxpop.service.web.health import standard_routes
-from voxpop.service.web.limits import RateLimit
-from voxpop.service.web.metrics import Telemetry
-from voxpop.service.web.openapi import openapi_document
-from voxpop.service.web.origins import Origins
-from voxpop.service.web.routes import (
-    Role,
-    RoleCheck,
-    Route,
-    Router,
-    anyone,
-    bearer,
-    body_of,
-    most_bytes_of,
-    path_text,
-    read_body,
-    route,
-    routes_of,
-)
+from voxpop.service.web import bodies
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
+from voxpop.service.web.routes import body_of, most_bytes_of, route
+from voxpop.service.web.service import Service
 
-DESCRIPTION = (
-    "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
-    "shares it is a helper, and tells the coordinator their total once, for the tokens that it names. The "
-    'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
-)
 BATCH = "/v2/batches/{batch}"
 RETRY = 1.0  # seconds between attempts to forward
 
 
-class ShufflerApp:
+class ShufflerApp(Service):
     """The handlers of a shuffler, and what they share."""
+
+    title = "voxpop shuffler"
+    description = (
+        "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
+        "shares it is a helper, and tells the coordinator their total once, for the tokens that it names. The "
+        'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
+    )
 
     def __init__(
         self, shuffler: Shuffler, coordinator_url: str, key: Keyring | bytes, origins: frozenset[str] = frozenset()
     ) -> None:
-        self.shuffler, self.url, self.keys, self._origins = shuffler, coordinator_url, Keyring.of(key), origins
-        self.telemetry = Telemetry()
+        super().__init__(lambda: shuffler.database, origins)
+        self.shuffler, self.url, self.keys = shuffler, coordinator_url, Keyring.of(key)
+        self.checks["coordinator"] = self.coordinator
         self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
         self._client = httpx.Client(timeout=30)
         self._stopping = False
@@ -87,47 +63,38 @@ class ShufflerApp:
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
-    @route(
-        "PUT", BATCH, "coordinator", {200: BatchProgress}, (404, 409, 410), Announcement, most_bytes=MOST_STUDY_BYTES
-    )
-    async def announce(self, request: Request, _: str) -> Response:
+    @route("PUT", BATCH, "coordinator", bodies.BatchProgress, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
+    def announce(self, batch: str, body: Announcement) -> Any:
         """Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated."""
-        said = await read_body(request, Announcement)
-        parts = ([bytes.fromhex(token) for token in part] for part in (said.tokens, said.overdue, said.forget))
-        name = path_text(request, "batch")
-        return JSONResponse(await run_in_threadpool(self.shuffler.announce, name, said.batch, *parts))
+        return self.shuffler.announce(batch, body.batch, *map(_hashes, (body.tokens, body.overdue, body.forget)))
 
-    @route(
-        "PUT", BATCH + "/seal", "coordinator", {200: SealedBatch}, (404, 409, 410), Seal, most_bytes=MOST_STUDY_BYTES
-    )
-    async def seal(self, request: Request, _: str) -> Response:
+    @route("PUT", BATCH + "/seal", "coordinator", bodies.SealedBatch, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
+    def seal(self, batch: str, body: Seal) -> Any:
         """Add up the shares of exactly these tokens, once, or say which are missing; may be repeated."""
-        said = await read_body(request, Seal)
-        chosen = [bytes.fromhex(token) for token in said.tokens]
-        return JSONResponse(await run_in_threadpool(self.shuffler.seal, path_text(request, "batch"), chosen))
+        return self.shuffler.seal(batch, _hashes(body.tokens))
 
-    @route("DELETE", BATCH, "coordinator", {200: CalledOff}, (404,))
-    async def call_off(self, request: Request, _: str) -> Response:
+    @route("DELETE", BATCH, "coordinator", bodies.CalledOff, (404,))
+    def call_off(self, batch: str) -> Any:
         """Delete a batch with all its reports, because nothing will be released; may be repeated."""
-        await run_in_threadpool(self.shuffler.call_off, path_text(request, "batch"))
-        return JSONResponse({"status": "called off"})
+        self.shuffler.call_off(batch)
+        return {"status": "called off"}
 
     @route(
         "PUT",
         BATCH + "/report",
         "token",
-        {201: Receipt, 200: Receipt},
+        bodies.Receipt,
         (403, 404, 409, 410),
-        ShuffledReport,
+        (201, 200),
+        body=ShuffledReport,
         for_devices=True,
     )
-    async def upload_report(self, request: Request, token: str) -> Response:
+    async def upload_report(self, request: Request, batch: str, caller: str) -> Response:
         """Upload the report for an invitation, with the batch and encoding that its noise was made for."""
-        batch = path_text(request, "batch")
         body_of(request).limit(most_bytes_of(await self._coordinates_of(batch)))
-        report = await read_body(request, ShuffledReport)
+        report = await ShuffledReport.read(request)
         numbers = np.array(report.report, dtype="<f8").tobytes()
-        encoded = EncodedReport(batch, token, numbers, report.batch)
+        encoded = EncodedReport(batch, caller, numbers, report.batch)
         new = accepted(await self.uploads.put(encoded, len(numbers)))
         if new:
             self.telemetry.reports.inc()
@@ -170,29 +137,9 @@ class ShufflerApp:
             else:
                 self.shuffler.note("not_taken", status=answer.status_code)
 
-    # -- the application
-
-    def routes(self) -> list[Route]:
-        """Declare every route, the busiest first: the router tries them in this order."""
-        return [
-            *routes_of(self),
-            *standard_routes(lambda: self.shuffler.database, self.telemetry, lambda: None, lambda: self.document),
-        ]
-
-    @cached_property
-    def document(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        return openapi_document("voxpop shuffler", DESCRIPTION, self.routes())
-
-    def guarded(self, rate_limit: RateLimit, most_bytes: int) -> Guard:
-        """Make the ASGI application, with the guard before its routes."""
-        checks: dict[Role, RoleCheck] = {"anyone": anyone, "token": bearer, "coordinator": self.coordinator}
-        routes = self.routes()
-        origins, router = Origins(self._origins, routes), Router(routes, checks, most_bytes)
-        return Guard(router, self.telemetry, rate_limit, origins=origins, lifespan=self._lifespan)
-
     @asynccontextmanager
-    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+    async def lifespan(self, _: object) -> AsyncIterator[None]:
+        """Forward totals while the service runs."""
         forwarding = asyncio.create_task(self.forward())
         yield
         # Told, and cancelled only if that does not help: `wait_for` of Python 3.11 may swallow a cancellation.
@@ -202,3 +149,7 @@ class ShufflerApp:
             await asyncio.wait([forwarding], timeout=2 * RETRY)
             forwarding.cancel()
         await self.uploads.close()
+
+
+def _hashes(tokens: list[str]) -> list[bytes]:
+    return [bytes.fromhex(token) for token in tokens]
