@@ -10,29 +10,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import sqlalchemy as sa
 
-from benchmarks.service_load import (
-    ARMS,
-    PORT,
-    REPORT,
-    SECONDS,
-    SECRET,
-    STUDY,
-    Load,
-    counted,
-    prepare,
-    process,
-    write_load,
-    wrk,
-)
+from benchmarks.service_load import ARMS, SECRET, STUDY, Load, prepare, uploads, write_load
 from voxpop.errors import Array
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -43,9 +26,8 @@ from voxpop.privacy.release import Release
 from voxpop.service.keys import Keyring, hash_key, new_key
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.stores.schema import reports
+from voxpop.service.stores.schema import inbox, reports
 
 ANSWERS = np.random.default_rng(0).random((101, ARMS))
 BATCH = new_key()
@@ -59,20 +41,6 @@ def bodies_of(release: Release, answers: Array) -> tuple[list[str], list[str]]:
     return ours, [json.dumps(part.helper) for part in parts if part.helper]
 
 
-def held(database: Database) -> int:
-    with database.read() as connection:
-        return int(connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one())
-
-
-def takes(folder: Path, command: list[str], count: Callable[[], int], path: str = REPORT) -> Load:
-    """Load a service, and count what is in its database afterwards."""
-    url = f"http://127.0.0.1:{PORT}"
-    quiet = {"VOXPOP_SECRET": SECRET, "VOXPOP_SHUFFLER_KEY": SECRET, "VOXPOP_RATE": "0"}
-    with process([sys.executable, "-m", "voxpop", *command, "--port", str(PORT)], url, **quiet) as server:
-        found = wrk(folder, server, path=path)
-    return replace(found, rate=count() / SECONDS)
-
-
 def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, list[str]]:
     """Measure uploads to a coordinator; also return the release of its wave, and the tokens."""
     elsewhere = "http://127.0.0.1:1"
@@ -83,7 +51,7 @@ def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, 
     assert wave is not None
     write_load(folder, tokens, bodies_of(wave.release, ANSWERS)[0])
     flags = ["--shuffler-url", elsewhere] if link else []
-    found = takes(folder, ["serve", "--database", address, *flags], lambda: counted(coordinator))
+    found = uploads(folder, ["serve", "--database", address, *flags], coordinator.database, inbox)
     coordinator.database.close()
     return found, wave.release, tokens
 
@@ -97,7 +65,7 @@ def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:
     Shuffler(database, lambda kind, **values: None).announce(BATCH, release.batch, hashes, [])
     write_load(folder, tokens, bodies_of(release, ANSWERS)[1])
     command = ["shuffler", "--database", address, "--coordinator-url", "http://127.0.0.1:1"]
-    found = takes(folder, command, lambda: held(database), path=f"/v2/batches/{BATCH}/report")
+    found = uploads(folder, command, database, reports, f"/v2/batches/{BATCH}/report")
     database.close()
     return found
 

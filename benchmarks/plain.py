@@ -2,17 +2,17 @@
 
 All play the synthetic study (n = 100, T = 40,000) with the same answers, and the plans must be the same.
 
-plain selection  voxpop, but every batch builds K + lambda W^-1 of the merged arms and solves it for every active
-                 action, as eq:sigma_update and eq:decision are printed
-plain program    besides, every trial value of c in the search for an affine width solves (K + c N) a = h afresh
+plain program    voxpop, but every batch builds K + lambda W^-1 of the merged arms and solves it for every active
+                 action, as eq:sigma_update and eq:decision are printed, and every trial value of c in the search for an
+                 affine width solves (K + c N) a = h afresh
 plain rounds     `gp-ucb` as a loop over NumPy arrays, without a driver, states or a log
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from unittest.mock import patch
 
@@ -100,17 +100,14 @@ def timed(seed: int, plainly: Callable[[], AbstractContextManager[object]] = nul
         return perf_counter() - start, run
 
 
-def plain_selection() -> AbstractContextManager[object]:
-    """Select arms plainly inside a context."""
-    return patch("voxpop.policies.dpbe.select", plain_select)
-
-
-def plain_program() -> AbstractContextManager[object]:
+@contextmanager
+def plain_program() -> Iterator[None]:
     """Select arms and find widths plainly inside a context."""
-    stack = ExitStack()
-    stack.enter_context(plain_selection())
-    stack.enter_context(patch("voxpop.policies.dpbe.AffineEstimator", PlainEstimator))
-    return stack
+    with (
+        patch("voxpop.policies.dpbe.select", plain_select),
+        patch("voxpop.policies.dpbe.AffineEstimator", PlainEstimator),
+    ):
+        yield
 
 
 def same_plans(one: Run, other: Run) -> bool:

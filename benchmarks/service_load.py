@@ -14,6 +14,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.databases import chosen_databases, free_port
+from tests.service.chaos import free_port
+from tests.service.postgres import server as postgres
 from voxpop.journal.journal import Opened
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -32,6 +34,7 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
+from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people
 from voxpop.service.study.context import ShufflerLink
@@ -76,6 +79,20 @@ async def upload(request):
 
 app = Starlette(routes=[Route("/v2/studies/{study}/waves/{wave}/report", upload, methods=["PUT"])])
 """
+
+
+def chosen_databases() -> Iterator[tuple[str, str, Path]]:
+    """Yield the kind, the address and a folder of each empty database that the command line names, or of both kinds."""
+    for kind in sys.argv[1:] or ["sqlite", "postgresql"]:
+        with tempfile.TemporaryDirectory(prefix="voxpop-bench-") as name:
+            folder = Path(name)
+            if kind == "sqlite":
+                yield kind, str(folder / "bench.db"), folder
+            else:
+                (folder / "pg").mkdir()
+                folder.chmod(0o755)  # PostgreSQL runs as another user
+                with postgres(folder / "pg", durable=True) as address:  # whose commits last
+                    yield kind, address, folder
 
 
 @contextmanager
@@ -141,7 +158,7 @@ class Load:
 
 
 def wrk(folder: Path, server: int, start: int = 0, path: str = REPORT) -> Load:
-    """Load a server with wrk, from the token number `start` on."""
+    """Load a server with wrk, from the token number `start` on, with what `write_load` wrote."""
     environment = {
         **os.environ,
         "VOXPOP_TOKENS": str(folder / "tokens"),
@@ -163,9 +180,20 @@ def wrk(folder: Path, server: int, start: int = 0, path: str = REPORT) -> Load:
     return Load(rate, float(text.rstrip("mus")) * scale, used / rate / SECONDS * 1e6)
 
 
-def counted(coordinator: Coordinator) -> int:
-    with coordinator.database.read() as connection:
-        return int(connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one())
+def uploads(
+    folder: Path, command: list[str], database: Database, table: sa.Table, path: str = REPORT, start: int = 0
+) -> Load:
+    """Load a service; the rate is that of the rows in its database afterwards, which are durable."""
+    url, before = f"http://127.0.0.1:{PORT}", rows_in(database, table)
+    quiet = {"VOXPOP_SECRET": SECRET, "VOXPOP_SHUFFLER_KEY": SECRET, "VOXPOP_RATE": "0"}
+    with process([sys.executable, "-m", "voxpop", *command, "--port", str(PORT)], url, **quiet) as server:
+        found = wrk(folder, server, start, path)
+    return replace(found, rate=(rows_in(database, table) - before) / SECONDS)
+
+
+def rows_in(database: Database, table: sa.Table) -> int:
+    with database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
 
 
 def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
@@ -177,7 +205,7 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
     start_time = time.perf_counter()
     coordinator.step(STUDY)
     seconds = time.perf_counter() - start_time
-    assert counted(coordinator) == 0
+    assert rows_in(coordinator.database, inbox) == 0
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
@@ -200,12 +228,8 @@ def measure(kind: str, address: str, folder: Path) -> None:
             return wrk(folder, server)
 
     def ours(workers: int, start: int) -> Load:
-        serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
-        flags = {"VOXPOP_SECRET": SECRET, "VOXPOP_RATE": "0", "VOXPOP_WORKERS": str(workers)}
-        before = counted(coordinator)
-        with process(serve, f"http://127.0.0.1:{PORT}", **flags) as server:
-            found = wrk(folder, server, start)
-        return replace(found, rate=(counted(coordinator) - before) / SECONDS)  # those that are durable
+        serve = ["serve", "--database", address, "--workers", str(workers)]
+        return uploads(folder, serve, coordinator.database, inbox, start=start)
 
     first, one, second = bare(), ours(1, 0), bare()
     base = (first.rate + second.rate) / 2

@@ -20,8 +20,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.databases import chosen_databases, free_port
-from benchmarks.service_load import process, processor_seconds
+from benchmarks.service_load import PORT, SECRET, chosen_databases, process, processor_seconds, rows_in
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
@@ -36,7 +35,6 @@ from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.scheduler import Scheduler
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
-SECRET = "benchmark-" * 4
 RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second
 
 
@@ -94,8 +92,7 @@ def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
     seconds = time.perf_counter() - start
     done.set()
     thread.join()
-    with coordinator.database.read() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(invitations)).scalar_one() == ASKED
+    assert rows_in(coordinator.database, invitations) == ASKED
     return seconds, waits
 
 
@@ -118,9 +115,8 @@ def beats(per_second: float) -> Iterator[None]:
 
 def check_ins(address: str) -> tuple[float, float]:
     """Let devices check in over HTTP; return the share of a core that the service uses, and the slowest reply."""
-    port, waits = free_port(), list[float]()
-    serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(port)]
-    url = f"http://127.0.0.1:{port}"
+    waits, url = list[float](), f"http://127.0.0.1:{PORT}"
+    serve = [sys.executable, "-m", "voxpop", "serve", "--database", address, "--port", str(PORT)]
     with process(serve, url, VOXPOP_SECRET=SECRET, VOXPOP_RATE="0") as server, httpx.Client() as http:
         before = processor_seconds(server)
         told = 0.0

@@ -24,7 +24,7 @@ from scipy.linalg import get_blas_funcs, solve_triangular
 from voxpop.errors import Array, Numbers
 from voxpop.model.kernels import fast_distances
 from voxpop.model.problem import Indices, Problem
-from voxpop.runtime.machine import numba_installed, pool, require_room
+from voxpop.runtime.machine import numba_installed, require_room, side_by_side
 
 UNIT = 2.0**-24  # the relative rounding of single precision
 FLUSH = 1e-16  # smaller numbers become zero in single precision: denormal products are very slow
@@ -179,8 +179,7 @@ class Factor:
             high = min(low - start + PANEL, len(arms))
             points = self.problem.decisions.points[arms[low:high]]
             advance = partial(self._advance, self._rounded(root[low:high, :high]), points, low)
-            with pool() as workers:
-                workers.map(advance, range(self._tiles))
+            side_by_side(advance, range(self._tiles))
             self.columns = high
 
     def of(self, positions: Indices) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.gp.widths import EPS, PLAIN_SEARCH, AffineEstimator, Search
 from voxpop.model.problem import GRAM_LIMIT, Indices
-from voxpop.runtime.machine import numba_installed, pool
+from voxpop.runtime.machine import numba_installed, side_by_side
 
 CACHED = 2**18  # numbers per block: few calls, and not much more than a core keeps in its cache
 SHARP = 1e-6  # a width may be larger by this share to allow for rounding
@@ -72,8 +72,7 @@ class Streamed:
     def _map(self, at: Indices, norm_bound: float, reference: int | None) -> tuple[Array, ...]:
         size = max(64, CACHED // len(self.arms))
         blocks = [at[start : start + size] for start in range(0, len(at), size)]
-        with pool() as workers:
-            parts = workers.map(partial(self._block, norm_bound, reference), blocks)
+        parts = side_by_side(partial(self._block, norm_bound, reference), blocks)
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
     def _block(self, norm_bound: float, reference: int | None, at: Indices) -> tuple[Array, ...]:

@@ -10,7 +10,7 @@ from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
 from voxpop.journal.journal import Course
 from voxpop.report.drawing import DARK, LIGHT, inline, png
-from voxpop.report.figures import DRAWINGS, FIRST, draw, overview, pictures
+from voxpop.report.figures import FIRST, draw, overview, pictures
 from voxpop.report.summary import number, summarise
 from voxpop.report.tables import wave_table
 from voxpop.report.view import View
@@ -68,7 +68,7 @@ def render(course: Course, truth: Array | None = None) -> str:
 def _drawn(view: View, name: str) -> dict[str, str]:
     """Draw a picture for the page."""
     figure, caption = draw(view, name)
-    return {"name": name, "svg": inline(figure, name, DRAWINGS[name].title, caption), "caption": caption}
+    return {"name": name, "svg": inline(figure, name, figure.get_suptitle(), caption), "caption": caption}
 
 
 def write_report(course: Course, folder: Path, stem: str, truth: Array | None = None) -> tuple[Path, Path]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -109,30 +108,17 @@ def one_thread() -> AbstractContextManager[Any]:
     return limit
 
 
-@dataclass(frozen=True)
-class Pool:
-    """Workers that do independent pieces of work side by side; NumPy releases the interpreter lock meanwhile."""
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Do independent pieces of work on as many threads as linear algebra had, each with linear algebra on one thread.
 
-    workers: int
-    executor: ThreadPoolExecutor | None
-
-    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Do the work on every item, and return the results in the order of the items."""
-        if self.executor is None:
-            return [work(item) for item in items]
-        return list(self.executor.map(work, items))
-
-
-@contextmanager
-def pool() -> Iterator[Pool]:
-    """Start as many workers as linear algebra had threads, each with linear algebra on one thread."""
+    NumPy releases the interpreter lock meanwhile. Results come in the order of the items.
+    """
     libraries = _controller().info()
     workers = max((library["num_threads"] for library in libraries if library["user_api"] == "blas"), default=1)
     if workers == 1:
-        yield Pool(1, None)
-        return
+        return [work(item) for item in items]
     with one_thread(), ThreadPoolExecutor(workers) as executor:
-        yield Pool(workers, executor)
+        return list(executor.map(work, items))
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:

@@ -56,7 +56,7 @@ def short(value: float) -> str:
 def picture(study: str, cells: Cells, note: str = "", bound: Callable[[Axes], None] | None = None) -> Figure:
     """Draw regret against numbers sent, people and waves; `bound` adds something to the panel of people."""
     looks = looks_of(dict.fromkeys([*CONTENDERS, *cells]))
-    with panels(len(COSTS), note, width=4.8, height=4.3) as (figure, axes):
+    with panels(len(COSTS), note, width=4.8) as (figure, axes):
         for ax, (cost, label) in zip(axes, COSTS.items(), strict=True):
             for name, cell in cells.items():
                 _draw_mark(ax, name, cell, cost, *looks[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,12 +27,11 @@ FIRST = ("decision", "stakes")  # on the overview, and on the first screen of th
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture: its name, how it is drawn, how tall it is, and which studies have it.
+    """A picture: how it is drawn, how tall it is, and which studies have it.
 
     Whatever draws it returns a title and a sentence that says what it shows.
     """
 
-    title: str
     draw: Callable[[Canvas, View], tuple[str, str]]
     height: Callable[[View], float] = lambda view: 3.6
     fits: Callable[[View], bool] = lambda view: True
@@ -45,33 +45,28 @@ class Drawing:
 
 
 DRAWINGS: dict[str, Drawing] = {
-    "decision": Drawing("The decision", decision.draw_decision, decision.decision_height),
+    "decision": Drawing(decision.draw_decision, decision.decision_height),
     "stakes": Drawing(
-        "What asking costs, and what not asking would",
         waves.draw_stakes,
-        waves.stakes_height,
+        lambda view: 2.35 + 0.75 * (bool(view.course.closed) + bool(view.course.problem.pilot)),
         lambda view: view.stakes is not None,
     ),
-    "waves": Drawing("The estimate, wave by wave", waves.draw_waves, waves.waves_height, waves.shows_waves),
-    "progress": Drawing("What is known about the decision", waves.draw_progress, fits=lambda view: len(view.trail) > 1),
-    "cost": Drawing("Gain and cost of each wave", waves.draw_cost, fits=lambda view: bool(view.plans)),
-    "left": Drawing("What is left", waves.draw_left, fits=lambda view: bool(view.course.closed)),
+    "waves": Drawing(waves.draw_waves, waves.waves_height, waves.shows_waves),
+    "progress": Drawing(waves.draw_progress, fits=lambda view: len(view.trail) > 1),
+    "cost": Drawing(waves.draw_cost, fits=lambda view: bool(view.plans)),
+    "left": Drawing(waves.draw_left, fits=lambda view: bool(view.course.closed)),
     "slices": Drawing(
-        "Parameter by parameter",
         decision.draw_slices,
-        decision.slices_height,
+        lambda view: 0.9 + 2.1 * math.ceil(len(view.layout.varied[: decision.SLICES]) / 2),
         lambda view: view.informed and len(view.layout.varied) > 1,
     ),
-    "doubt": Drawing(
-        "How unsure the estimates are",
-        decision.draw_doubt,
-        lambda view: 4.0,
-        lambda view: view.informed and view.layout.kind == "map",
-    ),
+    "doubt": Drawing(decision.draw_doubt, lambda view: 4.0, lambda view: view.informed and view.layout.kind == "map"),
     "alternatives": Drawing(
-        "The alternatives", decision.draw_alternatives, decision.alternatives_height, decision.has_alternatives
+        decision.draw_alternatives,
+        lambda view: 1.5 + 0.22 * min(decision.MOST, view.course.problem.size),
+        decision.has_alternatives,
     ),
-    "regret": Drawing("Lost against the simulated truth", waves.draw_regret, fits=lambda view: view.truth is not None),
+    "regret": Drawing(waves.draw_regret, fits=lambda view: view.truth is not None),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,11 +138,6 @@ def draw_alternatives(canvas: Canvas, view: View) -> tuple[str, str]:
         f"{_listed(view, MOST)} of {view.course.problem.size:,} decisions, the best by estimate first, with what "
         "people answered. What ends at the edge goes on."
     )
-
-
-def alternatives_height(view: View) -> float:
-    """Return how tall the long list is."""
-    return 1.5 + 0.22 * _listed(view, MOST)
 
 
 def has_alternatives(view: View) -> bool:
@@ -308,11 +302,6 @@ def draw_slices(canvas: Canvas, view: View) -> tuple[str, str]:
     elif any(along is not None for along in slices):
         every += " Lines join those that differ from the chosen one in nothing else."
     return "Parameter by parameter", every
-
-
-def slices_height(view: View) -> float:
-    """Return how tall the panels are together."""
-    return 0.9 + 2.1 * math.ceil(len(view.layout.varied[:SLICES]) / 2)
 
 
 def slice_along(view: View, column: Column) -> Indices | None:

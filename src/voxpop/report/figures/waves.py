@@ -283,12 +283,6 @@ def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
     return title, said + (f" {caveat[0].upper()}{caveat[1:]}." if caveat else "")
 
 
-def stakes_height(view: View) -> float:
-    """Return how tall the bars are together."""
-    rows = 1 + bool(view.course.closed) + bool(view.course.problem.pilot)
-    return 1.6 + 0.75 * rows
-
-
 def draw_cost(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
     ax, pending, reward = canvas.subplots(), view.course.pending, view.course.reward
