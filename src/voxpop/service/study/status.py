@@ -15,7 +15,7 @@ from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, failure_chance, number
 from voxpop.service.stores.schema import counts
-from voxpop.service.study import asking, log, steps
+from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot
@@ -74,7 +74,7 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     if row.short:
         holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short))
     elif snapshot.wave is not None and row.newest is None:
-        people, askable = snapshot.wave.plan.people, asking.askable(connection, row.id, snapshot)
+        people, askable = snapshot.wave.plan.people, collecting.askable(connection, row.id, snapshot)
         if askable < people:
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
     if behind := steps.clock_behind(snapshot, row, now):

@@ -19,7 +19,7 @@ from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
-from voxpop.service.study import asking, collecting, life, log, participants
+from voxpop.service.study import collecting, life, log, participants
 from voxpop.service.study.context import Context, Turn
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, SqlJournal
@@ -85,7 +85,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.seq != snapshot.seq:
         return Step(Due.READ)
     if row.newest is None:
-        enough = asking.enough(connection, study, snapshot)
+        enough = collecting.enough(connection, study, snapshot)
         return Step(Due.BEGIN) if enough else Step(Due.NOTHING, math.inf)
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
@@ -126,7 +126,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due
             moved = _change(Turn(context, connection, row, snapshot, wave), due)
         if due in (Due.BEGIN, Due.CLOSE) or not moved:
             return moved
-    return asking.ask(context, study, snapshot, wave) or due is Due.EXPIRE
+    return collecting.ask(context, study, snapshot, wave) or due is Due.EXPIRE
 
 
 def _change(turn: Turn, due: Due) -> bool:
@@ -140,7 +140,7 @@ def _change(turn: Turn, due: Due) -> bool:
     if due is Due.EXPIRE:
         ended = invited.expire(turn.now)
         if ended:
-            asking.recount(invited)
+            collecting.recount(invited)
         return bool(ended)
     alone = turn.wave.release.batch is None
     total = None if alone else collecting.second_total(turn)  # None also if another coordinator found the batch void
@@ -206,7 +206,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     with context.database.write() as connection:
         if log.lock_unmoved(connection, study, snapshot.seq) is None:
             return
-        if planned is not None and asking.enough(connection, study, planned):
+        if planned is not None and collecting.enough(connection, study, planned):
             changes |= _beginning(connection, snapshot, now)
         SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
         if isinstance(wave, End):
