@@ -15,7 +15,7 @@ from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
 from voxpop.errors import require_integer
 
 if TYPE_CHECKING:
-    from voxpop.service.settings import Settings
+    from voxpop.service.serve import Settings
     from voxpop.service.stores.backup import Backup
     from voxpop.service.stores.migrate import Kind
 
@@ -53,7 +53,7 @@ class Flags:
         """Return a service's settings (flags, else the environment, else its defaults), and set up its log."""
         need_service()
         from voxpop.service import logs
-        from voxpop.service.settings import Settings, settings_of
+        from voxpop.service.serve import Settings, settings_of
 
         said = {part.name: getattr(self, part.name) for part in fields(Settings) if hasattr(self, part.name)}
         made = settings_of(**{**said, "allow_origin": " ".join(self.allow_origin or ()) or None})
@@ -202,8 +202,7 @@ def restore(
 
 def _say_what_is_lost(address: str) -> None:
     """Warn at once of what the coordinator would refuse when it starts."""
-    from voxpop.service.serve import lost_releases
-    from voxpop.service.settings import settings_of
+    from voxpop.service.serve import lost_releases, settings_of
 
     for lost in lost_releases(settings_of(database=address)).values():
         errors.print(

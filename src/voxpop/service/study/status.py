@@ -79,7 +79,8 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
     if behind := steps.clock_behind(snapshot, row, now):
         holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))
-    if row.stage == Stage.COLLECTING and (lost := steps.lost_releases(context, connection, row.id)):
+    record = context.released if row.stage == Stage.COLLECTING else None
+    if record is not None and (lost := record.lost(connection, row.id)):
         holds.append(Hold(Cause.OLD_DATABASE, wave, lost=lost))
     return holds
 

@@ -23,8 +23,7 @@ from voxpop.service.study import collecting, life, log, participants
 from voxpop.service.study.context import Context, Turn
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, SqlJournal
-from voxpop.service.study.released import lost_waves
-from voxpop.service.study.stages import Life, Lost, Stage
+from voxpop.service.study.stages import Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
@@ -157,7 +156,7 @@ def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
     """
     with context.database.write() as connection:
         row = log.lock_unmoved(connection, study, snapshot.seq)
-        if lost := lost_releases(context, connection, study):
+        if context.released is not None and (lost := context.released.lost(connection, study)):
             context.note("restored", study=study, lost=str(lost))
             return False
         if row is not None and (row.attempt is None or _failed(context, study, row.attempt)):
@@ -181,12 +180,6 @@ def _note_closed(context: Context, study: str, closed: int) -> None:
         with context.database.read() as connection:
             context.released.catch_up(connection, study)
         context.noted[study] = closed
-
-
-def lost_releases(context: Context, connection: sa.Connection, study: str) -> Lost | None:
-    """Return which waves of a study were released and are not in the database; None if all are."""
-    last = None if context.released is None else context.released.of(study)
-    return None if last is None else lost_waves(connection, last)
 
 
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
