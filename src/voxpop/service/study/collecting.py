@@ -176,10 +176,10 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
     return ask(context, study, snapshot, wave) or bool(new)
 
 
-def has_total(connection: sa.Connection, study: str, wave: int) -> bool:
-    """Return True if the second server's total of a wave is here."""
-    here = sa.select(totals.c.wave).where(totals.c.study == study, totals.c.wave == wave)
-    return connection.execute(here).first() is not None
+def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
+    """Return the second server's total of a wave, as JSON; None if it is not here yet."""
+    wanted = sa.select(totals.c.body).where(totals.c.study == study, totals.c.wave == wave)
+    return connection.execute(wanted).scalar_one_or_none()
 
 
 def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
@@ -198,7 +198,7 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         return False
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, study, snapshot.seq)
-        if locked is None or locked.batch != row.batch or has_total(connection, study, number):
+        if locked is None or locked.batch != row.batch or total_of(connection, study, number):
             return True
         invited = Invitations(connection, study, number)
         if sorted(invited.answered) != chosen:
@@ -239,7 +239,7 @@ def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> 
     number = wave.plan.wave
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, row.id, snapshot.seq)
-        if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
+        if locked is None or locked.batch != row.batch or total_of(connection, row.id, number):
             return True
         if Invitations(connection, row.id, number).funnel.answered >= wave.plan.people:
             return True
@@ -253,7 +253,7 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
         row = log.row_of(connection, study)
         if row.batch is None:
             return False
-        here = has_total(connection, study, row.wave)
+        here = total_of(connection, study, row.wave)
         forget = [] if here else participants.pending(connection, study, row.wave)
     if row.stage == Stage.FINISHED:
         return _call_off(context, row)
@@ -318,14 +318,17 @@ def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, fo
     recount(invited)
 
 
-def close(turn: Turn, total: Tally | None = None) -> None:
-    """Release the wave from the shuffler's total or from the reports in the inbox."""
+def close(turn: Turn) -> bool:
+    """Release the wave from the second server's total, the reports in the inbox, or both; return False if they lack."""
     context, connection, study, wave = turn.context, turn.connection, turn.study, turn.wave
-    number = wave.plan.wave
+    number, alone = wave.plan.wave, wave.release.batch is None
+    total = None if alone else total_of(connection, study, number)
+    if not (turn.invitations.funnel.answered >= wave.plan.people if alone else total):
+        return False  # someone withdrew, or another coordinator found the batch void
     tally = _tally(turn, total)
     if tally is None:
         give_up(turn)
-        return
+        return True
     counted = turn.invitations.settle()
     named = counted if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
@@ -339,17 +342,20 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     journal.append([Released(feedback, entry)], turn.row.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
     context.note("closed", study=study, wave=number, people=tally.count)
+    return True
 
 
-def _tally(turn: Turn, total: Tally | None) -> Tally | None:
+def _tally(turn: Turn, total: str | None) -> Tally | None:
     """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
-    if turn.wave.release.second == SHUFFLER:
-        return total
-    ours = _add_up(turn)
     if total is None:
-        return ours
+        return _add_up(turn)
+    said = json.loads(total)
+    theirs = Tally(said["count"], tuple(said["total"]), 1.0)
+    if turn.wave.release.second == SHUFFLER:
+        return theirs
+    ours = _add_up(turn)
     try:
-        return turn.wave.release.join(ours, total)
+        return turn.wave.release.join(ours, theirs)
     except InputError:
         return None
 
@@ -385,14 +391,3 @@ def _add_up(turn: Turn) -> Tally:
     if tally.count != counted:
         raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
     return tally
-
-
-def second_total(turn: Turn) -> Tally | None:
-    """Return the total of the shuffler or helper, or None if there is none yet."""
-    number = turn.wave.plan.wave
-    wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.wave == number)
-    body = turn.connection.execute(wanted).scalar_one_or_none()
-    if body is None:
-        return None
-    total = json.loads(body)
-    return Tally(total["count"], tuple(total["total"]), 1.0)

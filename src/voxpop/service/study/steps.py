@@ -89,7 +89,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
         return Step(Due.COLLECT) if played else Step(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
-    if wave.release.batch is not None and collecting.has_total(connection, study, number):
+    if wave.release.batch is not None and collecting.total_of(connection, study, number):
         return Step(Due.CLOSE, now + LOOK_AGAIN)
     if wave.release.second == SHUFFLER:
         return Step(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
@@ -141,12 +141,7 @@ def _change(turn: Turn, due: Due) -> bool:
         if ended:
             collecting.recount(invited)
         return bool(ended)
-    alone = turn.wave.release.batch is None
-    total = None if alone else collecting.second_total(turn)  # None also if another coordinator found the batch void
-    whole = invited.funnel.answered >= turn.wave.plan.people if alone else total is not None
-    if whole:
-        collecting.close(turn, total)
-    return whole
+    return collecting.close(turn)
 
 
 def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
