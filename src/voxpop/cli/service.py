@@ -130,9 +130,8 @@ def migrate(
     kind: Kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
     require_database(address)
-    opened = open_database(address)
-    before, after = upgrade(opened, kind)
-    opened.close()
+    with closing(open_database(address)) as opened:
+        before, after = upgrade(opened, kind)
     console.print(f"{opened.name}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
 
 
@@ -166,11 +165,11 @@ def backup(
     from voxpop.service.stores.backup import write_backup
     from voxpop.service.stores.database import open_database, require_database
 
-    kind = "shuffler" if of_shuffler else "coordinator"
+    kind: Kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
     require_database(address)
     with closing(open_database(address)) as opened:
-        made = write_backup(opened, "shuffler" if of_shuffler else "coordinator", out)
+        made = write_backup(opened, kind, out)
         console.print(f"{opened.name} -> {out}: {_described(made)}", highlight=False, soft_wrap=True)
 
 
