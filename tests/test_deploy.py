@@ -19,7 +19,7 @@ from prometheus_client import generate_latest
 from tests.helpers_cli import ROOT, VOXPOP
 from tests.helpers_waiting import HANGING, until
 from voxpop.cli.commands import load
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings
 from voxpop.service.web.bodies import MOST_STUDY_BYTES
 from voxpop.service.web.metrics import SERVICE_GAUGES as OF_SERVICE
 from voxpop.service.web.metrics import STUDY_GAUGES as GAUGES

@@ -193,7 +193,7 @@ FAULTS = [
     Fault(
         "people of a void batch pass for askable",
         "The rounds of a wave begin although too few people are left who may take part in it.",
-        "service/study/asking.py",
+        "service/study/collecting.py",
         "if len(snapshot.closed) < most and not may_be_void:",
         "if len(snapshot.closed) < most:",
         (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),

@@ -15,7 +15,7 @@ from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import asking, log
+from voxpop.service.study import collecting, log
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.stages import Stage
@@ -146,7 +146,7 @@ def test_nobody_gets_a_second_invitation_while_the_first_is_open(tmp_path: Path)
         with it.coordinator.database.read() as connection:
             held = list(connection.execute(sa.select(schema.invitations.c.person)).scalars())
         before = (Stage.COLLECTING, len(held))
-        assert not asking._invite(it.coordinator.context, STUDY, snapshot, snapshot.wave, held[:1], before, 0)
+        assert not collecting._invite(it.coordinator.context, STUDY, snapshot, snapshot.wave, held[:1], before, 0)
         assert len(dict(it.invited())) == 12
 
 
@@ -185,8 +185,8 @@ class Killed(BaseException):
 def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "CHUNK", 5)
-    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    monkeypatch.setattr(collecting, "ASKED_AT_ONCE", 5)
+    monkeypatch.setattr(collecting, "PAUSE", 0.0)
     real, left = Invitations.insert, [2]
 
     def insert(connection: Any, rows: list[Any]) -> None:
@@ -216,7 +216,7 @@ def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
 def test_two_coordinators_that_draw_at_the_same_time_invite_no_more_than_are_needed(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "CHUNK", 5)
+    monkeypatch.setattr(collecting, "ASKED_AT_ONCE", 5)
     with world(address, definition(private("central", 30)), people=60) as it:
         other = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
         it.settle()

@@ -18,8 +18,7 @@ from voxpop.errors import InputError
 from voxpop.policies import make_policy
 from voxpop.service import operators
 from voxpop.service.keys import hash_key, new_key
-from voxpop.service.serve import coordinator_of
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings, coordinator_of
 from voxpop.service.stores import backup
 from voxpop.service.stores.backup import Backup, check_backup, restore_backup, write_backup
 from voxpop.service.stores.database import Database, open_database

@@ -21,7 +21,7 @@ from tests.service.served import served
 from tests.service.test_exhaustion import connections
 from voxpop.errors import InputError
 from voxpop.service import serve
-from voxpop.service.settings import Settings, settings_of
+from voxpop.service.serve import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.web import connections as module

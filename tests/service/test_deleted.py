@@ -11,8 +11,7 @@ from tests.service.world import SECRET, STUDY, Clock, World, definition, private
 from voxpop.service import audit, operators
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.serve import coordinator_of, lost_of
-from voxpop.service.settings import settings_of
+from voxpop.service.serve import coordinator_of, settings_of
 from voxpop.service.stores.backup import restore_backup, write_backup
 from voxpop.service.stores.database import Database, open_database
 from voxpop.service.study.coordinator import Coordinator
@@ -70,7 +69,7 @@ def test_a_start_deletes_again_what_a_restored_backup_knows(
         assert coordinator.studies() == ["other"]
         (entry,) = [entry for entry in audit.trail(restored, STUDY) if entry.action == "deleted"]
         assert (entry.actor, entry.detail) == ("service", "again: a restored backup knew it")
-        assert record.all() == []
+        assert record.of(STUDY) is None
     with pytest.raises(Refusal, match="was deleted, and devices may remember it"):
         coordinator.create(STUDY, PRIVATE)
 
@@ -122,7 +121,8 @@ def test_coordinators_with_a_record_each_learn_of_a_deletion(it: World, tmp_path
     other.note(LastRelease(STUDY, created, 1, ""))
     with closing(open_database(str(tmp_path / "after.db"))) as database:
         restore_backup(database, tmp_path / "backup")
-        assert lost_of(database, other) == {}
+        with database.read() as connection:
+            assert other.all_lost(connection) == {}
     start(tmp_path / "another", str(tmp_path / "after.db"))
 
 

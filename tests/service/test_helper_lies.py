@@ -16,7 +16,7 @@ from tests.service.world import STUDY, DirectShuffler, World, definition, own_sh
 from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
-from voxpop.service.study import asking, participants
+from voxpop.service.study import collecting, participants
 from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.stages import Kind
 
@@ -120,7 +120,7 @@ def test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again
         require_void(it, often)
         current = it.coordinator.snapshots.current(STUDY)
         with it.coordinator.database.read() as connection:
-            assert asking.askable(connection, STUDY, current) == len(it.keys) - 12
+            assert collecting.askable(connection, STUDY, current) == len(it.keys) - 12
         replace_all(it)
         assert before.isdisjoint(it.asked)
         require_counted(it)

@@ -10,7 +10,7 @@ import uvicorn
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
 from voxpop.service import serve
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings
 
 PEM = Path(__file__).with_name("tls.pem")
 

@@ -200,15 +200,14 @@ def test_deleting_leaves_no_row_and_no_coordinator_misses_the_study(tmp_path: Pa
         it.settle()
         colleague = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
         colleague.step(STUDY)
-        assert [release.wave for release in (*mine.all(), *other.all())] == [1, 1]
+        assert [release and release.wave for release in (mine.of(STUDY), other.of(STUDY))] == [1, 1]
         it.coordinator.change(STUDY, Wanted.ENDED)
         assert rows_about(it, STUDY)
         it.coordinator.delete(STUDY, "ann")
         assert rows_about(it, STUDY) == {}
-        assert mine.all() == []
-        from voxpop.service.serve import lost_of
-
-        assert lost_of(it.coordinator.database, other) == {}
+        assert mine.of(STUDY) is None
+        with it.coordinator.database.read() as connection:
+            assert other.all_lost(connection) == {}
         with pytest.raises(Refusal, match="there is no study"):
             it.coordinator.status(STUDY)
         with pytest.raises(Refusal, match="was deleted, and devices may remember it"):

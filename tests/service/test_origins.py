@@ -18,7 +18,7 @@ from tests.service.world import STUDY
 from voxpop.errors import InputError
 from voxpop.service import serve
 from voxpop.service.keys import Keyring, new_key
-from voxpop.service.settings import Settings, settings_of
+from voxpop.service.serve import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.life import Wanted

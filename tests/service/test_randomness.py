@@ -15,7 +15,7 @@ from tests.service.world import SECRET, STUDY, definition, private, world
 from voxpop.privacy import Secure
 from voxpop.service import serve
 from voxpop.service.keys import check_of, digest_of, make_secret, new_key, token_of
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings
 from voxpop.service.stores.schema import invitations as table
 from voxpop.service.study.invitations import Invitations, made
 

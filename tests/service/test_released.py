@@ -18,12 +18,11 @@ from tests.service.postgres import with_name
 from tests.service.world import SECRET, STUDY, World, definition, private, world
 from voxpop.errors import InputError
 from voxpop.service.keys import write_key
-from voxpop.service.serve import coordinator_of
-from voxpop.service.settings import Settings, settings_of
+from voxpop.service.serve import Settings, coordinator_of, settings_of
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import studies
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.released import ReleaseRecord, lost_waves
+from voxpop.service.study.released import ReleaseRecord
 from voxpop.service.study.stages import Kind, Lost
 
 
@@ -243,8 +242,9 @@ def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
         collect(it)
     with closing(open_store(path, "coordinator")) as database, database.read() as connection:
         assert known is not None
-        assert lost_waves(connection, known) is None
-        assert lost_waves(connection, replace(known, wave=3)) == Lost(STUDY, 3, 3)
+        assert other.lost(connection, STUDY) is None
+        other.note(replace(known, wave=3))
+        assert other.lost(connection, STUDY) == Lost(STUDY, 3, 3)
 
 
 def test_an_attempt_that_failed_before_it_was_written_down_gets_a_new_name(

@@ -17,8 +17,7 @@ from voxpop.errors import InputError
 from voxpop.service import audit
 from voxpop.service.keys import Keyring, hash_key, new_key, read_keyring, sign, token_of, write_key
 from voxpop.service.rotation import KeyFile, read_key_file, require_unneeded, write_key_file
-from voxpop.service.serve import coordinator_of
-from voxpop.service.settings import settings_of
+from voxpop.service.serve import coordinator_of, settings_of
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator

@@ -11,8 +11,7 @@ from tests.helpers_cli import main_of, refusal
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import make_secret, new_key, write_key
-from voxpop.service.serve import coordinator_of, run, shuffler_of
-from voxpop.service.settings import Settings, settings_of
+from voxpop.service.serve import Settings, coordinator_of, run, settings_of, shuffler_of
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp

@@ -21,7 +21,8 @@ from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import asking, log
+from voxpop.service.study import log
+from voxpop.service.study.collecting import askable
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import Invitations
@@ -158,7 +159,7 @@ def test_rounds_do_not_begin_for_people_who_have_left(address: str) -> None:
         assert it.status["wave"] == 2
         it.coordinator.withdraw(STUDY, it.keys[0])
         with it.coordinator.database.read() as connection:
-            assert asking.askable(connection, STUDY, it.coordinator.snapshots.current(STUDY)) == 11
+            assert askable(connection, STUDY, it.coordinator.snapshots.current(STUDY)) == 11
 
 
 def test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited(

@@ -19,7 +19,7 @@ from tests.service.test_kill import KEY, check, study
 from voxpop.client import Promise
 from voxpop.errors import InputError
 from voxpop.service import workers
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings
 
 Make = Callable[[], str]
 

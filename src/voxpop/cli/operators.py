@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from voxpop.cli.display import console, say, table_of
 from voxpop.errors import InputError
+from voxpop.io.files import read_text
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
 DatabaseOption = Annotated[
@@ -72,7 +73,7 @@ class RefusedError(InputError):
 
 def own_key(key_file: Path | None) -> str:
     """Return the operator's key, from a file or from the environment."""
-    from voxpop.service.keys import exposed, key_of_file, require_key
+    from voxpop.service.keys import exposed, require_key
 
     if key_file is None:
         if not (key := os.environ.get("VOXPOP_KEY", "").strip()):
@@ -80,7 +81,7 @@ def own_key(key_file: Path | None) -> str:
         return require_key("the operator key of VOXPOP_KEY", key, HOW_TO_GET_ONE)
     if (warning := exposed(key_file)) is not None:
         typer.echo(f"warning: {warning}", err=True)
-    return key_of_file("operator key", key_file, HOW_TO_GET_ONE)
+    return require_key(f"the operator key in {key_file}", read_text(key_file), HOW_TO_GET_ONE)
 
 
 def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:

@@ -15,7 +15,7 @@ from voxpop.cli.operators import DATABASES, DatabaseOption, need_service
 from voxpop.errors import require_integer
 
 if TYPE_CHECKING:
-    from voxpop.service.settings import Settings
+    from voxpop.service.serve import Settings
     from voxpop.service.stores.backup import Backup
     from voxpop.service.stores.migrate import Kind
 
@@ -53,7 +53,7 @@ class Flags:
         """Return a service's settings (flags, else the environment, else its defaults), and set up its log."""
         need_service()
         from voxpop.service import logs
-        from voxpop.service.settings import Settings, settings_of
+        from voxpop.service.serve import Settings, settings_of
 
         said = {part.name: getattr(self, part.name) for part in fields(Settings) if hasattr(self, part.name)}
         made = settings_of(**{**said, "allow_origin": " ".join(self.allow_origin or ()) or None})
@@ -130,9 +130,8 @@ def migrate(
     kind: Kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
     require_database(address)
-    opened = open_database(address)
-    before, after = upgrade(opened, kind)
-    opened.close()
+    with closing(open_database(address)) as opened:
+        before, after = upgrade(opened, kind)
     console.print(f"{opened.name}: {before or 'empty'} -> {after}", highlight=False, soft_wrap=True)
 
 
@@ -166,11 +165,11 @@ def backup(
     from voxpop.service.stores.backup import write_backup
     from voxpop.service.stores.database import open_database, require_database
 
-    kind = "shuffler" if of_shuffler else "coordinator"
+    kind: Kind = "shuffler" if of_shuffler else "coordinator"
     address = database or DATABASES[kind]
     require_database(address)
     with closing(open_database(address)) as opened:
-        made = write_backup(opened, "shuffler" if of_shuffler else "coordinator", out)
+        made = write_backup(opened, kind, out)
         console.print(f"{opened.name} -> {out}: {_described(made)}", highlight=False, soft_wrap=True)
 
 
@@ -202,8 +201,7 @@ def restore(
 
 def _say_what_is_lost(address: str) -> None:
     """Warn at once of what the coordinator would refuse when it starts."""
-    from voxpop.service.serve import lost_releases
-    from voxpop.service.settings import settings_of
+    from voxpop.service.serve import lost_releases, settings_of
 
     for lost in lost_releases(settings_of(database=address)).values():
         errors.print(

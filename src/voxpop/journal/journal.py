@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
@@ -169,12 +169,12 @@ class Course(Defined):
     events: int = 0
 
     @classmethod
-    def begin(cls, definition: Definition) -> Course:
+    def begin(cls, definition: Definition) -> Self:
         """Return the course of a study before anything was asked."""
         state = definition.policy.init(definition.problem)
         return cls(definition, state, entries=definition.charged, known=(Known.of(definition, state),))
 
-    def after(self, event: Event) -> Course:
+    def after(self, event: Event) -> Self:
         """Return the course after one more event, whether it happens now or is read from a journal."""
         course = replace(self, events=self.events + 1)
         match event:
@@ -197,20 +197,20 @@ class Course(Defined):
                 amended = replace(course, definition=replace(self.definition, problem=problem), ended=None)
                 if not pilot:
                     return amended
-                begun = Course.begin(amended.definition)
+                begun = self.begin(amended.definition)
                 return replace(amended, state=begun.state, known=begun.known)
             case Finished(reason, early):
                 return replace(course, wave=None, ended=reason, early=early)
 
-    def replayed(self) -> Iterator[Course]:
+    def replayed(self) -> Iterator[Self]:
         """Yield the course before the first wave and after each that is over."""
-        course = Course.begin(self.definition)
+        course = self.begin(self.definition)
         yield course
         for done in self.closed:
             course = replace(course, wave=Wave(done.plan, done.release))._learned(done.feedback)
             yield course
 
-    def _learned(self, feedback: Feedback) -> Course:
+    def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""
         if self.wave is None:
             raise InputError("a release without an open wave cannot be; the journal lacks an event")

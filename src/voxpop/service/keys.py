@@ -68,11 +68,6 @@ def require_key(name: str, value: str, remedy: str = "make one with: voxpop keys
     return value
 
 
-def key_of_file(name: str, path: Path, remedy: str) -> str:
-    """Read a key from a file."""
-    return require_key(f"the {name} in {path}", read_text(path), remedy)
-
-
 def exposed(path: Path) -> str | None:
     """Return a warning, with the remedy, if other accounts of the machine may read a key file; otherwise None."""
     try:

@@ -62,10 +62,9 @@ class LogLimit:
                 return []
             over = [kind for kind, window in self._windows.items() if now - window.start >= PERIOD]
             dropped = {kind: self._windows.pop(kind).suppressed for kind in over}
-            starts = [window.start for window in self._windows.values()]
-            self._next = min(starts, default=now) + PERIOD
-        parts = [(dict(zip(KIND, kind, strict=True)), count) for kind, count in dropped.items() if count]
-        return [{**{name: value for name, value in kind.items() if value is not None}, "count": n} for kind, n in parts]
+            self._next = min((window.start for window in self._windows.values()), default=now) + PERIOD
+        named = [dict(zip((*KIND, "count"), (*kind, count), strict=True)) for kind, count in dropped.items() if count]
+        return [{name: value for name, value in kind.items() if value is not None} for kind in named]
 
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

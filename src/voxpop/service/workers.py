@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from voxpop.errors import InputError
 from voxpop.runtime.machine import end_with_parent
 from voxpop.service import logs
-from voxpop.service.serve import coordinator_of, listen, run
-from voxpop.service.settings import Settings
+from voxpop.service.serve import Settings, coordinator_of, listen, run
 from voxpop.service.stores.database import file_of
 from voxpop.service.web.metrics import SHARED
 

@@ -42,18 +42,15 @@ def require_sound(database: Database) -> None:
             tables = sa.inspect(connection).get_table_names()
             checks = [""] if small else [f"({name})" for name in ESSENTIAL if name in tables]
             found = [connection.exec_driver_sql(f"PRAGMA quick_check{check}").scalars().first() for check in checks]
+        name = "ok" if all(said == "ok" for said in found) else DAMAGED[0]
     except sa.exc.DatabaseError as error:
-        raise _refusal(database, cause(error)) from None
-    if any(said != "ok" for said in found):
-        raise _refusal(database, DAMAGED[0])
-
-
-def _refusal(database: Database, name: str) -> InputError:
+        name = cause(error)
     if name.startswith("SQLITE_NOTADB"):
-        return InputError(f"{database.name} is not an SQLite database; name another file, or restore this one")
+        raise InputError(f"{database.name} is not an SQLite database; name another file, or restore this one")
     if name.startswith(DAMAGED):
-        return InputError(f"the database {database.name} is damaged; restore it from a backup")
-    return InputError(f"cannot open the database {database.name} ({name}); check the file, its disk and who uses it")
+        raise InputError(f"the database {database.name} is damaged; restore it from a backup")
+    if name != "ok":
+        raise InputError(f"cannot open the database {database.name} ({name}); check the file, its disk and who uses it")
 
 
 SIZE = {
@@ -139,23 +136,19 @@ def open_store(address: str, kind: Kind, upgrade: bool = False, create: bool = T
         require_database(address)
     database = open_database(address)
     try:
-        _prepare(database, kind, upgrade, create)
+        require_sound(database)
+        with database.read() as connection:
+            version = known_version(connection, kind, f"the database {database.name}")
+        if version is None and not create:
+            raise MissingDatabaseError(f"the database {database.name} is empty; {REMEDY}")
+        if version is None or upgrade:
+            migrate(database, kind)
+        else:
+            require_newest(database, kind, version)
     except BaseException:
         database.close()
         raise
     return database
-
-
-def _prepare(database: Database, kind: Kind, upgrade: bool, create: bool) -> None:
-    require_sound(database)
-    with database.read() as connection:
-        version = known_version(connection, kind, f"the database {database.name}")
-    if version is None and not create:
-        raise MissingDatabaseError(f"the database {database.name} is empty; {REMEDY}")
-    if version is None or upgrade:
-        migrate(database, kind)
-    else:
-        require_newest(database, kind, version)
 
 
 def require_newest(database: Database, kind: Kind, version: str) -> None:

@@ -1,4 +1,9 @@
-"""From reports to a release: collecting with a shuffler or helper, and closing a wave.
+"""From people to a release: asking them, collecting with a shuffler or helper, and closing a wave.
+
+Only people who registered before the rounds of a wave began are asked about it: the others have not lived through all
+of them. The rounds begin when enough people are registered. If some of these do not answer, and nobody else who lived
+through the rounds is left, the rounds are played again, as soon as enough others have registered; the reports that are
+in stay.
 
 A shuffler or helper is told whose reports it may take, whose to forget, and when to add up. Closing a wave adds noise,
 appends to log and ledger, and deletes the raw reports, in one transaction.
@@ -11,6 +16,7 @@ then the batch is void.
 from __future__ import annotations
 
 import json
+import time
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,20 +27,124 @@ from voxpop.errors import InputError
 from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.waves import Tally
-from voxpop.privacy.release import SHUFFLER
+from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
 from voxpop.service.stores.database import scrub_after
-from voxpop.service.stores.schema import inbox, plays, totals
-from voxpop.service.study import asking, log, participants
+from voxpop.service.stores.schema import counts, inbox, people, plays, totals
+from voxpop.service.study import log, participants
 from voxpop.service.study.context import BatchProgress, Context, Sealed, Turn
-from voxpop.service.study.invitations import Invitations
+from voxpop.service.study.invitations import Invitations, all_here, count_later, made
 from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 CHUNK = 2_000  # reports added up at a time, to bound memory
+ASKED_AT_ONCE = 500  # people in one transaction, for which uploads to the study wait
+PAUSE = 0.01  # seconds between two of them
 OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
+
+
+def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
+    """Count the people who are registered now and may take part in the current wave."""
+    most = snapshot.most_participations
+    known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
+    if most <= 1:
+        return int(known.never_asked) if most else 0
+    assert snapshot.wave is not None
+    may_be_void = snapshot.wave.release.second == HELPER  # and a void batch spends people who are in no release
+    if len(snapshot.closed) < most and not may_be_void:  # nobody can have taken part so often
+        return int(known.registered)
+    spent = sa.select(sa.func.count()).select_from(people)  # who are fewer than those who may
+    spent = spent.where(people.c.study == study, people.c.participations >= most, ~people.c.withdrawn)
+    return int(known.registered) - int(connection.execute(spent).scalar_one())
+
+
+def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
+    """Return True if the rounds of the current wave can begin: as many people as it needs are registered."""
+    assert snapshot.wave is not None
+    return askable(connection, study, snapshot) >= snapshot.wave.plan.people
+
+
+def recount(invited: Invitations) -> None:
+    """Count again how many invitations to the wave are answered or open, after some have ended."""
+    log.update_study(invited.connection, invited.study, invited=invited.held)
+
+
+def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+    """Invite as many people as are missing; return False if nobody is missing or nobody is left.
+
+    All are drawn at once and invited in chunks; the wave collects from the first chunk on. If the process is killed in
+    between, the next one draws the rest from those who were not invited: together they are a uniform sample, too.
+    """
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+        missing = wave.plan.people - row.invited
+        if row.seq != snapshot.seq or missing <= 0:
+            return bool(row.seq != snapshot.seq)
+        invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
+        chosen = invited.draw(missing, most, row.newest)
+        short = missing - len(chosen)
+        others = (
+            short > 0 and row.stage == Stage.COLLECTING and count_later(connection, study, most, row.newest) >= short
+        )
+        if short and not others:
+            chosen += invited.draw_again(short, most, row.newest)
+        alone = others and not chosen
+        waiting = alone and wave.release.second != SHUFFLER and invited.waits
+    if alone and not waiting:
+        return _play_again(context, study, snapshot, row.invited)
+    if not chosen and row.short == short and row.stage == Stage.COLLECTING:
+        return False
+    stage, held = row.stage, row.invited
+    for start in range(0, max(len(chosen), 1), ASKED_AT_ONCE):
+        if start:
+            time.sleep(PAUSE)
+        part = chosen[start : start + ASKED_AT_ONCE]
+        if not _invite(context, study, snapshot, wave, part, (stage, held), short):
+            return True  # another coordinator is asking people, or has closed the wave
+        stage, held = Stage.COLLECTING, held + len(part)
+    context.note("asked", study=study, wave=wave.plan.wave, people=len(chosen), short=short)
+    return bool(chosen)
+
+
+def _invite(
+    context: Context,
+    study: str,
+    snapshot: Snapshot,
+    wave: Wave,
+    chosen: list[int],
+    before: tuple[Stage, int],
+    short: int,
+) -> bool:
+    """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
+    ready = wave.release.batch is None  # otherwise the second server must know the token first
+    deadline = context.clock() + snapshot.definition.rules.deadline
+    rows = made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
+    with context.database.write() as connection:
+        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        if row is None or (row.stage, row.invited) != before:
+            return False
+        invited = Invitations(connection, study, wave.plan.wave)
+        # The number may be the same although others were invited since: nobody gets two invitations at a time.
+        if invited.holders(chosen):
+            return False
+        if not all_here(connection, chosen, row.newest):
+            return False
+        invited.insert(rows)
+        changes = {"stage": Stage.COLLECTING, "played": wave.plan.asked, "invited": before[1] + len(rows)}
+        log.update_study(connection, study, **changes, short=short)
+    return True
+
+
+def _play_again(context: Context, study: str, snapshot: Snapshot, invited: int) -> bool:
+    """Let the rounds of the wave begin again, for people who registered after they were played."""
+    with context.database.write() as connection:
+        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        if row is not None and (row.stage, row.invited) == (Stage.COLLECTING, invited):
+            log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
+            context.note("played_again", study=study, wave=row.wave)
+    return True
 
 
 def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
@@ -63,13 +173,13 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
                 return True
             deadline = context.clock() + snapshot.definition.rules.deadline
             Invitations(connection, study, number).make_ready(new, deadline)
-    return asking.ask(context, study, snapshot, wave) or bool(new)
+    return ask(context, study, snapshot, wave) or bool(new)
 
 
-def has_total(connection: sa.Connection, study: str, wave: int) -> bool:
-    """Return True if the second server's total of a wave is here."""
-    here = sa.select(totals.c.wave).where(totals.c.study == study, totals.c.wave == wave)
-    return connection.execute(here).first() is not None
+def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
+    """Return the second server's total of a wave, as JSON; None if it is not here yet."""
+    wanted = sa.select(totals.c.body).where(totals.c.study == study, totals.c.wave == wave)
+    return connection.execute(wanted).scalar_one_or_none()
 
 
 def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
@@ -88,7 +198,7 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         return False
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, study, snapshot.seq)
-        if locked is None or locked.batch != row.batch or has_total(connection, study, number):
+        if locked is None or locked.batch != row.batch or total_of(connection, study, number):
             return True
         invited = Invitations(connection, study, number)
         if sorted(invited.answered) != chosen:
@@ -97,7 +207,7 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
             give_up(Turn(context, connection, locked, snapshot, wave))
         elif sealed.missing:
             invited.take_back(sealed.missing)
-            asking.recount(invited)
+            recount(invited)
             context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
             text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
@@ -129,7 +239,7 @@ def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> 
     number = wave.plan.wave
     with context.database.write() as connection:
         locked = log.lock_unmoved(connection, row.id, snapshot.seq)
-        if locked is None or locked.batch != row.batch or has_total(connection, row.id, number):
+        if locked is None or locked.batch != row.batch or total_of(connection, row.id, number):
             return True
         if Invitations(connection, row.id, number).funnel.answered >= wave.plan.people:
             return True
@@ -143,7 +253,7 @@ def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
         row = log.row_of(connection, study)
         if row.batch is None:
             return False
-        here = has_total(connection, study, row.wave)
+        here = total_of(connection, study, row.wave)
         forget = [] if here else participants.pending(connection, study, row.wave)
     if row.stage == Stage.FINISHED:
         return _call_off(context, row)
@@ -205,19 +315,22 @@ def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, fo
     invited.withdraw([token for token in progress.withdrawn if token not in gone])
     participants.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
     invited.note_answered(progress.answered)
-    asking.recount(invited)
+    recount(invited)
 
 
-def close(turn: Turn, total: Tally | None = None) -> None:
-    """Release the wave from the shuffler's total or from the reports in the inbox."""
+def close(turn: Turn) -> bool:
+    """Release the wave from the second server's total, the reports in the inbox, or both; return False if they lack."""
     context, connection, study, wave = turn.context, turn.connection, turn.study, turn.wave
-    number = wave.plan.wave
+    number, alone = wave.plan.wave, wave.release.batch is None
+    total = None if alone else total_of(connection, study, number)
+    if not (turn.invitations.funnel.answered >= wave.plan.people if alone else total):
+        return False  # someone withdrew, or another coordinator found the batch void
     tally = _tally(turn, total)
     if tally is None:
         give_up(turn)
-        return
-    people = turn.invitations.settle()
-    named = people if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
+        return True
+    counted = turn.invitations.settle()
+    named = counted if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
     _delete_reports(turn)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
@@ -229,17 +342,20 @@ def close(turn: Turn, total: Tally | None = None) -> None:
     journal.append([Released(feedback, entry)], turn.row.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
     context.note("closed", study=study, wave=number, people=tally.count)
+    return True
 
 
-def _tally(turn: Turn, total: Tally | None) -> Tally | None:
+def _tally(turn: Turn, total: str | None) -> Tally | None:
     """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
-    if turn.wave.release.second == SHUFFLER:
-        return total
-    ours = _add_up(turn)
     if total is None:
-        return ours
+        return _add_up(turn)
+    said = json.loads(total)
+    theirs = Tally(said["count"], tuple(said["total"]), 1.0)
+    if turn.wave.release.second == SHUFFLER:
+        return theirs
+    ours = _add_up(turn)
     try:
-        return turn.wave.release.join(ours, total)
+        return turn.wave.release.join(ours, theirs)
     except InputError:
         return None
 
@@ -275,14 +391,3 @@ def _add_up(turn: Turn) -> Tally:
     if tally.count != counted:
         raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
     return tally
-
-
-def second_total(turn: Turn) -> Tally | None:
-    """Return the total of the shuffler or helper, or None if there is none yet."""
-    number = turn.wave.plan.wave
-    wanted = sa.select(totals.c.body).where(totals.c.study == turn.study, totals.c.wave == number)
-    body = turn.connection.execute(wanted).scalar_one_or_none()
-    if body is None:
-        return None
-    total = json.loads(body)
-    return Tally(total["count"], tuple(total["total"]), 1.0)

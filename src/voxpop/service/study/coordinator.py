@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.errors import InputError, require_integer
-from voxpop.privacy.release import SHUFFLER
+from voxpop.privacy.release import SHUFFLER, Batch
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
@@ -19,6 +19,7 @@ from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, participants, status, steps
+from voxpop.service.study.collecting import total_of
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.invitations import Invitations
@@ -202,28 +203,24 @@ class Coordinator:
     def take_total(self, batch: str, body: Any) -> bool:
         """Store the total that the shuffler forwards; return False if it was stored before."""
         with self.database.write() as connection:
-            found = connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).scalar_one_or_none()
-            if found is None:
+            waits = sa.select(studies).where(studies.c.batch == batch).with_for_update(key_share=True)
+            row = connection.execute(waits).first()
+            snapshot = None if row is None else self.snapshots.current(row.id, connection)
+            wave = None if snapshot is None else snapshot.wave
+            if row is None or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-            row = log.row_of(connection, found, lock=True)
-            snapshot = self.snapshots.current(found, connection)
-            wave = snapshot.wave
-            if row.batch != batch or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
-                raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-            count, total, tokens = _checked_total(body, snapshot)
-            known = sa.select(totals.c.body).where(totals.c.study == found, totals.c.wave == row.wave)
-            text = json.dumps({"count": count, "total": total})
-            stored = connection.execute(known).scalar_one_or_none()
+            count, total, tokens = _checked_total(body, wave.release.batch)
+            text, stored = json.dumps({"count": count, "total": total}), total_of(connection, row.id, row.wave)
             if stored is not None:
                 if stored != text:
                     raise Refusal(409, "another total was forwarded for this batch before; nothing was changed")
                 return False
-            invited = Invitations(connection, found, row.wave)
+            invited = Invitations(connection, row.id, row.wave)
             if invited.held_by(tokens) != count:
                 raise Refusal(422, "the total counts tokens that are not invited to this wave; forward the whole batch")
-            connection.execute(sa.insert(totals).values(study=found, wave=row.wave, body=text))
+            connection.execute(sa.insert(totals).values(study=row.id, wave=row.wave, body=text))
             invited.note_answered(tokens)
-        self.context.note("total", study=found, wave=row.wave, people=count)
+        self.context.note("total", study=row.id, wave=row.wave, people=count)
         return True
 
     # -- the scheduler
@@ -233,10 +230,8 @@ class Coordinator:
         return steps.step(self.context, study).moved
 
 
-def _checked_total(body: Any, snapshot: Snapshot) -> tuple[int, list[int], list[bytes]]:
+def _checked_total(body: Any, batch: Batch | None) -> tuple[int, list[int], list[bytes]]:
     """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open wave."""
-    assert snapshot.wave is not None
-    batch = snapshot.wave.release.batch
     assert batch is not None, "only a wave with a batch waits for a total"
     try:
         count, total = body["count"], list(body["total"])

@@ -46,9 +46,7 @@ class Upload:
 
 Row = tuple[int, bytes, bytes]  # invitation, digest and body
 TRIES = 20  # to store a group; each time another coordinator was quicker with one of its tokens
-Found = tuple[
-    dict[str, Any], dict[bytes, Any]
-]  # studies by name; invitations with their receipts by token hash
+Found = tuple[dict[str, Any], dict[bytes, Any]]  # studies by name; invitations with their receipts by token hash
 
 COUNT = """
     INSERT INTO tallies (study, wave, writer, answered, refused) VALUES ({})

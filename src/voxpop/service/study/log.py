@@ -120,19 +120,6 @@ class Snapshot(Course):
 
     definition: Definition
 
-    @classmethod
-    def begin(cls, definition: journal.Definition) -> Snapshot:
-        """Return the snapshot of a study before its first wave."""
-        begun = super().begin(definition)
-        assert isinstance(begun, Snapshot)
-        return begun
-
-    def after(self, event: Event) -> Snapshot:
-        """Return the snapshot after one more event."""
-        course = super().after(event)
-        assert isinstance(course, Snapshot)
-        return course
-
     @property
     def seq(self) -> int:
         """The number of the last event; the definition has number 0."""

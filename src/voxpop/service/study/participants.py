@@ -66,7 +66,8 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
     with context.database.write() as connection:
         rows = _studies(connection, [newcomer.study for newcomer in newcomers])
         hashes = [hash_key(newcomer.key) for newcomer in newcomers]
-        known = {(row.study, row.key_hash): row for row in _people(connection, rows, hashes)}
+        wanted = sa.select(people).where(people.c.study.in_(sorted(rows)), people.c.key_hash.in_(hashes))
+        known = {(row.study, row.key_hash): row for row in connection.execute(wanted)}
         answers: list[bool | Refusal] = []
         new: dict[tuple[str, bytes], None] = {}
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
@@ -82,17 +83,17 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
             insert = insert_into(connection, people)
             values = [{"study": study, "key_hash": hashed} for study, hashed in new]
             stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
-            _count(connection, Counter(stored.scalars()))
+            for study, more in sorted(Counter(stored.scalars()).items()):  # in the same order as everybody else
+                _count(connection, study, registered=more, never_asked=more)
             if context.released is not None:  # whoever was forgotten under the same key is someone new
                 context.released.remember(new)
     return answers
 
 
-def _count(connection: sa.Connection, new: Counter[str]) -> None:
-    """Add new people to the counts of their studies, in the same order as everybody else."""
-    for study in sorted(new):
-        more = {"registered": counts.c.registered + new[study], "never_asked": counts.c.never_asked + new[study]}
-        connection.execute(sa.update(counts).where(counts.c.study == study).values(**more))
+def _count(connection: sa.Connection, study: str, **more: int) -> None:
+    """Add to the counts of a study."""
+    sums = {name: counts.c[name] + number for name, number in more.items()}
+    connection.execute(sa.update(counts).where(counts.c.study == study).values(**sums))
 
 
 def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal | None:
@@ -112,7 +113,8 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     """Answer every (study, key) with JSON: whether the participant is invited and, if so, all the device needs."""
     hashes = [hash_key(key) for _, key in callers]
     with context.database.read() as connection:
-        found = _known(connection, [study for study, _ in callers], hashes)
+        rows = connection.execute(CHECK_IN, {"names": list({study for study, _ in callers}), "hashes": hashes})
+        found = {(row.id, row.key_hash): row for row in rows if row.life != Life.DRAFT}
         strange = [study for (study, _), hashed in zip(callers, hashes, strict=True) if (study, hashed) not in found]
         known = {row.id for row in _studies(connection, strange).values() if row.life != Life.DRAFT} if strange else ()
         _look_at_crowd(context, connection)
@@ -128,13 +130,8 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
     return answers
 
 
-def _known(connection: sa.Connection, names: list[str], hashes: list[bytes]) -> dict[tuple[str, bytes], Any]:
-    """Find these people by study and key hash, each with the study's row and the open invitation to its wave."""
-    rows = connection.execute(CHECK_IN, {"names": list(set(names)), "hashes": hashes})
-    return {(row.id, row.key_hash): row for row in rows if row.life != Life.DRAFT}
-
-
 def _check_in_statement() -> sa.Select[Any]:
+    """Select people by study and key hash, each with the study's row and the open invitation to its wave."""
     live = (invitations.c.person == people.c.id) & (invitations.c.wave == studies.c.wave) & ~invitations.c.expired
     joined = people.join(studies, studies.c.id == people.c.study).outerjoin(invitations, live)
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
@@ -152,11 +149,6 @@ CHECK_IN = _check_in_statement()  # made once: making it takes longer than the d
 def _studies(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
     wanted = sa.select(studies).where(studies.c.id.in_(sorted(set(names))))
     return {row.id: row for row in connection.execute(wanted)}
-
-
-def _people(connection: sa.Connection, rows: dict[str, Any], hashes: list[bytes]) -> list[Any]:
-    wanted = sa.select(people).where(people.c.study.in_(sorted(rows)), people.c.key_hash.in_(hashes))
-    return list(connection.execute(wanted))
 
 
 def _answer(context: Context, row: Any) -> str:
@@ -251,10 +243,7 @@ def withdraw(context: Context, study: str, key: str) -> None:
 def _leave(connection: sa.Connection, row: Any, person: Any) -> None:
     """Mark a person as withdrawn, and erase what no shuffler has to confirm first."""
     connection.execute(sa.update(people).where(people.c.id == person.id).values(withdrawn=True))
-    fewer = {"registered": counts.c.registered - 1, "withdrawn": counts.c.withdrawn + 1}
-    if person.participations == 0:
-        fewer["never_asked"] = counts.c.never_asked - 1
-    connection.execute(sa.update(counts).where(counts.c.study == row.id).values(**fewer))
+    _count(connection, row.id, registered=-1, withdrawn=1, never_asked=-1 if person.participations == 0 else 0)
     found = _found(connection, invitations.c.person == person.id)
     if row.batch is not None and row.stage in UNRELEASED:
         found = [one for one in found if one.expired or one.wave != row.wave]

@@ -88,10 +88,29 @@ class ReleaseRecord:
                 raise
             raise InputError(f"{str(path)!r} is not a record of a release; restore it from a backup") from None
 
-    def all(self) -> list[LastRelease]:
-        """Return the last release of every study."""
-        found = [self.of(path.stem) for path in sorted(self.folder.glob("*.json"))]
-        return [release for release in found if release is not None]
+    def lost(self, connection: sa.Connection, study: str) -> Lost | None:
+        """Return which released waves of a study a database does not know, or None if it knows them all.
+
+        A study that was deleted on purpose, by any coordinator, is known.
+        """
+        last = self.of(study)
+        if last is None or (study, last.created) in self.buried(study):
+            return None
+        gone = sa.select(deleted.c.study).where(deleted.c.study == study, deleted.c.created_at == last.created)
+        if connection.execute(gone).first() is not None:
+            return None
+        known = 0
+        if created_at(connection, study) == last.created:
+            known = closed_waves(connection, study)
+            row = connection.execute(sa.select(studies).where(studies.c.id == study)).one()
+            if known >= last.wave or (row.wave, row.attempt) == (last.wave, last.attempt):
+                return None
+        return Lost(study, known + 1, last.wave)
+
+    def all_lost(self, connection: sa.Connection) -> dict[str, Lost]:
+        """Return by study which waves were released and are not in the database."""
+        found = {path.stem: self.lost(connection, path.stem) for path in sorted(self.folder.glob("*.json"))}
+        return {study: lost for study, lost in found.items() if lost is not None}
 
     def forget(self, study: str) -> None:
         """Forget the releases of a study."""
@@ -160,20 +179,3 @@ def closed_waves(connection: sa.Connection, study: str) -> int:
     """Count the waves that a study has closed."""
     closed = sa.select(sa.func.count()).select_from(events)
     return int(connection.execute(closed.where(events.c.study == study, events.c.kind == Kind.CLOSED)).scalar_one())
-
-
-def lost_waves(connection: sa.Connection, release: LastRelease) -> Lost | None:
-    """Return which released waves a database does not know, or None if it knows them all.
-
-    A study that was deleted on purpose, by any coordinator, is known.
-    """
-    gone = sa.select(deleted.c.study).where(deleted.c.study == release.study, deleted.c.created_at == release.created)
-    if connection.execute(gone).first() is not None:
-        return None
-    known = 0
-    if created_at(connection, release.study) == release.created:
-        known = closed_waves(connection, release.study)
-        row = connection.execute(sa.select(studies).where(studies.c.id == release.study)).one()
-        if known >= release.wave or (row.wave, row.attempt) == (release.wave, release.attempt):
-            return None
-    return Lost(release.study, known + 1, release.wave)

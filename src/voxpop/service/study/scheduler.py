@@ -33,8 +33,7 @@ class Scheduler:
         self._something = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
-        self._failed: dict[str, float] = {}  # by study: when it may be tried again
-        self._times: dict[str, int] = {}  # by study: failures in a row
+        self._failed: dict[str, tuple[float, int]] = {}  # by study: when it may be tried again; failures in a row
         self._steps: dict[str, asyncio.Task[None]] = {}
         self._threads = ThreadPoolExecutor(THREADS, "step")
         self._left: dict[str, int] = {}  # by study: reports lacking, as of the last look and those counted since
@@ -122,19 +121,14 @@ class Scheduler:
             return None
         now = self.context.clock()
         awake = {study for study, (_, wake) in self._rest.items() if wake <= now}
-        return changed | awake | {study for study, again in self._failed.items() if again <= now}
+        return changed | awake | {study for study, (again, _) in self._failed.items() if again <= now}
 
     def _look(self, among: set[str] | None = None) -> dict[str, tuple[Any, ...]]:
         self.coordinator.database.scrub()
-        if among is None:
-            self._forget_deleted()
-        return {} if among is not None and not among else self.coordinator.unfinished(among)
-
-    def _forget_deleted(self) -> None:
-        """Forget the snapshots of studies that another coordinator has deleted."""
-        if known := self.context.snapshots.names():
-            for study in known.difference(self.coordinator.studies()):
+        if among is None and (known := self.context.snapshots.names()):
+            for study in known.difference(self.coordinator.studies()):  # another coordinator has deleted it
                 self.context.snapshots.forget(study)
+        return {} if among is not None and not among else self.coordinator.unfinished(among)
 
     def _watch_clock(self) -> None:
         """Say that the clock was set back, and look at every study: those that wait for a time wait longer now."""
@@ -151,7 +145,7 @@ class Scheduler:
         """Return True unless the study is as it was when nothing was due, or has failed a moment ago."""
         now = self.context.clock()
         before, wake = self._rest.get(study, (None, 0.0))
-        return (before != signs or wake <= now) and self._failed.get(study, 0.0) <= now
+        return (before != signs or wake <= now) and self._failed.get(study, (0.0, 0))[0] <= now
 
     async def _step(self, study: str, signs: object) -> None:
         """Take a step of one study in its own thread: a shuffler that hangs must not delay other studies."""
@@ -162,14 +156,13 @@ class Scheduler:
             if study in self._rest:
                 self._rest[study] = (signs, taken.wake)
             self._failed.pop(study, None)
-            self._times.pop(study, None)
             if taken.moved:
                 self.nudge(study)
         except Exception as error:
             logs.fault("step", error, study=study)
             self._rest.pop(study, None)
-            self._times[study] = self._times.get(study, 0) + 1
-            wait = min(MOST_BACKOFF, BACKOFF * 2 ** min(self._times[study] - 1, 10))
-            self._failed[study] = self.context.clock() + wait
+            _, times = self._failed.get(study, (0.0, 0))
+            wait = min(MOST_BACKOFF, BACKOFF * 2 ** min(times, 10))
+            self._failed[study] = self.context.clock() + wait, times + 1
         finally:
             del self._steps[study]

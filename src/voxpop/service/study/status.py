@@ -16,7 +16,7 @@ from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, number
 from voxpop.report.view import failure_chance
 from voxpop.service.stores.schema import counts
-from voxpop.service.study import asking, log, steps
+from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot
@@ -75,12 +75,13 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     if row.short:
         holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short))
     elif snapshot.wave is not None and row.newest is None:
-        people, askable = snapshot.wave.plan.people, asking.askable(connection, row.id, snapshot)
+        people, askable = snapshot.wave.plan.people, collecting.askable(connection, row.id, snapshot)
         if askable < people:
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
     if behind := steps.clock_behind(snapshot, row, now):
         holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))
-    if row.stage == Stage.COLLECTING and (lost := steps.lost_releases(context, connection, row.id)):
+    record = context.released if row.stage == Stage.COLLECTING else None
+    if record is not None and (lost := record.lost(connection, row.id)):
         holds.append(Hold(Cause.OLD_DATABASE, wave, lost=lost))
     return holds
 

@@ -19,12 +19,11 @@ from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
-from voxpop.service.study import asking, collecting, life, log, participants
+from voxpop.service.study import collecting, life, log, participants
 from voxpop.service.study.context import Context, Turn
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Snapshot, SqlJournal
-from voxpop.service.study.released import lost_waves
-from voxpop.service.study.stages import Life, Lost, Stage
+from voxpop.service.study.stages import Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
@@ -85,12 +84,12 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if row.seq != snapshot.seq:
         return Step(Due.READ)
     if row.newest is None:
-        enough = asking.enough(connection, study, snapshot)
+        enough = collecting.enough(connection, study, snapshot)
         return Step(Due.BEGIN) if enough else Step(Due.NOTHING, math.inf)
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
         return Step(Due.COLLECT) if played else Step(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
-    if wave.release.batch is not None and collecting.has_total(connection, study, number):
+    if wave.release.batch is not None and collecting.total_of(connection, study, number):
         return Step(Due.CLOSE, now + LOOK_AGAIN)
     if wave.release.second == SHUFFLER:
         return Step(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
@@ -126,7 +125,7 @@ def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due
             moved = _change(Turn(context, connection, row, snapshot, wave), due)
         if due in (Due.BEGIN, Due.CLOSE) or not moved:
             return moved
-    return asking.ask(context, study, snapshot, wave) or due is Due.EXPIRE
+    return collecting.ask(context, study, snapshot, wave) or due is Due.EXPIRE
 
 
 def _change(turn: Turn, due: Due) -> bool:
@@ -140,14 +139,9 @@ def _change(turn: Turn, due: Due) -> bool:
     if due is Due.EXPIRE:
         ended = invited.expire(turn.now)
         if ended:
-            asking.recount(invited)
+            collecting.recount(invited)
         return bool(ended)
-    alone = turn.wave.release.batch is None
-    total = None if alone else collecting.second_total(turn)  # None also if another coordinator found the batch void
-    whole = invited.funnel.answered >= turn.wave.plan.people if alone else total is not None
-    if whole:
-        collecting.close(turn, total)
-    return whole
+    return collecting.close(turn)
 
 
 def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
@@ -157,7 +151,7 @@ def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
     """
     with context.database.write() as connection:
         row = log.lock_unmoved(connection, study, snapshot.seq)
-        if lost := lost_releases(context, connection, study):
+        if context.released is not None and (lost := context.released.lost(connection, study)):
             context.note("restored", study=study, lost=str(lost))
             return False
         if row is not None and (row.attempt is None or _failed(context, study, row.attempt)):
@@ -183,12 +177,6 @@ def _note_closed(context: Context, study: str, closed: int) -> None:
         context.noted[study] = closed
 
 
-def lost_releases(context: Context, connection: sa.Connection, study: str) -> Lost | None:
-    """Return which waves of a study were released and are not in the database; None if all are."""
-    last = None if context.released is None else context.released.of(study)
-    return None if last is None else lost_waves(connection, last)
-
-
 def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
     wave, now = snapshot.following, context.clock()
@@ -206,7 +194,7 @@ def _open(context: Context, study: str, snapshot: Snapshot) -> None:
     with context.database.write() as connection:
         if log.lock_unmoved(connection, study, snapshot.seq) is None:
             return
-        if planned is not None and asking.enough(connection, study, planned):
+        if planned is not None and collecting.enough(connection, study, planned):
             changes |= _beginning(connection, snapshot, now)
         SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
         if isinstance(wave, End):
