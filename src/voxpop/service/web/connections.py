@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httptools
 import uvicorn
@@ -52,14 +52,6 @@ CROWDED = Refusal(503, "there are too many connections; close some, or try again
 CLOSE = (b"connection", b"close")
 
 
-class Connection(Protocol):
-    """What the limits need to know of a connection."""
-
-    transport: asyncio.Transport
-    address: str
-    unsent: int  # bytes that waited to be sent at the last look
-
-
 class Connections:
     """All connections of a server; `most_of_one` is the limit of one caller, and 0 means none.
 
@@ -71,12 +63,12 @@ class Connections:
     ) -> None:
         self.note_refusal: Callable[[], None] = lambda: None  # called for every connection beyond the limits
         self._most_of_one, self._is_proxy, self._most = most_of_one or float("inf"), is_proxy, most
-        self._callers: dict[Connection, str] = {}  # of the connections that are counted; empty for a trusted proxy
-        self._of_caller: dict[str, dict[Connection, None]] = {}  # of those that are idle, the first one first
-        self._idle: dict[Connection, None] = {}  # those between two requests, the one idle for longest first
-        self._spare: dict[Connection, None] = {}  # the oldest first
+        self._callers: dict[BoundedProtocol, str] = {}  # of the connections that are counted; empty for a trusted proxy
+        self._of_caller: dict[str, dict[BoundedProtocol, None]] = {}  # of those that are idle, the first one first
+        self._idle: dict[BoundedProtocol, None] = {}  # those between two requests, the one idle for longest first
+        self._spare: dict[BoundedProtocol, None] = {}  # the oldest first
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: BoundedProtocol) -> bool:
         """Count a new connection and return True; if there are too many, make it a spare one and return False."""
         caller = "" if self._is_proxy(connection.address) else f"caller {caller_of(connection.address)}"
         if not self._has_room(caller):
@@ -87,17 +79,17 @@ class Connections:
         self._of_caller.setdefault(caller, {})[connection] = None
         return True
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: BoundedProtocol) -> None:
         """Note that a connection waits for its next request: it may be closed if another one needs its place."""
         if connection in self._callers:
             own = self._of_caller[self._callers[connection]]
             own[connection] = self._idle[connection] = own.pop(connection)
 
-    def wake(self, connection: Connection) -> None:
+    def wake(self, connection: BoundedProtocol) -> None:
         """Note that a request arrives on a connection."""
         self._idle.pop(connection, None)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: BoundedProtocol) -> None:
         """Stop counting a connection."""
         self._spare.pop(connection, None)
         self.wake(connection)
@@ -129,12 +121,12 @@ class Connections:
         longest.transport.close()
         return len(self._callers) < self._most
 
-    def _add_spare(self, connection: Connection) -> None:
+    def _add_spare(self, connection: BoundedProtocol) -> None:
         if len(self._spare) >= MOST_SPARE:
             self._end(next(iter(self._spare)))
         self._spare[connection] = None
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: BoundedProtocol) -> None:
         self.forget(connection)
         connection.transport.abort()
 
@@ -163,7 +155,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *, limits: Connections, tls: ssl.SSLContext | None = None, **named: Any) -> None:
         super().__init__(**named)
         self._limits, self._tls = limits, tls
-        self.address, self.unsent = "", 0
+        self.address = ""
+        self.unsent = 0  # bytes that waited to be sent at the last look
         self._admitted = True
         self._over = False  # what still arrives is ignored
         self._in_head = self._in_body = False
