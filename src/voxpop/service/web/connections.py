@@ -41,13 +41,18 @@ MOST_HEADERS = 100
 MOST_FRUITLESS = MOST_TARGET + 2 * MOST_HEAD  # bytes that complete neither a head nor a part of a body
 SLICE = 16 * 1024  # bytes that the parser gets at once
 
-NO_HTTP = Refusal(400, "this is not a valid HTTP/1.1 request; correct it and send it again on a new connection")
-LONG_TARGET = Refusal(414, f"the address is longer than {MOST_TARGET} bytes; see /openapi.json for valid ones")
-LONG_HEAD = Refusal(431, f"the headers are longer than {MOST_HEAD} bytes; send fewer or shorter ones")
-MANY_HEADERS = Refusal(431, f"there are more than {MOST_HEADERS} headers; send fewer")
-LONG_CHUNKING = Refusal(400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers")
-SLOW_BODY = Refusal(503, f"the body took longer than {BODY_SECONDS:g} s; send it again, faster", retry_after=1)
-CROWDED = Refusal(503, "there are too many connections; close some, or try again in a moment", retry_after=2)
+# Refusals are made anew each time: an exception that is raised again would keep all requests that it has met.
+NO_HTTP = partial(
+    Refusal, 400, "this is not a valid HTTP/1.1 request; correct it and send it again on a new connection"
+)
+LONG_TARGET = partial(Refusal, 414, f"the address is longer than {MOST_TARGET} bytes; see /openapi.json for valid ones")
+LONG_HEAD = partial(Refusal, 431, f"the headers are longer than {MOST_HEAD} bytes; send fewer or shorter ones")
+MANY_HEADERS = partial(Refusal, 431, f"there are more than {MOST_HEADERS} headers; send fewer")
+LONG_CHUNKING = partial(
+    Refusal, 400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers"
+)
+SLOW_BODY = partial(Refusal, 503, f"the body took longer than {BODY_SECONDS:g} s; send it again, faster", retry_after=1)
+CROWDED = partial(Refusal, 503, "there are too many connections; close some, or try again in a moment", retry_after=2)
 
 CLOSE = (b"connection", b"close")
 
@@ -272,7 +277,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().on_message_complete()
 
-    def _wrong_with_head(self) -> Refusal | None:
+    def _wrong_with_head(self) -> Callable[[], Refusal] | None:
         if len(self.url) > MOST_TARGET:
             return LONG_TARGET
         if len(self.headers) > MOST_HEADERS:
@@ -296,23 +301,23 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _too_long(self) -> Refusal:
+    def _too_long(self) -> Callable[[], Refusal]:
         if self._in_body:
             return LONG_CHUNKING
         return LONG_TARGET if self._in_head and len(self.url) > MOST_TARGET else LONG_HEAD
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Refuse what is arriving, if this is not too late, and close the connection."""
         if self._over:
             return
         if self._in_body or self._answering():
             if self._in_body:
-                cast("dict[str, Any]", self.scope)[REFUSED] = refusal
+                cast("dict[str, Any]", self.scope)[REFUSED] = refusal()
                 self.cycle.message_event.set()  # the application may be waiting for the rest
             self._finish()
             return
         self._over = True
-        reply = error_reply(refusal, "", unread=False)
+        reply = error_reply(refusal(), "", unread=False)
         headers = (*self.server_state.default_headers, *reply.raw_headers, CLOSE)
         lines = [b"%s: %s\r\n" % header for header in headers]
         self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))
