@@ -279,6 +279,14 @@ def test_a_page_whose_study_is_deleted_says_so_and_is_looked_at_no_more(
     until(lambda: desk.service.console.hub.streams == 0, "the end of the streams")
 
 
+def test_a_study_may_be_called_like_a_stream(desk: Desk, operator: Browser) -> None:
+    desk.coordinator.create("live", definition())
+    assert "<h1>live</h1>" in operator.get("/studies/live").text
+    with watching(operator, "/studies/live/live") as stream:
+        assert "study-answer" in stream.next()
+    assert "<h1>There is no such page</h1>" in operator.get("/studies/live/nothing").text
+
+
 def test_a_stream_that_fails_is_logged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[tuple[str, str]] = []
     monkeypatch.setattr("voxpop.service.logs.fault", lambda event, error: noted.append((event, str(error))))

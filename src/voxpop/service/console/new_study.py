@@ -109,20 +109,6 @@ TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # th
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
 
 
-@dataclass(frozen=True)
-class PlanView:
-    """The form: a study file, and what is typed beside it."""
-
-    file: str
-    text: str
-    pilot: Pilot | None  # None: a study file was uploaded
-    typed: Typed
-    decisions: int
-    people: int  # of the pilot
-    second: bool  # a shuffler or helper is there
-    stopping: tuple[Field, ...]  # empty: the file's policy has rules of its own
-
-
 def stopping_of(tables: dict[str, Any]) -> tuple[Field, ...]:
     """Return the options about stopping; policies other than the usual one have rules of their own."""
     return STOPPING if _table(tables, "policy").get("name", DEFAULT) == DEFAULT else ()
@@ -205,17 +191,17 @@ class NewStudyScreen(Screens):
         """Read the file, and show what it says; if it cannot be used, say why beside the form."""
         typed = {name: sent.text(name) for name in READING}
         try:
-            view = self._read(sent, typed)
+            return self._plan(request, *self._read(sent, typed))
         except (InputError, Refusal) as error:
             return self._ask(request, typed, getattr(error, "status", 422), str(error))
-        return self._show(request, view)
 
-    def _read(self, sent: Form, typed: Typed) -> PlanView:
+    def _read(self, sent: Form, typed: Typed) -> tuple[str, str, Pilot | None]:
+        """Return the name and the text of a study file, and the pilot from which it was made, if there is one."""
         file, content = sent.file("pilot")
         if file or content:
             found = self._compute("calibrate", file=file, content=content, typed=typed)
             pilot = msgspec.convert(found, Pilot)
-            return self._plan(pilot.file, pilot.text, pilot)
+            return pilot.file, pilot.text, pilot
         file, content = sent.file("study")
         if not file:
             raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
@@ -223,7 +209,7 @@ class NewStudyScreen(Screens):
             most = MOST_STUDY_FILE // 2**20
             raise InputError(f"{file!r:.80} is larger than {most} MB; create it with: voxpop study create")
         try:
-            return self._plan(file, content.decode("utf-8-sig"))
+            return file, content.decode("utf-8-sig"), None
         except UnicodeDecodeError:
             sentence = f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
             raise InputError(sentence) from None
@@ -231,27 +217,28 @@ class NewStudyScreen(Screens):
     def _compute(self, task: str, **given: Any) -> Any:
         return from_thread.run(partial(self.computations.run, task, **given))
 
-    def _plan(self, file: str, text: str, pilot: Pilot | None = None, typed: Typed | None = None) -> PlanView:
-        """Check a study file as it is, and fill in the form; what is `typed` stays."""
+    def _plan(
+        self, request: Request, file: str, text: str, pilot: Pilot | None, typed: Typed | None = None, **more: Any
+    ) -> Response:
+        """Check a study file as it is, and show it with the form; what is `typed` stays.
+
+        Like every page it is stored in no browser, because it holds the pilot's averages.
+        """
         tables = parse_study(Path(file), text)
         usual = typed_of(file, tables)
         problem = plan_of(file, text, usual)[1].problem
-        return PlanView(
-            file,
-            text,
-            pilot,
-            {**usual, **(typed or {})},
-            problem.size,
-            sum(group.people for group in problem.pilot),
-            self._second,
-            stopping_of(tables),
-        )
-
-    def _show(self, request: Request, view: PlanView, **rehearsed: Any) -> Response:
-        """Show the plan. Like every page it is stored in no browser, because it holds the pilot's averages."""
-        fields = {"view": view, "asking": ASKING, "promised": PROMISED, "trust_models": TRUST}
-        shown = {**fields, "prices": (), "compare": False, "reward": "", **rehearsed}
-        return self.console.show(request, "new_plan", **shown)
+        view = {
+            "file": file,
+            "text": text,
+            "pilot": pilot,
+            "typed": {**usual, **(typed or {})},
+            "decisions": problem.size,
+            "people": sum(group.people for group in problem.pilot),
+            "second": self._second,
+            "stopping": stopping_of(tables),  # empty: the file's policy has rules of its own
+        }
+        shown = {"asking": ASKING, "promised": PROMISED, "trust_models": TRUST, "prices": (), "compare": False}
+        return self.console.show(request, "new_plan", view=view, **{**shown, "reward": "", **more})
 
     @form("/new/rehearsal", "manager", MOST_BODY)
     def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
@@ -265,7 +252,7 @@ class NewStudyScreen(Screens):
         shown = {"prices": found, "compare": compare, "reward": tables.get("reward", measure)}
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session, request.url.path, **shown))
-        return self._show(request, self._plan(file, text, None, typed), **shown)
+        return self._plan(request, file, text, None, typed, **shown)
 
     def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
         """Return the study file with what was typed, and its promise, or every promise that can be made here."""

@@ -97,7 +97,7 @@ class SignIn(Screens):
         return self._form(request, wanted, ended="ended" in request.query_params)
 
     @form("/sign-in", "anyone")
-    def sign_in(self, request: Request, sent: Form) -> Response:
+    async def sign_in(self, request: Request, sent: Form) -> Response:
         """Take a key, and begin a session."""
         require_own_site(request)
         wanted = local_path(sent.text("next"))
@@ -105,7 +105,7 @@ class SignIn(Screens):
         if wait > 0:
             return self._form(request, wanted, 429, "there were too many attempts from here; wait a minute")
         try:
-            session = operators.sign_in(self.database, sent.text("key"), self.console.now)
+            session = await run_in_threadpool(operators.sign_in, self.database, sent.text("key"), self.console.now)
         except Refusal as refusal:
             return self._form(request, wanted, refusal.status, refusal.sentence)
         if session is None:

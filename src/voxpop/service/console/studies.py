@@ -6,15 +6,16 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -335,7 +336,9 @@ def _content(course: Course, stem: str, ending: str) -> bytes:
 class StudyScreen(Screens):
     """The handlers of the screen."""
 
-    _drawing = Lock()  # each report takes a second or two of a core
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._drawing = asyncio.Lock()  # each report takes a second or two of a core
 
     @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], files=FILES)
     def show(self, request: Request, study: str) -> Feed:
@@ -351,14 +354,14 @@ class StudyScreen(Screens):
         return found
 
     @page("/studies/{study}/export/{file}", "session")
-    def export(self, study: str, file: str) -> Response:
+    async def export(self, study: str, file: str) -> Response:
         """Reply with what a study has found as a file; reports are drawn one at a time."""
         if file not in FILES:
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
-        snapshot = self.coordinator.snapshots.current(study)
+        snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
         stem, _, ending = file.partition(".")
-        with self._drawing if ending == "html" else nullcontext():
-            content = _content(snapshot, stem, ending)
+        async with self._drawing if ending == "html" else nullcontext():
+            content = await run_in_threadpool(_content, snapshot, stem, ending)
         name = f"{study}.json" if ending == "json" else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])

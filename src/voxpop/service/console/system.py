@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from anyio import from_thread
@@ -23,31 +22,14 @@ from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import cause
-from voxpop.service.stores.migrate import DatabaseFacts, facts_of
+from voxpop.service.stores.migrate import facts_of
 
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler
 MOST_SHOWN = 50  # entries of the audit trail on a page
 
 
-@dataclass(frozen=True)
-class System:
-    """What the screen about the system shows."""
-
-    problem: str | None  # why the service cannot work
-    database: DatabaseFacts | None  # None: it does not answer
-    database_problem: str
-    shuffler: tuple[str, str | None] | None  # its address, and why it cannot work
-    workers: int  # processes that serve together
-    watching: int  # pages that this process keeps up to date
-    running: str  # for how long
-    process: int = field(default_factory=os.getpid)
-    processors: int = field(default_factory=lambda: os.cpu_count() or 1)
-    version: str = __version__
-    python: str = field(default_factory=platform.python_version)
-
-
-def system_view(console: Console) -> System:
+def system_view(console: Console) -> dict[str, Any]:
     """Look at everything that the service needs."""
     problem = from_thread.run(console.problem)
     facts, failed = None, ""
@@ -56,25 +38,27 @@ def system_view(console: Console) -> System:
     except Exception as error:  # the page must say so, whatever it is
         failed = cause(error)
     link = console.coordinator.context.shuffler
-    shuffler = (link.url, link.problem()) if isinstance(link, HttpShuffler) else None
-    running = duration(time.monotonic() - STARTED)
-    return System(problem, facts, failed, shuffler, console.workers, console.hub.streams, running)
+    return {
+        "problem": problem,  # why the service cannot work
+        "database": facts,  # None: it does not answer
+        "database_problem": failed,
+        "shuffler": (link.url, link.problem()) if isinstance(link, HttpShuffler) else None,
+        "workers": console.workers,  # processes that serve together
+        "watching": console.hub.streams,  # pages that this process keeps up to date
+        "running": duration(time.monotonic() - STARTED),
+        "process": os.getpid(),
+        "processors": os.cpu_count() or 1,
+        "version": __version__,
+        "python": platform.python_version(),
+    }
 
 
-@dataclass(frozen=True)
-class AuditPage:
-    """What the screen with the audit trail shows, the newest first."""
-
-    entries: tuple[audit.AuditEntry, ...]
-    older: int | None  # the number before which there are more; None: there are none
-    newest: bool  # it begins with the newest entry
-
-
-def audit_view(console: Console, before: int | None = None) -> AuditPage:
-    """Read one page of the audit trail."""
+def audit_view(console: Console, before: int | None = None) -> dict[str, Any]:
+    """Read one page of the audit trail, the newest first."""
     found = audit.trail(console.coordinator.database, before=before, most=MOST_SHOWN + 1)
-    shown = tuple(found[:MOST_SHOWN])
-    return AuditPage(shown, shown[-1].number if len(found) > MOST_SHOWN else None, before is None)
+    shown = found[:MOST_SHOWN]
+    older = shown[-1].number if len(found) > MOST_SHOWN else None  # the number before which there are more
+    return {"entries": shown, "older": older, "newest": before is None}
 
 
 class SystemScreens(Screens):

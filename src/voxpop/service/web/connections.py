@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httptools
 import uvicorn
@@ -41,23 +41,20 @@ MOST_HEADERS = 100
 MOST_FRUITLESS = MOST_TARGET + 2 * MOST_HEAD  # bytes that complete neither a head nor a part of a body
 SLICE = 16 * 1024  # bytes that the parser gets at once
 
-NO_HTTP = Refusal(400, "this is not a valid HTTP/1.1 request; correct it and send it again on a new connection")
-LONG_TARGET = Refusal(414, f"the address is longer than {MOST_TARGET} bytes; see /openapi.json for valid ones")
-LONG_HEAD = Refusal(431, f"the headers are longer than {MOST_HEAD} bytes; send fewer or shorter ones")
-MANY_HEADERS = Refusal(431, f"there are more than {MOST_HEADERS} headers; send fewer")
-LONG_CHUNKING = Refusal(400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers")
-SLOW_BODY = Refusal(503, f"the body took longer than {BODY_SECONDS:g} s; send it again, faster", retry_after=1)
-CROWDED = Refusal(503, "there are too many connections; close some, or try again in a moment", retry_after=2)
+# Refusals are made anew each time: an exception that is raised again would keep all requests that it has met.
+NO_HTTP = partial(
+    Refusal, 400, "this is not a valid HTTP/1.1 request; correct it and send it again on a new connection"
+)
+LONG_TARGET = partial(Refusal, 414, f"the address is longer than {MOST_TARGET} bytes; see /openapi.json for valid ones")
+LONG_HEAD = partial(Refusal, 431, f"the headers are longer than {MOST_HEAD} bytes; send fewer or shorter ones")
+MANY_HEADERS = partial(Refusal, 431, f"there are more than {MOST_HEADERS} headers; send fewer")
+LONG_CHUNKING = partial(
+    Refusal, 400, f"{MOST_FRUITLESS} bytes of a chunked body hold no data; send no extensions or trailers"
+)
+SLOW_BODY = partial(Refusal, 503, f"the body took longer than {BODY_SECONDS:g} s; send it again, faster", retry_after=1)
+CROWDED = partial(Refusal, 503, "there are too many connections; close some, or try again in a moment", retry_after=2)
 
 CLOSE = (b"connection", b"close")
-
-
-class Connection(Protocol):
-    """What the limits need to know of a connection."""
-
-    transport: asyncio.Transport
-    address: str
-    unsent: int  # bytes that waited to be sent at the last look
 
 
 class Connections:
@@ -71,12 +68,12 @@ class Connections:
     ) -> None:
         self.note_refusal: Callable[[], None] = lambda: None  # called for every connection beyond the limits
         self._most_of_one, self._is_proxy, self._most = most_of_one or float("inf"), is_proxy, most
-        self._callers: dict[Connection, str] = {}  # of the connections that are counted; empty for a trusted proxy
-        self._of_caller: dict[str, dict[Connection, None]] = {}  # of those that are idle, the first one first
-        self._idle: dict[Connection, None] = {}  # those between two requests, the one idle for longest first
-        self._spare: dict[Connection, None] = {}  # the oldest first
+        self._callers: dict[BoundedProtocol, str] = {}  # of the connections that are counted; empty for a trusted proxy
+        self._of_caller: dict[str, dict[BoundedProtocol, None]] = {}  # of those that are idle, the first one first
+        self._idle: dict[BoundedProtocol, None] = {}  # those between two requests, the one idle for longest first
+        self._spare: dict[BoundedProtocol, None] = {}  # the oldest first
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: BoundedProtocol) -> bool:
         """Count a new connection and return True; if there are too many, make it a spare one and return False."""
         caller = "" if self._is_proxy(connection.address) else f"caller {caller_of(connection.address)}"
         if not self._has_room(caller):
@@ -87,17 +84,17 @@ class Connections:
         self._of_caller.setdefault(caller, {})[connection] = None
         return True
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: BoundedProtocol) -> None:
         """Note that a connection waits for its next request: it may be closed if another one needs its place."""
         if connection in self._callers:
             own = self._of_caller[self._callers[connection]]
             own[connection] = self._idle[connection] = own.pop(connection)
 
-    def wake(self, connection: Connection) -> None:
+    def wake(self, connection: BoundedProtocol) -> None:
         """Note that a request arrives on a connection."""
         self._idle.pop(connection, None)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: BoundedProtocol) -> None:
         """Stop counting a connection."""
         self._spare.pop(connection, None)
         self.wake(connection)
@@ -129,12 +126,12 @@ class Connections:
         longest.transport.close()
         return len(self._callers) < self._most
 
-    def _add_spare(self, connection: Connection) -> None:
+    def _add_spare(self, connection: BoundedProtocol) -> None:
         if len(self._spare) >= MOST_SPARE:
             self._end(next(iter(self._spare)))
         self._spare[connection] = None
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: BoundedProtocol) -> None:
         self.forget(connection)
         connection.transport.abort()
 
@@ -163,7 +160,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *, limits: Connections, tls: ssl.SSLContext | None = None, **named: Any) -> None:
         super().__init__(**named)
         self._limits, self._tls = limits, tls
-        self.address, self.unsent = "", 0
+        self.address = ""
+        self.unsent = 0  # bytes that waited to be sent at the last look
         self._admitted = True
         self._over = False  # what still arrives is ignored
         self._in_head = self._in_body = False
@@ -279,7 +277,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().on_message_complete()
 
-    def _wrong_with_head(self) -> Refusal | None:
+    def _wrong_with_head(self) -> Callable[[], Refusal] | None:
         if len(self.url) > MOST_TARGET:
             return LONG_TARGET
         if len(self.headers) > MOST_HEADERS:
@@ -303,23 +301,23 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _too_long(self) -> Refusal:
+    def _too_long(self) -> Callable[[], Refusal]:
         if self._in_body:
             return LONG_CHUNKING
         return LONG_TARGET if self._in_head and len(self.url) > MOST_TARGET else LONG_HEAD
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Refuse what is arriving, if this is not too late, and close the connection."""
         if self._over:
             return
         if self._in_body or self._answering():
             if self._in_body:
-                cast("dict[str, Any]", self.scope)[REFUSED] = refusal
+                cast("dict[str, Any]", self.scope)[REFUSED] = refusal()
                 self.cycle.message_event.set()  # the application may be waiting for the rest
             self._finish()
             return
         self._over = True
-        reply = error_reply(refusal, "", unread=False)
+        reply = error_reply(refusal(), "", unread=False)
         headers = (*self.server_state.default_headers, *reply.raw_headers, CLOSE)
         lines = [b"%s: %s\r\n" % header for header in headers]
         self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))

@@ -145,7 +145,7 @@ class Guard:
                 await observed({"type": "http.response.body"})
                 return
             if REFUSED in scope:
-                raise scope[REFUSED]
+                raise scope.pop(REFUSED)
             wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)
             if wait > 0:
                 raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)

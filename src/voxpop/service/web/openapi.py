@@ -102,16 +102,15 @@ def _operation(route: Route) -> Schema:
 
 
 def _parameters(route: Route) -> list[Schema]:
-    in_path = [
-        {"name": name, "in": "path", "required": True, "schema": PARAMETERS[name]}
-        for name in re.findall(r"{(\w+)}", route.path)
+    """Describe what is in the path, in headers and behind the question mark; only the first must be there."""
+    parts: list[tuple[str, str, Schema, Schema]]
+    parts = [(name, "path", {}, PARAMETERS[name]) for name in re.findall(r"{(\w+)}", route.path)]
+    parts += [(name, "header", {"description": said}, {"type": "string"}) for name, said in route.headers.items()]
+    parts += [(name, "query", {}, PARAMETERS[name]) for name in route.query]
+    return [
+        {"name": name, "in": place, "required": place == "path", **said, "schema": schema}
+        for name, place, said, schema in parts
     ]
-    in_headers = [
-        {"name": name, "in": "header", "required": False, "description": purpose, "schema": {"type": "string"}}
-        for name, purpose in route.headers.items()
-    ]
-    in_query = [{"name": name, "in": "query", "required": False, "schema": PARAMETERS[name]} for name in route.query]
-    return in_path + in_headers + in_query
 
 
 def _responses(route: Route) -> Schema:

@@ -91,7 +91,8 @@ class ShufflerApp(Service):
     )
     async def upload_report(self, request: Request, batch: str, caller: str) -> Response:
         """Upload the report for an invitation, with the batch and encoding that its noise was made for."""
-        body_of(request).limit(most_bytes_of(await self._coordinates_of(batch)))
+        known = self._coordinates.get(batch, 0) or await run_in_threadpool(self._coordinates_of, batch)
+        body_of(request).limit(most_bytes_of(known))
         report = await ShuffledReport.read(request)
         numbers = np.array(report.report, dtype="<f8").tobytes()
         encoded = EncodedReport(batch, caller, numbers, report.batch)
@@ -101,20 +102,14 @@ class ShufflerApp(Service):
             self._counted.set()
         return JSONResponse({"status": "counted" if new else "counted before"}, 201 if new else 200)
 
-    async def _coordinates_of(self, batch: str) -> int:
-        """Return how many numbers a report of this batch has; 0 if there is no such batch."""
-        if batch not in self._coordinates:
-            wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
-
-            def query() -> int | None:
-                with self.shuffler.database.read() as connection:
-                    return connection.execute(wanted).scalar_one_or_none()
-
-            found = await run_in_threadpool(query)
-            if found is None:
-                return 0  # the upload itself will be refused
+    def _coordinates_of(self, batch: str) -> int:
+        """Return how many numbers a report of this batch has; 0 if there is no such batch: the upload is refused."""
+        wanted = sa.select(batches.c.coordinates).where(batches.c.id == batch)
+        with self.shuffler.database.read() as connection:
+            found = int(connection.execute(wanted).scalar_one_or_none() or 0)
+        if found:
             self._coordinates[batch] = found
-        return self._coordinates[batch]
+        return found
 
     async def forward(self) -> None:
         """Forward totals until the coordinator takes them, for as long as the service runs."""
