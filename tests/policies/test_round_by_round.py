@@ -100,9 +100,15 @@ def test_playing_leaves_the_old_state_alone(name: str) -> None:
         return [part.tolist() for part in (state.upper, state.centre, belief.mean, belief.variance, belief.covariance)]
 
     before = contents(state)
-    after, block = policy.play(problem, state, 40, lambda wave, arm, rounds: 1.0)
+    numbers: list[int] = []
+
+    def answer(wave: int, arm: int, rounds: int) -> float:
+        numbers.append(wave)
+        return 1.0
+
+    after, log = policy.play(problem, state, 40, answer)
     assert contents(state) == before != contents(after)
-    assert (block.first, len(block.arms), after.wave) == (6, 40, 45)
+    assert (numbers, len(log), after.wave) == (list(range(6, 46)), 40, 45)
 
 
 class Odd:
