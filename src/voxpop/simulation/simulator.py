@@ -132,12 +132,16 @@ def _answers(wave: Wave, problem: Problem, population: Population, seed: int) ->
     quick = population if isinstance(population, QuickPopulation) else None
 
     def answer(number: int, arm: int, rounds: int) -> float:
-        if quick is not None:
-            found = quick.observe_one(arm, rounds, stream(seed, "people", number))
+        rng = stream(seed, "people", number)
+        if quick is None:
+            plan = changed(wave.plan, wave=number, arms=np.array([arm]), pulls=np.array([rounds]), people=rounds)
+            reports = population.observe_each(plan, rng)[None, :]
+        else:
+            found = quick.observe_one(arm, rounds, rng)
             if abs(found) < far:
                 return round(found / step) * step
-        plan = changed(wave.plan, wave=number, arms=np.array([arm]), pulls=np.array([rounds]), people=rounds)
-        return collect(Wave(plan, wave.release), population, seed).feedback().mean.item()
+            reports = np.array([[found]])
+        return float(wave.release.tally(reports).feedback().mean[0])
 
     return answer
 
