@@ -23,6 +23,7 @@ STANDARD = {
     "abc",
     "collections",
     "contextlib",
+    "copy",
     "dataclasses",
     "decimal",
     "difflib",

@@ -1,6 +1,6 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, origins, scale, service, shares, withdrawal
+from tests.mutants import answers, device, noise, operators, origins, rounds, scale, service, shares, withdrawal
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -12,5 +12,6 @@ FAULTS: list[Fault] = [
     *operators.FAULTS,
     *origins.FAULTS,
     *withdrawal.FAULTS,
+    *rounds.FAULTS,
     *scale.FAULTS,
 ]

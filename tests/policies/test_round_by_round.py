@@ -1,5 +1,6 @@
 """Policies that play a block of rounds in one call: the same runs to the last bit, and records made on demand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from voxpop.policies import Policy, make_policy
 from voxpop.policies.gp_ucb import GPUCB
 from voxpop.policies.protocol import RoundByRound
 from voxpop.privacy import Budget, Ledger
+from voxpop.simulation.people import TablePeople
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.scenarios import Options, make_scenario
-from voxpop.simulation.simulator import BLOCK, ClosedBlock, simulate_waves
+from voxpop.simulation.simulator import BLOCK, ClosedBlock, Population, simulate_waves
 
 PLAYERS = ("gp-ucb", "mini-gp-opt")
 
@@ -41,9 +43,24 @@ def told(wave: ClosedWave) -> list[Any]:
     return [*arrays, plan.wave, plan.people, plan.reference, plan.reports, feedback.count, wave.info, wave.release]
 
 
-@pytest.fixture(scope="module", params=["synthetic", "pricing"])
+class Whole:
+    """The people of a scenario, who cannot be asked about one arm without a plan."""
+
+    def __init__(self, population: Population) -> None:
+        self.observe, self.observe_each = population.observe, population.observe_each
+
+
+@pytest.fixture(scope="module", params=["synthetic", "pricing", "table", "far out", "whole"])
 def scenario(request: pytest.FixtureRequest) -> Scenario:
-    return make_scenario(request.param, Options(seed=3, size=40, horizon=2 * BLOCK + 90))
+    named = request.param if request.param == "pricing" else "synthetic"
+    made = make_scenario(named, Options(seed=3, size=40, horizon=2 * BLOCK + 90))
+    if request.param == "whole":
+        return replace(made, population=Whole(made.population))
+    if request.param in ("table", "far out"):  # whose people stand in line, and are asked once each
+        far = 1.0 if request.param == "table" else 1000.0
+        rewards = far * np.random.default_rng(1).normal(made.f, 0.3, size=(150, 40))
+        return replace(made, population=TablePeople(rewards, noise_std=0.1))
+    return made
 
 
 @pytest.mark.parametrize("name", PLAYERS)
@@ -100,9 +117,15 @@ def test_playing_leaves_the_old_state_alone(name: str) -> None:
         return [part.tolist() for part in (state.upper, state.centre, belief.mean, belief.variance, belief.covariance)]
 
     before = contents(state)
-    after, block = policy.play(problem, state, 40, lambda wave, arm, rounds: 1.0)
+    numbers: list[int] = []
+
+    def answer(wave: int, arm: int, rounds: int) -> float:
+        numbers.append(wave)
+        return 1.0
+
+    after, log = policy.play(problem, state, 40, answer)
     assert contents(state) == before != contents(after)
-    assert (block.first, len(block.arms), after.wave) == (6, 40, 45)
+    assert (numbers, len(log), after.wave) == (list(range(6, 46)), 40, 45)
 
 
 class Odd:

@@ -79,7 +79,8 @@ def test_single_rounds_have_the_same_law() -> None:
     people = resampled(of_model(5))
     plan = Plan(1, np.array([3]), np.array([1]), 1)
     many = people.observe(plan, 40_000, np.random.default_rng(0))[:, 0]
-    each = people._rounds(3, 40_000, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    each = np.array([people.observe_one(3, 1, rng) for _ in range(40_000)])
     assert each.mean() == pytest.approx(many.mean(), abs=0.03)
     assert each.std() == pytest.approx(many.std(), rel=0.03)
     found = people.observe_each(Plan(1, np.array([3, 0]), np.array([400, 500]), 900), np.random.default_rng(2))

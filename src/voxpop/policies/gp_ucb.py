@@ -17,6 +17,7 @@ Updates are collected and subtracted from the covariance together, which reads i
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -27,7 +28,7 @@ from voxpop.model.options import option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
-from voxpop.policies.protocol import OVER, Answer, Block, Configured, require_few_rounds, uneliminated
+from voxpop.policies.protocol import OVER, Answer, Configured, Played, require_few_rounds, uneliminated
 from voxpop.runtime.machine import require_room
 
 TOGETHER = 16  # updates that are subtracted from the covariance at once
@@ -35,11 +36,11 @@ TOGETHER = 16  # updates that are subtracted from the covariance at once
 
 @dataclass(eq=False)
 class Belief:
-    """The posterior over all actions, and the information gained so far. Only a `copy` may be changed in place."""
+    """The posterior over all actions, and the information gained so far; that of a state is copied to be changed."""
 
     mean: Array  # (n,) with the prior mean
     variance: Array  # (n,)
-    earlier: Array  # (n, n) the covariance before the latest updates; replaced, never changed
+    earlier: Array  # (n, n) the covariance before the latest updates
     updates: Array  # (TOGETHER, n) of which `recent` count: the covariance is now `earlier` - updates' updates
     recent: int = 0
     gain: float = 0.0
@@ -53,12 +54,7 @@ class Belief:
     @classmethod
     def of(cls, mean: Array, covariance: Array) -> Belief:
         """Return the belief of this mean and covariance."""
-        return cls(mean.copy(), covariance.diagonal().copy(), covariance, np.empty((TOGETHER, len(mean))))
-
-    def copy(self) -> Belief:
-        """Return a belief that may be changed while this one stays."""
-        arrays = {"mean": self.mean.copy(), "variance": self.variance.copy(), "updates": self.updates.copy()}
-        return changed(self, **arrays)
+        return cls(mean.copy(), covariance.diagonal().copy(), covariance.copy(), np.empty((TOGETHER, len(mean))))
 
     @property
     def covariance(self) -> Array:
@@ -77,11 +73,12 @@ class Belief:
         updates = self.updates[: self.recent]
         column = self.earlier[arm] - updates[:, arm].dot(updates)
         known = column.item(arm)
-        update = self.updates[self.recent] = column * (1 / math.sqrt(known + noise))
+        update = np.multiply(column, 1 / math.sqrt(known + noise), out=self.updates[self.recent])
         self.variance -= update * update
         self.recent += 1
         if self.recent == TOGETHER:
-            self.earlier, self.recent = self.earlier - self.updates.T @ self.updates, 0
+            self.earlier -= self.updates.T @ self.updates
+            self.recent = 0
         return known, update
 
 
@@ -130,28 +127,27 @@ class GPUCB(Configured):
         arm = plan.arms.item(0)
         noise = noise_variance(problem) / plan.pulls.item(0)
         assert isinstance(state, Believing)
-        belief = state.belief.copy()
+        belief = deepcopy(state.belief)
         belief.learn(arm, feedback.mean.item(0), noise)
         after = self._bounded(problem, changed(state.played(plan), belief=belief))
         return after, uneliminated(problem, float(after.lead_width.max()), belief.gain)
 
-    def play(self, problem: Problem, state: State, waves: int, answer: Answer) -> tuple[State, Block]:
+    def play(self, problem: Problem, state: State, waves: int, answer: Answer) -> tuple[State, list[Played]]:
         """Plan and advance, wave after wave, on one belief that is changed in place."""
         assert isinstance(state, Believing)
-        belief, upper, noise = state.belief.copy(), state.upper, noise_variance(problem)
-        rows: list[tuple[int, int, float, float, float]] = []
-        left = problem.horizon - state.rounds
-        while left > 0 and len(rows) < waves:
+        belief, upper, noise = deepcopy(state.belief), state.upper, noise_variance(problem)
+        log, left = list[Played](), problem.horizon - state.rounds
+        while left > 0 and len(log) < waves:
             arm = int(upper.argmax())
             rounds = self._rounds(problem, belief.variance.item(arm), left)
             left -= rounds
-            mean = answer(state.wave + len(rows) + 1, arm, rounds)
+            mean = answer(state.wave + len(log) + 1, arm, rounds)
             belief.learn(arm, mean, noise / rounds)
             width = self._width(problem, belief)
             upper = belief.mean + width
-            rows.append((arm, rounds, mean, width.item(width.argmax()), belief.gain))
-        played = changed(state, wave=state.wave + len(rows), rounds=problem.horizon - left, belief=belief)
-        return self._bounded(problem, played), Block.of(problem, state.wave + 1, rows)
+            log.append((arm, rounds, mean, width.item(width.argmax()), belief.gain))
+        played = changed(state, wave=state.wave + len(log), rounds=problem.horizon - left, belief=belief)
+        return self._bounded(problem, played), log
 
     def _rounds(self, problem: Problem, variance: float, left: int) -> int:
         """Return how often to play an action whose value has this variance."""

@@ -9,6 +9,7 @@ An arm is in force for ceil(2 sigma^2 / (v^2 max k)) rounds: from then on only m
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -211,6 +212,6 @@ def one_more(problem: Problem, state: Believing) -> Believing:
     at = spread(problem, MOST_ACTIONS)
     place = int(np.searchsorted(at, plan.arms[0]))
     noise = total_noise(problem, plan, feedback)
-    known = state.belief.copy()
+    known = deepcopy(state.belief)
     known.learn(place, float(feedback.mean[0]), float(noise[0, 0]))
     return changed(state, belief=known, decision=int(at[np.argmax(known.mean)]))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
-from voxpop.errors import Array, InputError
+from voxpop.errors import InputError
 from voxpop.gp.belief import pooled_best
 from voxpop.model.options import check
-from voxpop.model.problem import Indices, Problem
+from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan, changed
 
@@ -65,36 +63,8 @@ def uneliminated(problem: Problem, widest: float, gain: float) -> Info:
 
 # The average over some rounds of an arm that are each answered by a new person: of the wave, the arm and the rounds.
 Answer = Callable[[int, int, int], float]
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Waves of one arm each, as columns: what was played and answered, the largest width, and the information gained.
-
-    The records of a wave are made when somebody asks for them.
-    """
-
-    problem: Problem
-    first: int  # the number of the first wave
-    arms: Indices  # (waves,)
-    pulls: Indices
-    means: Array
-    widths: Array
-    gains: Array
-
-    @classmethod
-    def of(cls, problem: Problem, first: int, rows: Iterable[tuple[int, int, float, float, float]]) -> Block:
-        """Make a block of rows: arm, rounds, mean, width and gain of each wave."""
-        return cls(problem, first, *map(np.array, zip(*rows, strict=True)))
-
-    def __iter__(self) -> Iterator[tuple[Plan, Feedback, Info]]:
-        feedback, info = Feedback(self.means[:1], 1), uneliminated(self.problem, 0.0, 0.0)  # as of all waves, changed
-        columns = (column.tolist() for column in (self.pulls, self.arms, self.widths, self.gains))
-        for place, (rounds, arm, width, gain) in enumerate(zip(*columns, strict=True)):
-            only = slice(place, place + 1)
-            plan = Plan(self.first + place, self.arms[only], self.pulls[only], rounds, arm, "one")
-            told = changed(feedback, mean=self.means[only])
-            yield plan, told, changed(info, max_width=width, information_gain=gain)
+# A wave of one arm: the arm, its rounds and their average, and afterwards the largest width and the information gained.
+Played = tuple[int, int, float, float, float]
 
 
 class Policy(Protocol):
@@ -128,5 +98,5 @@ class Policy(Protocol):
 class RoundByRound(Policy, Protocol):
     """A policy of very many small waves, which plays some of them in one call if it may ask by itself."""
 
-    def play(self, problem: Problem, state: State, waves: int, answer: Answer) -> tuple[State, Block]:
+    def play(self, problem: Problem, state: State, waves: int, answer: Answer) -> tuple[State, list[Played]]:
         """Play up to so many waves, exactly as `plan` and `advance` would; return the state after them, and them."""

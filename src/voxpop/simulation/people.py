@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,8 +18,21 @@ from voxpop.model.waves import Plan
 Answer = Callable[[int, Indices, Indices, np.random.Generator], Array]
 
 
+class Answering(ABC):
+    """People who answer about one arm after the other where every round is answered by another person."""
+
+    @abstractmethod
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the average over some rounds of one arm that are each answered by a new person."""
+
+    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
+        """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
+        pairs = zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True)
+        return np.array([self.observe_one(arm, rounds, rng) for arm, rounds in pairs])
+
+
 @dataclass(frozen=True)
-class DrawnPeople:
+class DrawnPeople(Answering):
     """People of whom there are always more.
 
     `answer(people, arms, rounds, rng)` draws that many new people and returns what each gained on average from each
@@ -39,11 +53,9 @@ class DrawnPeople:
         """Draw the averages of new people, of shape (people, arms)."""
         return self._asked(people, plan.arms, plan.pulls, rng)
 
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
-        once = np.ones(1, dtype=np.intp)
-        pairs = zip(plan.arms, plan.pulls.tolist(), strict=True)
-        return np.array([self._asked(rounds, np.array([arm]), once, rng).mean() for arm, rounds in pairs])
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the average over some rounds of one arm that are each answered by a new person."""
+        return float(self._asked(rounds, np.array([arm]), np.ones(1, dtype=np.intp), rng).mean())
 
     def estimate(self, size: int, people: int = 20_000, rounds: int = 100, seed: int = 0) -> Array:
         """Estimate the truth about all `size` decisions from many people; the studies of a simulation never see it."""
@@ -63,7 +75,7 @@ class DrawnPeople:
 
 
 @dataclass(frozen=True, eq=False)
-class GPPeople:
+class GPPeople(Answering):
     """People around the reward `f` (n,), with the problem's kernel, bias and noise.
 
     A person's averages are drawn exactly: deviation at the played arms plus noise averaged over the rounds is one
@@ -84,11 +96,6 @@ class GPPeople:
     def law(self, plan: Plan) -> tuple[Array, Array]:
         """Return the mean of a person's averages, and a root of their covariance."""
         return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
-
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
-        spread = rng.standard_normal(len(plan.arms)) * self._deviation[plan.arms]
-        return np.asarray(self.f[plan.arms] + spread / np.sqrt(plan.pulls))
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
         """Draw the average over some rounds of one arm that are each answered by a new person."""
@@ -189,7 +196,7 @@ class TablePeople:
         """Draw the averages over rounds that are each answered by another person, of shape (arms,)."""
         return self.in_line(rng).observe_each(plan, rng)
 
-    def averages(self, rows: Indices, arms: Indices, pulls: Indices | int, rng: np.random.Generator) -> Array:
+    def averages(self, rows: Indices, arms: Indices | int, pulls: Indices | int, rng: np.random.Generator) -> Array:
         """Draw averages over `pulls` rounds of people in these rows at these arms, all broadcast to one shape."""
         rewards = self.rewards[rows, arms]
         if self.stakes is None:
@@ -199,7 +206,7 @@ class TablePeople:
         return np.asarray(stakes * rng.binomial(pulls, np.clip(chances, 0.0, 1.0)) / pulls)
 
 
-class Line:
+class Line(Answering):
     """People in random order, asked one after the other; once all were asked, they line up again in a new order."""
 
     def __init__(self, people: TablePeople, rng: np.random.Generator) -> None:
@@ -212,12 +219,9 @@ class Line:
         """Draw the averages of the next people, of shape (people, arms)."""
         return self._people.averages(self._take(people)[:, None], plan.arms, plan.pulls, rng)
 
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the averages over rounds that are each answered by the next person, of shape (arms,)."""
-        means = []
-        for arm, rounds in zip(plan.arms, plan.pulls.tolist(), strict=True):
-            means.append(self._people.averages(self._take(rounds), arm, 1, rng).mean())
-        return np.array(means)
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the average over some rounds of one arm that are each answered by the next person."""
+        return float(self._people.averages(self._take(rounds), arm, 1, rng).mean())
 
     def _take(self, count: int) -> Indices:
         """Return the rows of the next people in line."""
@@ -244,7 +248,7 @@ class _Pattern:
 
 
 @dataclass(frozen=True, eq=False)
-class ResampledPeople:
+class ResampledPeople(Answering):
     """People drawn from a pilot, whose actions are points of the problem's kernel, around the estimate `f` (n,)."""
 
     problem: Problem
@@ -282,19 +286,10 @@ class ResampledPeople:
             answers[places] += rng.standard_normal((len(places), len(arms))) @ square_root(spread).T
         return answers
 
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the averages over rounds that are each answered by a new person, of shape (arms,)."""
-        return np.array(
-            [
-                self._rounds(arm, rounds, rng).mean()
-                for arm, rounds in zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True)
-            ]
-        )
-
-    def _rounds(self, arm: int, rounds: int, rng: np.random.Generator) -> Array:
-        """Draw the answers of a new person in each round, about one arm."""
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        """Draw the average over some rounds of one arm that are each answered by a new person."""
         who = rng.integers(len(self._means), size=rounds)
-        return np.asarray(self._means[who, arm] + self._spread[who, arm] * rng.standard_normal(rounds))
+        return float((self._means[who, arm] + self._spread[who, arm] * rng.standard_normal(rounds)).mean())
 
     @cached_property
     def _means(self) -> Array:

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from voxpop.errors import Array
 from voxpop.model.waves import Plan
+from voxpop.simulation.people import Answering
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ SEGMENTS = (Segment(0.35, 3.4, 0.25), Segment(0.45, 5.6, 0.25), Segment(0.20, 9.
 
 
 @dataclass(frozen=True, eq=False)
-class Customers:
+class Customers(Answering):
     """The customers of a shop; an action is a price, its reward the profit on one occasion."""
 
     prices: Array  # (n,)
@@ -63,11 +64,6 @@ class Customers:
         chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (people, arms)
         bought = rng.binomial(plan.pulls, chance)
         return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
-
-    def observe_each(self, plan: Plan, rng: np.random.Generator) -> Array:
-        """Draw the mean profits over occasions that each have a new customer, of shape (arms,)."""
-        bought = rng.binomial(plan.pulls, self.demand[plan.arms])
-        return np.asarray((self.prices[plan.arms] - self.unit_cost) * bought / plan.pulls)
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
         """Draw the mean profit over occasions that each have a new customer, at one price."""

@@ -9,19 +9,21 @@ from operator import add
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voxpop.errors import Array
 from voxpop.journal.wave import ClosedWave, Wave, entry_of, next_wave, release_wave
 from voxpop.model.problem import GRID_BITS, Indices, Problem
 from voxpop.model.state import State
-from voxpop.model.waves import End, Plan, Tally, changed
+from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies import Policy
-from voxpop.policies.protocol import Answer, Block, RoundByRound
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Release, Simulated, Source
+from voxpop.policies.protocol import Answer, RoundByRound, uneliminated
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 
 BLOCK = 256  # waves that a policy plays in one call, if it can and nobody is promised anything
+PLAYED = np.dtype([("arm", np.intp), ("rounds", np.intp), ("mean", float), ("width", float), ("gain", float)])
 CROWD = 2_000_000  # with more people than this, their sum is drawn at once if possible
 
 
@@ -78,14 +80,21 @@ class FinitePopulation(Population, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ClosedBlock:
-    """Waves that a policy played in one call; the record of each is made when somebody looks."""
+    """Waves that a policy played in one call, as columns; the record of each is made when somebody looks."""
 
-    block: Block
-    release: Release
+    problem: Problem
+    first: Wave  # as the others, but for what stands in the columns
+    played: NDArray[np.void]  # (waves,) of `PLAYED`
     active: Indices
 
     def __iter__(self) -> Iterator[ClosedWave]:
-        return (ClosedWave(plan, self.release, feedback, info, self.active) for plan, feedback, info in self.block)
+        arms, pulls, means, *_ = (self.played[name] for name in PLAYED.names or ())
+        feedback = Feedback(means[:1], 1)
+        for place, (arm, rounds, _, width, gain) in enumerate(self.played.tolist()):
+            only, number = slice(place, place + 1), self.first.plan.wave + place
+            parts = {"arms": arms[only], "pulls": pulls[only], "people": rounds, "reference": arm}
+            plan, told = changed(self.first.plan, wave=number, **parts), changed(feedback, mean=means[only])
+            yield ClosedWave(plan, self.first.release, told, uneliminated(self.problem, width, gain), self.active)
 
 
 def simulate_waves(
@@ -110,10 +119,10 @@ def simulate_waves(
             continue
         entry = entry_of(wave, wave.plan.people)
         ledger.check(entry)  # the others are like it
-        state, block = by_itself.play(problem, state, BLOCK, _answers(wave, problem, people, seed))
-        for number, rounds in enumerate(block.pulls.tolist(), block.first):
+        state, played = by_itself.play(problem, state, BLOCK, _answers(wave, problem, people, seed))
+        for number, (_, rounds, *_) in enumerate(played, wave.plan.wave):
             ledger.record(changed(entry, wave=number, people=rounds))
-        yield ClosedBlock(block, wave.release, state.active), state
+        yield ClosedBlock(problem, wave, np.array(played, PLAYED), state.active), state
     return wave
 
 
@@ -123,12 +132,16 @@ def _answers(wave: Wave, problem: Problem, population: Population, seed: int) ->
     quick = population if isinstance(population, QuickPopulation) else None
 
     def answer(number: int, arm: int, rounds: int) -> float:
-        if quick is not None:
-            found = quick.observe_one(arm, rounds, stream(seed, "people", number))
+        rng = stream(seed, "people", number)
+        if quick is None:
+            plan = changed(wave.plan, wave=number, arms=np.array([arm]), pulls=np.array([rounds]), people=rounds)
+            reports = population.observe_each(plan, rng)[None, :]
+        else:
+            found = quick.observe_one(arm, rounds, rng)
             if abs(found) < far:
                 return round(found / step) * step
-        plan = changed(wave.plan, wave=number, arms=np.array([arm]), pulls=np.array([rounds]), people=rounds)
-        return collect(Wave(plan, wave.release), population, seed).feedback().mean.item()
+            reports = np.array([[found]])
+        return float(wave.release.tally(reports).feedback().mean[0])
 
     return answer
 
