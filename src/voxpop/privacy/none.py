@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,19 +73,10 @@ class PlainRelease:
         )
 
     def entry(self, count: int) -> Entry:
-        return _entry(count)
+        return Entry(self.model, count)
 
     def describe(self) -> dict[str, Any]:
         return {"model": self.model}
-
-
-# They are the same in every wave, and a policy may have a wave every round.
-_plain = lru_cache(maxsize=1024)(PlainRelease)
-
-
-@lru_cache(maxsize=1024)
-def _entry(count: int) -> Entry:
-    return Entry(PlainRelease.model, count)
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class NoPrivacy(Open):
     cost: ClassVar[None] = None
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return _plain(problem.grid_step, len(plan.arms))
+        return PlainRelease(problem.grid_step, len(plan.arms))
 
     def describe(self) -> dict[str, Any]:
         return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}
