@@ -11,10 +11,10 @@ import typer
 from voxpop.calibration.doubts import LEVEL, doubts
 from voxpop.calibration.fit import Calibration, require_settings
 from voxpop.calibration.fit import calibrate as estimate_constants
-from voxpop.calibration.likelihood import KERNELS
+from voxpop.calibration.likelihood import KERNELS, SEARCHES
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
-from voxpop.cli.display import console, table_of
+from voxpop.cli.display import console, progress, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
@@ -67,7 +67,7 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
-    require_settings(kernel, margin)
+    kernels = require_settings(kernel, margin)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
@@ -82,8 +82,10 @@ def calibrate(
     table = read_pilot_table(pilot, protection is not None, roles, ranges, towards.measure)
     records, space = replace(table.pilot, direction=towards), table.space
     released, fresh = (None, False) if protection is None else kept.groups(records, protection, Secure())
-    with console.status("maximising the marginal likelihood"):
-        found = estimate_constants(records, space, kernel, margin, protection, released=released)
+    with progress(SEARCHES * len(kernels), "searches") as (bar, task):
+        found = estimate_constants(
+            records, space, kernel, margin, protection, released=released, watch=lambda: bar.advance(task)
+        )
     write_atomically(out, write_study(found, space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)
     if released is not None:
