@@ -45,7 +45,6 @@ class Stack:
     noise_std: Array  # (groups,)
     scatter: Array  # (groups, a, a)
     moments: Array | None  # (groups, 2, 2) variances and errors, instead of the scatter
-    log_people: Array  # (groups,)
 
     @classmethod
     def of(cls, groups: Sequence[Group], tried: Indices) -> Stack:
@@ -59,7 +58,6 @@ class Stack:
             np.array([group.noise_std for group in groups]),
             np.array([group.scatter for group in groups]),
             np.array(moments) if moments else None,
-            np.array([math.log(group.people) for group in groups]),
         )
 
     def blocks(self, matrix: Array) -> Array:
@@ -93,7 +91,9 @@ class Stack:
         size, freedom = own.shape[1], self.people - 1
         inner = np.array([_solve(r, _solve(r, scatter).T) for r, scatter in zip(root, self.scatter, strict=True)])
         log_det = 2 * np.log(_diagonal(root)).sum(axis=1)
-        constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * self.log_people
+        constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * np.array(
+            [math.log(count) for count in self.people]
+        )
         return -0.5 * float((constant + _diagonal(inner).sum(axis=1)).sum())
 
     def scatter_slope(self, own: Array) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.decisions import Decisions
-from voxpop.model.kernels import Kernel, Precomputed, fast_distances
+from voxpop.model.kernels import Kernel, Precomputed
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class Problem:
             return np.asarray(self._gram[rows][:, columns])
         x, y = self.decisions.points[rows], self.decisions.points[columns]
         matrix = np.empty((len(x), len(y)))
-        self.kernel.fill(matrix, x, y, fast_distances)
+        self.kernel.fill(matrix, x, y)
         return matrix
 
     def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:
