@@ -91,9 +91,8 @@ class Stack:
         size, freedom = own.shape[1], self.people - 1
         inner = np.array([_solve(r, _solve(r, scatter).T) for r, scatter in zip(root, self.scatter, strict=True)])
         log_det = 2 * np.log(_diagonal(root)).sum(axis=1)
-        constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * np.array(
-            [math.log(count) for count in self.people]
-        )
+        logs = np.array([math.log(count) for count in self.people])
+        constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * logs
         return -0.5 * float((constant + _diagonal(inner).sum(axis=1)).sum())
 
     def scatter_slope(self, own: Array) -> Array:
@@ -300,9 +299,9 @@ LENGTHS = (0.02, 1.0)  # length-scales are sought between these, on the unit cub
 OFFSETS = (1e-3, 1 - 1e-3)  # and the constant's share w between these
 STARTS = (0.1, 0.3, 1.0)  # length-scales from which the search starts
 SEARCHES = len(STARTS) + 1  # and then it refines the best
-COARSE = 200  # a pilot with more actions is searched with as many
-STEPS = 30  # of Newton's method at most
-CLOSE = 1e-5  # no more than half of this is left to gain in the log-density
+COARSE = 120  # a pilot with more actions is searched with as many
+STEPS = 30  # of refining at most
+CLOSE = 1e-4  # no more than half of this is left to gain in the log-density
 CURVED = 1e-3  # the step of finite differences of the gradient
 LEAST = 1e-3  # people who all agree are taken to differ by this share of how much actions differ
 LENGTH, OFFSET = 0.3, 0.3  # the priors' centres
@@ -393,24 +392,25 @@ class Fit:
         return replace(self, points=centres / np.bincount(place)[:, None], design=Design.of(groups))
 
     def refined(self, start: Fit) -> Fit:
-        """Climb from the maximum of a coarser pilot, by Newton's method with its curvature."""
+        """Climb from the maximum of a coarser pilot, by BFGS's method with its curvature, within the limits."""
         curvature, (low, high) = start.curvature(), self.prior.limits.T
         fit = replace(self, theta=start.theta)
         for _ in range(STEPS):
             free = np.where(fit.gradient > 0, fit.theta < high, fit.theta > low)
             slope, step = fit.gradient[free], np.zeros(len(fit.theta))
             step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope)
-            gain = float(slope @ step[free])
-            while gain > CLOSE and (moved := fit.moved(step)).log_density <= fit.log_density:
-                step, gain = step / 2, gain / 2
-            if gain <= CLOSE:
+            if slope @ step[free] <= CLOSE:
                 break
+            tried = (replace(fit, theta=np.clip(fit.theta + step / 2**k, low, high)) for k in range(10))
+            moved = next((each for each in tried if each.log_density > fit.log_density), None)
+            if moved is None:
+                break
+            step, bend, old = moved.theta - fit.theta, fit.gradient - moved.gradient, curvature
+            if bend @ step > 0:
+                curvature = old + np.outer(bend, bend) / (bend @ step)
+                curvature -= np.outer(old @ step, old @ step) / (step @ old @ step)
             fit = moved
         return fit
-
-    def moved(self, step: Array) -> Fit:
-        """Return this at other constants, within the limits of the search."""
-        return replace(self, theta=np.clip(self.theta + step, *self.prior.limits.T))
 
     def climb(self, start: Array) -> Fit:
         """Climb from a start to the next maximum of the log-density.
