@@ -31,12 +31,6 @@ from voxpop.runtime.extensions import find
 Calibrate = Callable[[Entry, Problem, Plan], Clipped]
 
 
-def release_as_printed(model: str, epsilon: float, delta: float, problem: Problem, plan: Plan) -> Clipped:
-    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE."""
-    cost = Entry(model, 0, epsilon, delta, guaranteed=False)
-    return PRINTED[model](cost, problem, plan)
-
-
 def _gaussian(made: type[Central | Local]) -> Calibrate:
     """Return a function that calibrates the noise of eq:gaussian_noise.
 
@@ -66,7 +60,7 @@ def _spread(cost: Entry, problem: Problem, plan: Plan) -> float:
     return math.sqrt(2 * (problem.largest_variance + problem.noise_std**2) * arms * log_term)
 
 
-PRINTED: dict[str, Calibrate] = {
+PRINTED: dict[str, Calibrate] = {  # of DP-DPBE, LDP-DPBE and SDP-DPBE
     Central.model: _gaussian(Central),
     Local.model: _gaussian(Local),
     Shuffled.model: _shuffled,
@@ -156,7 +150,7 @@ class Private:
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Clipped:
         """Calibrate the release of a wave: of all candidate balls, take the one with the smallest predicted width."""
         if self.calibration == "paper":
-            return release_as_printed(self.model, self.epsilon, self.delta, problem, plan)
+            return PRINTED[self.model](Entry(self.model, 0, self.epsilon, self.delta, guaranteed=False), problem, plan)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 
