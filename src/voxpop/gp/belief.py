@@ -108,6 +108,8 @@ def prior_means(problem: Problem, points: Array) -> Array:
 
 def _noise(problem: Problem, group: Evidence) -> Array:
     """Compute the covariance of the average answers of a group."""
+    if group.covariance is not None:
+        return group.covariance
     covariance = problem.bias_std**2 * problem.kernel(group.points, group.points)
     covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds
     return np.asarray(covariance / group.people + group.noise_std**2 * np.eye(len(covariance)))

@@ -284,7 +284,7 @@ class Course(Defined):
     @property
     def pilot_numbers(self) -> int:
         """The numbers that the pilot's people have sent."""
-        return sum(group.people * len(group.mean) for group in self.problem.pilot)
+        return sum(group.numbers for group in self.problem.pilot)
 
     @property
     def rounds(self) -> int:
