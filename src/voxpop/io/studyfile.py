@@ -37,7 +37,7 @@ SECTIONS = {
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
-    "pilot": "what groups of people answered before: people, at, rounds, averages, and how noisy these are if it matters",
+    "pilot": "what groups of people answered before: people, at, rounds, averages, and perhaps how noisy these are",
     "rehearsal": "at and rewards, from which `voxpop run` simulates people",
 }
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
