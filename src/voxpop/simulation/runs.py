@@ -230,4 +230,4 @@ def simulate(
             state = after
             if watch is not None:
                 watch(wave)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state, reason, perf_counter() - start)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(waves), state.concluded(), reason, perf_counter() - start)
