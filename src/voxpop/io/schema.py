@@ -42,6 +42,7 @@ PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pil
 POOLED = ("answers", "covariance")  # and of one whose people tried different actions
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
     Feedback: ("weighting",),
+    Plan: ("sealed",),
     Evidence: (*PROTECTED, *POOLED),
 }
 
