@@ -14,7 +14,7 @@ import numpy as np
 
 from reproduction.exhibits import Exhibit, Scale, Shown, Verdict
 from voxpop.io.files import write_atomically
-from voxpop.report.drawing import png, svg
+from voxpop.report.drawing import ORANGE, png, svg
 from voxpop.report.page import fill
 from voxpop.simulation.comparison import Cell, Cells, RunSummary, grid
 from voxpop.simulation.trials import Trial
@@ -36,6 +36,7 @@ class Part:
     exhibit: Exhibit
     shown: Shown
     picture: str
+    missing: str = ""  # what to say if some of its runs failed
 
 
 def cells_of(exhibit: Exhibit, summaries: Mapping[Trial, RunSummary]) -> Cells | None:
@@ -52,7 +53,10 @@ def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
     shown = exhibit.present(cells)
     stem = exhibit.name.replace("/", "-")
     picture = ""
+    wanted, have = len(exhibit.trials), sum(len(cell.runs) for cell in cells.values())
+    missing = f"incomplete: {wanted - have} of {wanted} runs are missing" if have < wanted else ""
     if shown.figure is not None:
+        shown.figure.text(0.005, 0.005, missing, va="bottom", fontsize=8, color=ORANGE, weight="bold")
         picture = svg(shown.figure)
         write_atomically(folder / f"{stem}.svg", picture)
         write_atomically(folder / f"{stem}.png", png(shown.figure))
@@ -60,7 +64,7 @@ def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
     write_atomically(folder / f"{stem}-curves.csv", _csv(_curves(cells)))
     for number, table in enumerate(shown.tables, start=1):
         write_atomically(folder / f"{stem}-table-{number}.csv", _csv([table.headings, *table.rows]))
-    return Part(exhibit, shown, picture)
+    return Part(exhibit, shown, picture, missing)
 
 
 def write_report(parts: Sequence[Part], scale: Scale, runs: int, notices: Sequence[str], path: Path) -> None:

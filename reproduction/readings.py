@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown
+from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, ranged
 from reproduction.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
 from voxpop.errors import Array
 from voxpop.gp.posterior import regress
@@ -299,10 +299,10 @@ def _cells(study: str, found: Mapping[str, Spread], best: str | None, runs: int)
     rows: list[Sequence[str]] = []
     for policy, (value, _) in COST[study].items():
         column = "DPBE" if policy == "DPBE-Fixed" else policy  # which costs what DPBE costs
-        mean = f"mean {quantity(float(alone[policy].mean()))}, {_range(alone[policy])}"
-        rows.append((policy, quantity(value), _range(usual.numbers[column]), mean, verdict))
+        mean = f"mean {quantity(float(alone[policy].mean()))}, {ranged(alone[policy])}"
+        rows.append((policy, quantity(value), ranged(usual.numbers[column]), mean, verdict))
     others = [column for column in usual.printed if column not in COST[study]]
-    rows += [(one, quantity(usual.printed[one]), _range(usual.numbers[one]), "", verdict) for one in others]
+    rows += [(one, quantity(usual.printed[one]), ranged(usual.numbers[one]), "", verdict) for one in others]
     headings = ("numbers sent", "paper", "functions, as captioned", f"function {function}, {runs} runs", "verdict")
     return Sheet(f"Numbers sent, cell by cell: {study}; medians (least to largest)", LABELS[study][0], headings, rows)
 
@@ -313,7 +313,7 @@ def _readings(found: Mapping[str, Spread]) -> Sheet:
     rows = [
         (
             name,
-            *(_range(one.numbers[column]) for column in columns),
+            *(ranged(one.numbers[column]) for column in columns),
             f"{int((one.factors <= 2).sum())} of {len(one.factors)}",
             f"{one.factors.min():.2f}",
         )
@@ -345,8 +345,3 @@ def _distance(study: str, alone: Mapping[str, Array]) -> float:
 
 def _alpha(alpha: float) -> str:
     return f"DPBE, alpha = {alpha}"
-
-
-def _range(values: Array) -> str:
-    middle, low, high = (quantity(float(value)) for value in (np.median(values), values.min(), values.max()))
-    return f"{middle} ({low} to {high})"

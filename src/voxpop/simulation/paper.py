@@ -76,6 +76,7 @@ def rescale(values: Array) -> Array:
     return 2 * (values - low) / (high - low) - 1 if high > low else np.zeros_like(values)
 
 
+SENSORS = 41
 SHIPPED = Path(__file__).with_name("data") / "light.csv"  # x, y, mean reading, correlations of every sensor
 
 
@@ -97,6 +98,10 @@ def moments(folder: Path) -> tuple[Array, Array]:
     """Compute the means and correlations of the training samples."""
     path = find(folder, "light_train_601x41.csv")
     train = numbers_in(path)
+    if train.size and train.shape[1] != SENSORS:
+        raise InputError(
+            f"{path} has {train.shape[1]} columns and the study has {SENSORS} sensors; get a fresh copy of it"
+        )
     if len(train) < 2:
         raise InputError(f"{path} has {len(train)} samples and needs at least two; get a fresh copy of it")
     if not np.isfinite(train).all() or not (train.std(axis=0) > 0).all():
