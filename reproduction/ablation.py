@@ -38,8 +38,8 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             series={name: scale.trials(study, policy) for name, policy in POLICIES.items()},
             present=partial(present, study, scale.note),
             text="DPBE, DPBE-Fixed and DPBE-NoBatching are the paper's, to the letter; voxpop is its own form, dpbe. "
-            "Every run has a function of its own, drawn by its seed; readings/ has one function with many runs. Shaded: "
-            "one standard deviation. On the right every dot is a run.",
+            "Every run has a function of its own, drawn by its seed; readings/ has one function with many runs. "
+            "Shaded: one standard deviation. On the right every dot is a run.",
         )
         for study in STUDIES
     ]
@@ -54,7 +54,7 @@ def present(study: str, note: str, cells: Cells) -> Shown:
 
 
 def _table(study: str, cells: Cells) -> Sheet:
-    rows = []
+    rows, base = [], (COST[study]["DPBE"][1], cells["DPBE"].mean("seconds"))
     for name, cell in cells.items():
         paper = COST[study].get(name)
         rows.append(
@@ -68,9 +68,7 @@ def _table(study: str, cells: Cells) -> Sheet:
                 quantity(cell.mean("people")),
                 quantity(paper[1]) if paper else "",
                 quantity(seconds := cell.mean("seconds")),
-                judge_seconds(paper[1], seconds, COST[study]["DPBE"][1], cells["DPBE"].mean("seconds"))
-                if paper
-                else "",
+                judge_seconds(paper[1], seconds, *base) if paper else "",
                 cell.kept,
             )
         )

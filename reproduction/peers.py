@@ -13,7 +13,7 @@ from typing import Any
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, judge_seconds
 from reproduction.paper import ALPHAS, SECONDS
-from voxpop.simulation.comparison import Cells, quantity
+from voxpop.simulation.comparison import HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import panels
 from voxpop.simulation.trials import Trial
 
@@ -84,37 +84,26 @@ def present(study: str, note: str, cells: Cells) -> Shown:
             ax.set_ylim(0, top)
         best = {_key(name, 0.9): cells[_key(name, 0.9)] for name in OURS}
         draw_costs(axes[2], best | {name: cells[name] for name in PEERS}, colours)
-    return Shown(figure, [_times(study, cells), _costs(study, cells)], _findings(study, cells))
+    return Shown(
+        figure,
+        [_times(study, cells), Sheet(f"Regret and cost: {study}", "", HEADINGS, rows(cells))],
+        _findings(study, cells),
+    )
 
 
 def _times(study: str, cells: Cells) -> Sheet:
     paper, ucb, bpe = SECONDS[study]
     headings = ("seconds", *(f"alpha = {alpha}" for alpha in ALPHAS), *PEERS)
-    rows: list[Sequence[str]] = [("paper, DPBE", *map(quantity, paper), quantity(ucb), quantity(bpe), "", "")]
+    lines: list[Sequence[str]] = [("paper, DPBE", *map(quantity, paper), quantity(ucb), quantity(bpe), "", "")]
     for name in OURS:
         own = [cells[_key(name, alpha)].mean("seconds") for alpha in ALPHAS]
         others = [cells[peer].mean("seconds") for peer in PEERS] if name == "DPBE" else []
-        rows.append((f"here, {name}", *map(quantity, own), *map(quantity, others), *[""] * (len(PEERS) - len(others))))
+        lines.append((f"here, {name}", *map(quantity, own), *map(quantity, others), *[""] * (len(PEERS) - len(others))))
         if others:
             pairs = zip((*paper, ucb, bpe), own + others, strict=False)
             base = paper[ALPHAS.index(0.7)], own[ALPHAS.index(0.7)]
-            rows.append(("verdict", *(judge_seconds(one, other, *base) for one, other in pairs), "", ""))
-    return Sheet(f"Running time: {study}", FIGURES[study][-1], headings, rows)
-
-
-def _costs(study: str, cells: Cells) -> Sheet:
-    headings = ("policy", "regret at T", "numbers sent", "people asked", "optimum kept")
-    rows = [
-        (
-            name,
-            f"{quantity(cell.mean())} ± {quantity(cell.std())}",
-            quantity(cell.mean("numbers")),
-            quantity(cell.mean("people")),
-            cell.kept,
-        )
-        for name, cell in cells.items()
-    ]
-    return Sheet(f"Regret and numbers sent: {study}", "", headings, rows)
+            lines.append(("verdict", *(judge_seconds(one, other, *base) for one, other in pairs), "", ""))
+    return Sheet(f"Running time: {study}", FIGURES[study][-1], headings, lines)
 
 
 def _findings(study: str, cells: Cells) -> list[Finding]:

@@ -53,10 +53,9 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             labels=FIGURES[study] + (APPENDIX if study != "synthetic" else ()),
             series=_series(study, scale),
             present=partial(present, study, scale.note),
-            text="DP-DPBE is the paper's, with v in noise and width as its footnote has it; 'v = 1' has the noise as it "
-            "is printed, for v = 1. 'Noise counted' has the same noise, but the width counts what of it is in the "
-            "estimate instead of 2 C^2 gamma_T. 'Errata corrected' also clips and calibrates exactly. 'True norm' has a "
-            "valid norm bound. Dotted: without privacy. "
+            text="DP-DPBE is the paper's, with v in noise and width as its footnote has it; 'v = 1' has the noise as "
+            "printed. 'Noise counted' has a width that counts what of the noise is in the estimate, not 2 C^2 gamma_T. "
+            "'Errata corrected' clips and calibrates exactly. 'True norm': a valid norm bound. Dotted: no privacy. "
             + ("Grey: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
         )
         for study in STUDIES

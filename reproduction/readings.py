@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RANGES = Path(__file__).with_name("light_ranges.csv")  # least and largest reading of every sensor, and their deviation
 MOST_ROUNDS = 1023  # of DPBE-NoBatching, whose cost is then at least three times any the paper prints
 SLACK = 1.1  # the paper's numbers are means, which may lie a little outside of what single runs send
-NEAREST = 5  # functions that are run again with other people
+NEAREST = 12  # functions that are run again with other people
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,10 @@ def make(study: str, reading: Reading, function: int) -> tuple[Problem, Array, f
 
 @dataclass(frozen=True)
 class Played:
-    """What a run cost."""
+    """What a run sent."""
 
     numbers: int
     of_one: int  # numbers that one person in every phase would send
-    regret: float
 
 
 def play(
@@ -144,7 +143,7 @@ def play(
     single = reading.batches == "single"
     active, phase, played = np.arange(problem.size), 0, 0
     most = min(problem.horizon, MOST_ROUNDS) if single else problem.horizon
-    numbers, of_one, regret = 0, 0, 0.0
+    numbers = of_one = 0
     while played < most and (len(active) > 1 or not reading.stops):
         phase += 1
         rounds = min(reading.first * 2 ** (phase - 1), most - played)
@@ -153,13 +152,12 @@ def play(
         count = people or whole
         sent = rounds if single else len(chosen.arms) if reading.merged else chosen.batches
         numbers, of_one, played = numbers + count * sent, of_one + sent, played + rounds
-        regret += float((f.max() - f[chosen.arms]) @ chosen.pulls)
         noise = problem.answer_noise(chosen.arms, chosen.pulls, count)
         weights, variance = regress(problem, chosen.arms, chosen.pulls, active)
         centre = weights @ rng.multivariate_normal(f[chosen.arms], noise, method="eigh")
         width = printed_width(problem, variance, active, count, problem.norm_bound)
         active = active[centre + width >= (centre - width).max()]
-    return Played(numbers, of_one, regret + (problem.horizon - played) * float(f.max() - f[active[0]]))
+    return Played(numbers, of_one)
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,8 @@ def _cells(study: str, found: Mapping[str, Spread], best: str | None, runs: int)
         rows.append((policy, quantity(value), ranged(usual.numbers[column]), mean, verdict))
     others = [column for column in usual.printed if column not in COST[study]]
     rows += [(one, quantity(usual.printed[one]), ranged(usual.numbers[one]), "", verdict) for one in others]
-    headings = ("numbers sent", "paper", "functions, as captioned", f"function {function}, {runs} runs", "verdict")
+    again = f"{runs} runs" if study == "light" else f"function {function}, {runs} runs"
+    headings = ("numbers sent", "paper", "functions, as captioned", again, "verdict")
     return Sheet(f"Numbers sent, cell by cell: {study}; medians (least to largest)", LABELS[study][0], headings, rows)
 
 

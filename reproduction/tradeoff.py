@@ -74,7 +74,7 @@ def present(note: str, cells: Cells) -> Shown:
         "numbers, paper",
         "numbers, DPBE",
         "numbers, voxpop",
-        "median (range), DPBE",
+        "DPBE, median",
     )
     table = Sheet("Regret and numbers sent by alpha", "fig:tradeoff", headings, rows)
     return Shown(figure, [table], _claims(by_alpha))

@@ -193,7 +193,7 @@ def test_bounds_that_touch_within_rounding_leave_an_action() -> None:
 
 
 def test_the_counted_width_is_the_printed_one_with_the_noise_that_the_estimate_has() -> None:
-    """eq:confidence_width_dp with a'(noise) a of the estimate's own weights in place of 2 C^2 gamma_T times the noise."""
+    """eq:confidence_width_dp with a'(noise) a of the estimate's own weights in place of 2 C^2 gamma_T noise."""
     problem, noise = random_problem(3, n=8, noise_std=0.1, bias_std=0.2, horizon=127), 0.3 * np.eye(1)
     counted = DPBE(**{**PRINTED, "width": "counted"})
     plan = counted.plan(problem, counted.init(problem))

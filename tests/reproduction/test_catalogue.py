@@ -35,7 +35,7 @@ def test_names_and_titles_are_unique_and_fit_for_files() -> None:
     assert [name for name in names if not re.fullmatch(r"[a-z]+(/[a-z]+)?", name)] == []
 
 
-@pytest.mark.parametrize("group", ["ablation", "peers", "privacy"])
+@pytest.mark.parametrize("group", ["ablation", "peers", "privacy", "readings"])
 def test_every_study_has_its_figures(group: str) -> None:
     assert [study for study, _ in of_group(group)] == list(STUDIES)
 
@@ -62,8 +62,8 @@ def test_a_study_s_figures_carry_its_own_labels(study: str) -> None:
         (["tradeoff"], ["tradeoff"]),
         (["ablation/camel"], ["ablation/camel"]),
         (["peers"], [f"peers/{study}" for study in STUDIES]),
-        (["fig:tradeoff"], ["tradeoff"]),
-        (["tab:runtime"], ["ablation/synthetic"]),
+        (["fig:tradeoff"], ["readings/synthetic", "tradeoff"]),
+        (["tab:runtime"], ["ablation/synthetic", "readings/synthetic"]),
         (["fig:light"], ["ablation/light"]),
         (["tab:wallclock_functions"], [f"peers/{study}" for study in STUDIES[1:]]),
         (["fig:dp_functions_epsilon"], [f"privacy/{study}" for study in STUDIES[1:]]),

@@ -213,7 +213,7 @@ def listed(text: str) -> dict[str, str]:
 
 def test_only_the_named_exhibits_are_listed(main: Main) -> None:
     found = listed(main("peers", "fig:tradeoff", "--list").out)
-    assert found.keys() == {*(f"peers/{study}" for study in STUDIES), "tradeoff"}
+    assert found.keys() == {*(f"peers/{study}" for study in STUDIES), "tradeoff", "readings/synthetic"}
     assert found["tradeoff"] == str(len(exhibit_of(TINY, "tradeoff").trials))
 
 
