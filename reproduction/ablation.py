@@ -54,38 +54,22 @@ def present(study: str, note: str, cells: Cells) -> Shown:
 
 
 def _table(study: str, cells: Cells) -> Sheet:
-    rows, base = [], (COST[study]["DPBE"][1], cells["DPBE"].mean("seconds"))
+    rows, base = {}, (COST[study]["DPBE"][1], cells["DPBE"].mean("seconds"))
     for name, cell in cells.items():
-        paper = COST[study].get(name)
-        rows.append(
-            (
-                name,
-                f"{quantity(cell.mean())} ± {quantity(cell.std())}",
-                ranged(cell["regret"]),
-                quantity(paper[0]) if paper else "",
-                quantity(cell.mean("numbers")),
-                ranged(cell["numbers"]),
-                quantity(cell.mean("people")),
-                quantity(paper[1]) if paper else "",
-                quantity(seconds := cell.mean("seconds")),
-                judge_seconds(paper[1], seconds, *base) if paper else "",
-                cell.kept,
-            )
-        )
-    headings = (
-        "policy",
-        "regret at T",
-        "median (range)",
-        "numbers sent, paper",
-        "numbers sent",
-        "numbers, median (range)",
-        "people asked",
-        "seconds, paper",
-        "seconds",
-        "seconds agree",
-        "optimum kept",
-    )
-    return Sheet(f"Numbers sent and running time: {study}", FIGURES[study][-1], headings, rows)
+        paper, seconds = COST[study].get(name), cell.mean("seconds")
+        rows[name] = {
+            "regret at T": f"{quantity(cell.mean())} ± {quantity(cell.std())}",
+            "regret, median (range)": ranged(cell["regret"]),
+            "numbers sent, paper": quantity(paper[0]) if paper else "",
+            "numbers sent": quantity(cell.mean("numbers")),
+            "numbers, median (range)": ranged(cell["numbers"]),
+            "people asked": quantity(cell.mean("people")),
+            "seconds, paper": quantity(paper[1]) if paper else "",
+            "seconds": quantity(seconds),
+            "seconds agree": judge_seconds(paper[1], seconds, *base) if paper else "",
+            "optimum kept": cell.kept,
+        }
+    return Sheet.of(f"Numbers sent and running time: {study}", FIGURES[study][-1], "policy", rows)
 
 
 def _findings(study: str, cells: Cells) -> list[Finding]:

@@ -76,6 +76,12 @@ class Sheet:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    @classmethod
+    def of(cls, title: str, label: str, corner: str, rows: Mapping[str, Mapping[str, str]]) -> Sheet:
+        """Make a table of named rows, each with a value for every heading."""
+        headings = next(iter(rows.values()))
+        return cls(title, label, (corner, *headings), [(name, *row.values()) for name, row in rows.items()])
+
 
 @dataclass(frozen=True)
 class Shown:

@@ -55,23 +55,16 @@ def present(note: str, cells: Cells) -> Shown:
 
 
 def _table(cells: Cells) -> Sheet:
-    rows = []
+    rows = {}
     for study in STUDIES:
         scenario = cells[_key(study, "DPBE", "B of the paper")].trials[0].scenario()
-        found = [cells[_key(study, name, norm)] for norm in NORMS for name in POLICIES]
-        bounds = (scenario.problem.norm_bound, least_norm(scenario.problem, scenario.f))
-        means = [f"{quantity(cell.mean())} ({cell.kept} kept)" for cell in found]
-        rows.append((study, *map(quantity, bounds), *means))
-    headings = (
-        "study",
-        "B, paper",
-        "true norm, seed 0",
-        "DPBE, paper's B",
-        "voxpop, paper's B",
-        "DPBE, true",
-        "voxpop, true",
-    )
-    return Sheet("Regret by norm bound", "", headings, rows)
+        bounds = scenario.problem.norm_bound, least_norm(scenario.problem, scenario.f)
+        rows[study] = dict(zip(("B, paper", "true norm, seed 0"), map(quantity, bounds), strict=True))
+        for norm in NORMS:
+            for name in POLICIES:
+                cell = cells[_key(study, name, norm)]
+                rows[study][f"{name}, {norm}"] = f"{quantity(cell.mean())} ({cell.kept} kept)"
+    return Sheet.of("Regret by norm bound", "", "study", rows)
 
 
 def _findings(cells: Cells) -> list[Finding]:

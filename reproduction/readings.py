@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, ranged
 from reproduction.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
@@ -55,6 +56,7 @@ class Reading:
     upside_down: bool = False
 
 
+Sent = tuple[int, int]
 AS_CAPTIONED = "as captioned"
 COMMON = {
     "batches not merged": Reading(merged=False),
@@ -122,42 +124,28 @@ def make(study: str, reading: Reading, function: int) -> tuple[Problem, Array, f
     return problem, -f if reading.upside_down else f, alpha, scenario.settings["ratio"]
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a run sent."""
-
-    numbers: int
-    of_one: int  # numbers that one person in every phase would send
-
-
 def play(
-    problem: Problem,
-    f: Array,
-    reading: Reading,
-    alpha: float,
-    ratio: float,
-    rng: np.random.Generator,
-    people: int | None = None,
-) -> Played:
-    """Run alg:DPBE by a reading; with `people`, DPBE-Fixed."""
-    single = reading.batches == "single"
+    problem: Problem, f: Array, read: Reading, alpha: float, ratio: float, rng: Generator, people: int = 0
+) -> Sent:
+    """Run alg:DPBE by a reading; with `people`, DPBE-Fixed. Return the numbers sent, and one person's share."""
+    single = read.batches == "single"
     active, phase, played = np.arange(problem.size), 0, 0
     most = min(problem.horizon, MOST_ROUNDS) if single else problem.horizon
     numbers = of_one = 0
-    while played < most and (len(active) > 1 or not reading.stops):
+    while played < most and (len(active) > 1 or not read.stops):
         phase += 1
-        rounds = min(reading.first * 2 ** (phase - 1), most - played)
-        chosen = select(problem, active, rounds, ratio, reading.batches)
-        whole = people_of_phase(alpha, phase) if reading.rounds_up else max(1, math.floor(2 ** (alpha * phase)))
-        count = people or whole
-        sent = rounds if single else len(chosen.arms) if reading.merged else chosen.batches
+        rounds = min(read.first * 2 ** (phase - 1), most - played)
+        chosen = select(problem, active, rounds, ratio, read.batches)
+        scheduled = people_of_phase(alpha, phase) if read.rounds_up else max(1, math.floor(2 ** (alpha * phase)))
+        count = people or scheduled
+        sent = rounds if single else len(chosen.arms) if read.merged else chosen.batches
         numbers, of_one, played = numbers + count * sent, of_one + sent, played + rounds
         noise = problem.answer_noise(chosen.arms, chosen.pulls, count)
         weights, variance = regress(problem, chosen.arms, chosen.pulls, active)
         centre = weights @ rng.multivariate_normal(f[chosen.arms], noise, method="eigh")
         width = printed_width(problem, variance, active, count, problem.norm_bound)
         active = active[centre + width >= (centre - width).max()]
-    return Played(numbers, of_one)
+    return numbers, of_one
 
 
 @dataclass(frozen=True)
@@ -207,7 +195,7 @@ def spread(study: str, reading: Reading, functions: int) -> Spread:
         for name, column in columns.items():
             read = replace(reading, batches="single") if column.batches == "single" else reading
             rng = np.random.default_rng(seed)
-            numbers[name].append(play(problem, f, read, column.alpha or alpha, ratio, rng).numbers)
+            numbers[name].append(play(problem, f, read, column.alpha or alpha, ratio, rng)[0])
     return Spread({name: np.array(found, dtype=float) for name, found in numbers.items()}, printed)
 
 
@@ -217,11 +205,11 @@ def one_function(study: str, reading: Reading, function: int, runs: int) -> dict
     found: dict[str, list[int]] = {name: [] for name in COST[study]}
     for seed in range(1000, 1000 + runs):
         first = play(problem, f, reading, alpha, ratio, np.random.default_rng(seed))
-        people = max(1, first.numbers // first.of_one)
+        people = max(1, first[0] // first[1])
         fixed = play(problem, f, reading, alpha, ratio, np.random.default_rng(seed), people)
         single = play(problem, f, replace(reading, batches="single"), alpha, ratio, np.random.default_rng(seed))
         for name, played in zip(found, (first, fixed, single), strict=True):
-            found[name].append(played.numbers)
+            found[name].append(played[0])
     return {name: np.array(values, dtype=float) for name, values in found.items()}
 
 
@@ -309,26 +297,22 @@ def _cells(study: str, found: Mapping[str, Spread], best: str | None, runs: int)
 def _readings(found: Mapping[str, Spread]) -> Sheet:
     """List what every reading sends."""
     columns = list(found[AS_CAPTIONED].printed)
-    rows = [
-        (
-            name,
-            *(ranged(one.numbers[column]) for column in columns),
-            f"{int((one.factors <= 2).sum())} of {len(one.factors)}",
-            f"{one.factors.min():.2f}",
-        )
+    rows = {
+        name: {
+            **{column: ranged(one.numbers[column]) for column in columns},
+            "all columns within a factor of 2": f"{int((one.factors <= 2).sum())} of {len(one.factors)}",
+            "nearest, factor": f"{one.factors.min():.2f}",
+        }
         for name, one in found.items()
-    ]
-    headings = ("reading", *columns, "all columns within a factor of 2", "nearest, factor")
-    return Sheet("What every reading sends; medians (least to largest)", "", headings, rows)
+    }
+    return Sheet.of("What every reading sends; medians (least to largest)", "", "reading", rows)
 
 
 def _findings(study: str, found: Mapping[str, Spread], best: str | None) -> list[Finding]:
     usual = found[AS_CAPTIONED]
     claim = f"{study}: the numbers sent by DPBE, DPBE-Fixed and DPBE-NoBatching are those of the paper"
-    inside = "all within the range of our runs, {}".format(best if best == AS_CAPTIONED else f"by the reading: {best}")
-    made = [
-        Finding(claim, "not reproduced" if best is None else "reproduced", "by no reading" if best is None else inside)
-    ]
+    evidence = "by no reading" if best is None else f"all within the range of our runs: {best}"
+    made = [Finding(claim, "not reproduced" if best is None else "reproduced", evidence)]
     if study == "synthetic":
         dips = [f"{len(one.dips)} with {name}" for name, one in found.items() if len(one.dips)]
         evidence = f"of {len(usual.factors)} functions {len(usual.dips)} as captioned; {'; '.join(dips) or 'none else'}"

@@ -57,26 +57,16 @@ def present(note: str, cells: Cells) -> Shown:
             logarithmic(ax, "y")
             ax.set(title=title, xlabel="alpha", ylabel=label)
         right.legend(fontsize=8, loc="upper left")
-    rows = [
-        (
-            str(alpha),
-            *(quantity(found[alpha].mean("regret")) for found in by_alpha.values()),
-            quantity(PAPER[alpha]) if alpha in PAPER else "",
-            *(quantity(found[alpha].mean("numbers")) for found in by_alpha.values()),
-            ranged(by_alpha["DPBE"][alpha]["numbers"]),
-        )
-        for alpha in TRADEOFF_ALPHAS
-    ]
-    headings = (
-        "alpha",
-        "regret, DPBE",
-        "regret, voxpop",
-        "numbers, paper",
-        "numbers, DPBE",
-        "numbers, voxpop",
-        "DPBE, median",
-    )
-    table = Sheet("Regret and numbers sent by alpha", "fig:tradeoff", headings, rows)
+    rows = {}
+    for alpha in TRADEOFF_ALPHAS:
+        at = {name: cells[alpha] for name, cells in by_alpha.items()}
+        rows[str(alpha)] = {
+            **{f"regret, {name}": quantity(cell.mean()) for name, cell in at.items()},
+            "numbers, paper": quantity(PAPER[alpha]) if alpha in PAPER else "",
+            **{f"numbers, {name}": quantity(cell.mean("numbers")) for name, cell in at.items()},
+            "DPBE, median (range)": ranged(at["DPBE"]["numbers"]),
+        }
+    table = Sheet.of("Regret and numbers sent by alpha", "fig:tradeoff", "alpha", rows)
     return Shown(figure, [table], _claims(by_alpha))
 
 

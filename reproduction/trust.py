@@ -59,23 +59,13 @@ def present(note: str, cells: Cells) -> Shown:
 
 
 def _table(cells: Cells) -> Sheet:
-    problem = cells["none, voxpop"].trials[0].scenario().problem
-    rows = []
+    orders = _orders(cells["none, voxpop"].trials[0].scenario().problem)
+    rows = {}
     for name in ("none", *MODELS):
-        printed, ours = (cells[f"{name}, {mode}"] for mode in MODES)
-        order = _orders(problem)[name]
-        numbers = (printed.mean("numbers"), ours.mean("numbers"))
-        means = (printed.mean(), ours.mean())
-        rows.append((PAPER_NAMES.get(name, "DPBE"), quantity(order), *map(quantity, means), *map(quantity, numbers)))
-    headings = (
-        "model",
-        "paper's order, evaluated",
-        "regret, as printed",
-        "regret, voxpop",
-        "numbers, as printed",
-        "voxpop",
-    )
-    return Sheet("Regret in the trust models", "tab:private_regret", headings, rows)
+        fields = [(field, mode) for field in ("regret", "numbers") for mode in MODES]
+        found = {f"{field}, {mode}": quantity(cells[f"{name}, {mode}"].mean(field)) for field, mode in fields}
+        rows[PAPER_NAMES.get(name, "DPBE")] = {"paper's order, evaluated": quantity(orders[name]), **found}
+    return Sheet.of("Regret in the trust models", "tab:private_regret", "model", rows)
 
 
 def _orders(problem: Problem) -> dict[str, float]:

@@ -110,7 +110,7 @@ def test_the_printed_definition_protects_nobody() -> None:
 
 
 def test_delta_1_covers_one_pair_of_people() -> None:
-    """lem:global_sensitivity takes a maximum over all people at the price of one pair: 100 people nearly always exceed it."""
+    """lem:global_sensitivity spends delta_1 on one pair of people: the farthest of 100 nearly always exceed it."""
     share, bound = 0.1, 2 * math.sqrt(math.log(2 / 0.1))  # kappa^2 + sigma^2 = 1, H = 1
     people = np.random.default_rng(0).standard_normal((2000, 100))
     assert (np.abs(people[:, 0] - people[:, 1]) > bound).mean() < share
@@ -139,7 +139,7 @@ def test_michalewicz_comes_out_with_the_appendix_s_sigma_only() -> None:
         for function in range(8):
             reading = Reading(noise_std=sigma, batches="single")
             problem, f, alpha, ratio = make("michalewicz", reading, function)
-            numbers.append(play(problem, f, reading, alpha, ratio, np.random.default_rng(function)).numbers)
+            numbers.append(play(problem, f, reading, alpha, ratio, np.random.default_rng(function))[0])
     assert min(found[None]) > 40_000
     assert sum(number < 27_300 for number in found[0.01]) >= 4
 

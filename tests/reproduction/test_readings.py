@@ -33,28 +33,28 @@ class Certain:
 @pytest.mark.parametrize(
     ("policy", "reading", "people"),
     [
-        ("dpbe-paper", Reading(), None),
+        ("dpbe-paper", Reading(), 0),
         ("dpbe-fixed", Reading(), 23),
-        ("dpbe-nobatching", Reading(batches="single"), None),
+        ("dpbe-nobatching", Reading(batches="single"), 0),
     ],
 )
 @pytest.mark.parametrize("study", ["synthetic", "camel", "light"])
 def test_a_reading_without_choices_is_the_paper_s_policy(
-    study: str, policy: str, reading: Reading, people: int | None
+    study: str, policy: str, reading: Reading, people: int
 ) -> None:
     problem, f, alpha, ratio = make(study, reading, 3)
     problem = replace(problem, horizon=1000)
-    chosen = {} if people is None else {"people": people}
+    chosen = {"people": people} if people else {}
     scenario = Scenario(study, problem, Certain(f), f)
     run = simulate(scenario, scenario.make_policy(policy, alpha=alpha, ratio=ratio, **chosen))
-    played = play(problem, f, reading, alpha, ratio, EXACT, people)
-    assert played.numbers == run.metrics.numbers
-    assert played.of_one * (people or 0) == (run.metrics.numbers if people else 0)
+    numbers, of_one = play(problem, f, reading, alpha, ratio, EXACT, people)
+    assert numbers == run.metrics.numbers
+    assert of_one * people == (numbers if people else 0)
 
 
 def sent(reading: Reading, **changes: Any) -> int:
     problem, f, alpha, ratio = make("synthetic", reading, 0)
-    return play(replace(problem, **changes), f, reading, alpha, ratio, EXACT).numbers
+    return play(replace(problem, **changes), f, reading, alpha, ratio, EXACT)[0]
 
 
 def test_each_choice_changes_what_is_sent_in_its_direction() -> None:
