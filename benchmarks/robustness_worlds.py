@@ -144,6 +144,33 @@ def scaled(f: Array, noise_std: float, factor: Callable[[np.random.Generator, in
     return DrawnPeople(answer)
 
 
+Draw = Callable[[np.random.Generator, Array], Array]  # one round's rewards from everyone's means, (people, arms)
+ODD: dict[str, Draw] = {
+    "yes or no": lambda rng, mean: np.where(rng.random(mean.shape) < mean, 1.0, 0.0),
+    "rare and large": lambda rng, mean: (
+        np.where(rng.random(mean.shape) < 0.05, 20.0, 0.0) * mean * rng.exponential(size=(len(mean), 1))
+    ),
+    "two clusters": lambda rng, mean: mean * np.where(rng.random((len(mean), 1)) < 0.3, 2.4, 0.4),
+    "Student's t, 3": lambda rng, mean: (
+        mean + 0.3 * rng.standard_t(3, mean.shape) + 0.2 * rng.standard_t(3, (len(mean), 1))
+    ),
+    "spread that grows with the mean": lambda rng, mean: (
+        mean * (1 + rng.standard_normal((len(mean), 1))) + 0.5 * mean * rng.standard_normal(mean.shape)
+    ),
+}
+
+
+def odd_people(kind: str, f: Array) -> tuple[DrawnPeople, Array]:
+    """Make people who are not Gaussian, and return what they earn on average: f, scaled to 0.05 to 0.95."""
+    f = 0.05 + 0.9 * (f - f.min()) / np.ptp(f)
+
+    def answer(people: int, arms: Indices, rounds: Indices, rng: np.random.Generator) -> Array:
+        mean = np.broadcast_to(f[arms], (people, len(arms)))
+        return np.asarray(np.mean([ODD[kind](rng, mean) for _ in range(int(rounds.max()))], axis=0), dtype=float)
+
+    return DrawnPeople(answer), f
+
+
 class InWaves:
     """People who are asked in waves only."""
 

@@ -1,6 +1,6 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, origins, scale, service, shares, withdrawal
+from tests.mutants import answers, device, noise, operators, origins, scale, sealing, service, shares, withdrawal
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -13,4 +13,5 @@ FAULTS: list[Fault] = [
     *origins.FAULTS,
     *withdrawal.FAULTS,
     *scale.FAULTS,
+    *sealing.FAULTS,
 ]

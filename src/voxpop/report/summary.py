@@ -113,7 +113,9 @@ def _promised_reward(course: Course, truth: Array | None) -> Iterator[Line]:
         "Certified",
         certified(answer.regret, answer.certain),
         f"{sure}, if the model holds; "
-        + ("one decision is left" if left == 1 else f"{left:,} of {problem.size:,} decisions could still be best"),
+        + ("one decision is left" if left == 1 else f"{left:,} of {problem.size:,} decisions could still be best")
+        + f"; {state.spent / failure_chance(course.policy, problem, 1):.0%} of the chance of error is spent"
+        * (state.spent > 0),
         first=True,
     )
     if answer.expected_loss is not None:
