@@ -94,7 +94,17 @@ class WavesState(State):
 
     def concluded(self) -> Self:
         """Return the state at the end of the study, where all but a small rest of delta is spent."""
-        return self if self.over else changed(self.opened(1 - LOOK), over=True)
+        if self.over:
+            return self
+        end = self.opened(1 - LOOK)
+        return changed(  # what was said before is still said
+            end,
+            active=np.intersect1d(self.active, end.active),
+            lower=np.maximum(self.lower, end.lower),
+            upper=np.minimum(self.upper, end.upper),
+            certified=min(self.certificate, end.certificate),
+            over=True,
+        )
 
     def opened(self, share: float) -> Self:
         """Say what all sealed parts prove, for a share of what is left of delta."""

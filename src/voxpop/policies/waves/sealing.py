@@ -34,7 +34,7 @@ from voxpop.model.problem import Indices, Problem, reward_range_of
 from voxpop.model.waves import Answered, Feedback, Plan, Weighting
 
 SEALED = 0.25  # the share of what people say that is set aside
-PILOT_SEALED = 0.6  # of the pilot
+PILOT_SEALED = 0.6  # of the pilot: it covers what no wave asks about
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
