@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from tests.helpers import function_of_norm, gram, random_problem
 from voxpop.errors import Array, InputError
-from voxpop.gp.check import clipping_misfit, misfit, misfit_limit, scatter_ratio, smallest_norm
+from voxpop.gp.check import clipping_misfit, misfit, misfit_limit, smallest_norm
 from voxpop.model.kernels import Linear, SquaredExponential
 from voxpop.model.problem import Indices, Problem
 
@@ -208,40 +208,6 @@ def test_a_length_scale_twice_too_long_is_noticed_on_a_spike() -> None:
         truth, lambda rng: gram(truth)[rng.integers(truth.size)], line(0.2, 1.0), 50, lambda m: misfit_limit(m, 0.05)
     )
     assert share >= 0.95
-
-
-# Scatter
-
-
-def people_of(problem: Problem, count: int, runs: int, excess: float = 1.0) -> list[Array]:
-    arms = np.arange(0, 40, 5)
-    root = excess * np.linalg.cholesky(problem.answer_noise(arms, np.full(8, 2)))
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal((count, 8)) @ root.T for _ in range(runs)]
-
-
-def test_the_scatter_of_gaussian_people_raises_few_false_alarms_and_half_the_deviation_an_alarm() -> None:
-    problem, arms = line(0.2, 1.0), np.arange(0, 40, 5)
-    variance = problem.answer_noise(arms, np.full(8, 2)).diagonal()
-    right = [scatter_ratio(answers, variance).level for answers in people_of(problem, 50, 1000)]
-    assert np.mean(np.array(right) <= 0.1) <= 0.1
-    assert np.mean(np.array(right) <= 0.1) >= 0.02  # Bonferroni loses something, as arms are correlated
-    half = [scatter_ratio(answers, variance / 4).level for answers in people_of(problem, 50, 50)]
-    assert max(half) < 0.01
-
-
-def test_the_scatter_is_that_of_the_worst_arm() -> None:
-    answers = np.random.default_rng(0).standard_normal((30, 3)) * [1.0, 2.0, 1.0]
-    found = scatter_ratio(answers, np.ones(3))
-    assert found.ratio == pytest.approx(answers[:, 1].var(ddof=1), rel=1e-9)
-    assert found.level == pytest.approx(3 * chi2(29).sf(29 * found.ratio), rel=1e-6)
-    assert scatter_ratio(answers + 100.0, np.ones(3)).ratio == pytest.approx(found.ratio, rel=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(1, 3), (5, 2), (5,), (0, 3)])
-def test_answers_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="one variance for each arm"):
-        scatter_ratio(np.zeros(shape), np.ones(3))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])

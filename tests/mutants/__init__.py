@@ -1,6 +1,18 @@
 """Planted faults: `make mutants` plants each in a copy of the source and shows which test catches it."""
 
-from tests.mutants import answers, device, noise, operators, origins, rounds, scale, service, shares, withdrawal
+from tests.mutants import (
+    answers,
+    device,
+    noise,
+    operators,
+    origins,
+    rounds,
+    scale,
+    sealing,
+    service,
+    shares,
+    withdrawal,
+)
 from tests.mutants.fault import Fault
 
 FAULTS: list[Fault] = [
@@ -14,4 +26,5 @@ FAULTS: list[Fault] = [
     *withdrawal.FAULTS,
     *rounds.FAULTS,
     *scale.FAULTS,
+    *sealing.FAULTS,
 ]

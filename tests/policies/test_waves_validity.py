@@ -99,6 +99,16 @@ def test_studies_go_wrong_no_more_often_than_promised(
     assert at_most(found["warned"], runs, ALARM)
 
 
+def test_of_two_best_actions_the_other_one_is_lost_no_more_often_than_promised() -> None:
+    """Nothing but the statement's own level protects it; `benchmarks/robustness.py` counts 400 runs."""
+    problem, lost = Problem.of_matrix(np.eye(3), 0.3, 0.3, norm_bound=2.0, horizon=5000), 0
+    f = np.array([0.5, 0.5, 0.0])
+    for seed in range(60):
+        state = list(simulate_waves(problem, Waves(), GPPeople(problem, f), seed))[-1][1].concluded()
+        lost += 1 - state.best not in state.active
+    assert at_most(lost, 60, DELTA)
+
+
 @pytest.mark.parametrize("wrong", [{"bias_std": 0.12, "noise_std": 0.12}, {"norm_bound": 0.2}], ids=["v, sigma", "B"])
 def test_constants_that_are_far_too_small_are_noticed_and_do_little_harm(wrong: dict[str, Any]) -> None:
     found = outcomes(replace(LINE, **wrong), Waves(most_waves=2), random)

@@ -1,4 +1,4 @@
-"""Whether the model still fits: do the averages of all waves agree with some f of norm at most B, and their scatter?
+"""Whether the model still fits: do the averages of all waves agree with some f of norm at most B?
 
 The averages y of all waves are stacked, one row for each arm of each wave; an action may occur several times. With
 the rows' kernel matrix K, their error covariance N (a block for each wave) and the residual r = y - m,
@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtri
 
-from voxpop.errors import Array, InputError, require_array, require_integer, require_number
+from voxpop.errors import Array, require_integer, require_number
 from voxpop.gp.widths import EPS, shared_coordinates
 
 
@@ -94,36 +93,6 @@ def clipping_misfit(noise: Array, clipping: Array) -> float:
     0.8
     """
     return max(0.0, float(eigh(clipping, noise, eigvals_only=True)[-1]))
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """How far people are apart, compared with the model: at the arm where they are farthest."""
-
-    ratio: float  # sample variance over the model's
-    level: float  # an alarm at any delta at least this one is false with probability at most delta
-
-
-def scatter_ratio(answers: Array, variance: Array) -> Scatter:
-    """Compare the sample variance of people's averages, (people, arms), with the model's v^2 k + sigma^2 / W.
-
-    For Gaussian people (U - 1) ratio is chi-squared with U - 1 degrees of freedom at every arm; the level is that of
-    the largest, times the number of arms. People with heavy tails raise false alarms, since the ratio then varies by
-    (2 + excess kurtosis) / U instead of 2 / U; the averages may still be all right.
-
-    >>> found = scatter_ratio(np.array([[0.0, 1.0], [0.0, 3.0], [0.0, 2.0]]), np.array([1.0, 0.5]))
-    >>> round(found.ratio, 6), round(found.level, 3)
-    (2.0, 0.271)
-    """
-    answers, variance = require_array("answers", answers), require_array("variance", variance)
-    if answers.ndim != 2 or len(answers) < 2 or answers.shape[1:] != variance.shape or not len(variance):
-        raise InputError(
-            f"answers of shape {answers.shape} and variance of shape {variance.shape} do not fit; give answers of at "
-            "least two people, (people, arms), and one variance for each arm"
-        )
-    ratio = float((answers.var(axis=0, ddof=1) / variance).max())
-    freedom = len(answers) - 1
-    return Scatter(ratio, min(1.0, len(variance) * float(chdtrc(freedom, freedom * ratio))))
 
 
 class _Path:

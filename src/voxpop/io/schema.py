@@ -61,6 +61,7 @@ class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
     beta: float | None = None
     ridge: float | None = None
     pilot: tuple[Evidence, ...] = ()
+    reward_range: str = ":"
 
     def made(self) -> Problem:
         """Make the problem."""
@@ -94,6 +95,8 @@ def _parts(value: Any) -> dict[str, Any]:
     parts = {part.name: encode(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Problem):
         decisions = parts.pop("decisions")
+        if parts["reward_range"] == ":":
+            del parts["reward_range"]
         return {"points": encode(decisions.points), "labels": encode(decisions.labels), **parts}
     if isinstance(value, Kernel):
         return {"type": _name_of(value), **parts}

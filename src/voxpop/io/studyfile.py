@@ -155,7 +155,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     else:
         decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
     model = _table(data, "model")
-    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge")
+    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range")
     for key in model:
         require_choice("entry of [model]", key, known)
     for key in known[:3]:

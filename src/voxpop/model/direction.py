@@ -59,4 +59,7 @@ class Direction(StrEnum):
         """Turn what a problem says about the level of rewards: its prior mean and the pilot's averages."""
         if self is Direction.MAXIMIZE:
             return problem
-        return replace(problem, prior_mean=0.0 - problem.prior_mean, pilot=tuple(map(self.evidence, problem.pilot)))
+        low, high = problem.reward_range.split(":")
+        turned = ":".join(f"{0.0 - float(limit)!r}" if limit.strip() else "" for limit in (high, low))
+        pilot = tuple(map(self.evidence, problem.pilot))
+        return replace(problem, prior_mean=0.0 - problem.prior_mean, pilot=pilot, reward_range=turned)

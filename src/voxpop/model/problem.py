@@ -80,6 +80,24 @@ class Evidence:
 
 
 Indices = NDArray[np.intp]
+Range = tuple[float, float]
+
+
+def reward_range_of(text: str) -> Range:
+    """Read the limits of a reward; either may be left out.
+
+    >>> reward_range_of("0:1"), reward_range_of("0:"), reward_range_of(":")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    try:
+        low, high = (part.strip() for part in text.split(":"))
+        limits = float(low or "-inf"), float(high or "inf")
+    except (AttributeError, ValueError):
+        limits = math.nan, math.nan
+    if not limits[0] < limits[1]:
+        raise InputError(f"reward_range must be two rising numbers such as 0:1 or 0:, got {text!r}")
+    return limits
+
 
 GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
 GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
@@ -101,6 +119,7 @@ class Problem:
     | beta | beta | each bound fails with at most this probability; 1/(n T) unless given |
     | ridge | lambda | sigma^2 / v^2 unless given |
     | pilot | | what people answered before the study, at points of the kernel's space |
+    | reward_range | | limits that f is known to keep, such as "0:1" or "0:" |
 
     >>> from voxpop.model.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
@@ -118,6 +137,7 @@ class Problem:
     beta: float
     ridge: float
     pilot: tuple[Evidence, ...]
+    reward_range: str
 
     def __init__(
         self,
@@ -131,6 +151,7 @@ class Problem:
         beta: float | None = None,
         ridge: float | None = None,
         pilot: Iterable[Evidence] = (),
+        reward_range: str = ":",
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -157,6 +178,14 @@ class Problem:
         for group in self.pilot:
             group.check(self.decisions.points.shape[1])
             self.kernel.check(group.points)
+        low, high = reward_range_of(reward_range)
+        put("reward_range", reward_range)
+        for name, values in (("prior_mean", self.means), *(("the pilot's mean", group.mean) for group in self.pilot)):
+            if not (values.min() >= low and values.max() <= high):
+                raise InputError(
+                    f"{name} goes from {values.min():g} to {values.max():g}, outside of the reward_range "
+                    f"{reward_range}; correct one of them"
+                )
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
 

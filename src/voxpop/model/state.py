@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array
-from voxpop.model.problem import Indices, Problem
+from voxpop.model.problem import Indices, Problem, reward_range_of
 from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 History = tuple[Answered, ...]
@@ -43,10 +43,11 @@ class State:
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
-        """Return the state before any wave: all actions are active, and |f(x) - m(x)| <= B sqrt(k(x, x))."""
+        """Return the state before any wave: |f(x) - m(x)| <= B sqrt(k(x, x)), within the range of rewards."""
         reach, mean = norm_bound * np.sqrt(problem.prior_variance), problem.means
-        everything = np.arange(problem.size)
-        return cls(0, 0, everything, mean - reach, mean + reach, mean.copy(), mean.copy(), reach, norm_bound)
+        low, high = reward_range_of(problem.reward_range)
+        lower, upper = np.maximum(mean - reach, low), np.minimum(mean + reach, high)
+        return cls(0, 0, np.arange(problem.size), lower, upper, mean.copy(), mean.copy(), reach, norm_bound)
 
     def intersect(self, centre: Array, width: Array) -> Self:
         """Intersect the bounds of the active actions with new intervals."""

@@ -16,7 +16,7 @@ from voxpop.model.words import counted
 from voxpop.model.words import describe as describe
 from voxpop.model.words import number as number
 from voxpop.report.stakes import measure
-from voxpop.report.view import View
+from voxpop.report.view import View, failure_chance
 
 NOTHING = 1e-4  # of the differences between decisions
 
@@ -85,6 +85,9 @@ def _promised_reward(view: View) -> Iterator[Line]:
         yield Line("Expect", "nothing certain yet", "; ".join([course.reward, *notes]), first=True)
     left = f"{len(state.active):,} of {course.problem.size:,} decisions could still be best"
     left = "one decision is left" if len(state.active) == 1 else left
+    if state.spent > 0:
+        spent = state.spent / failure_chance(course.policy, course.problem, 1)
+        left += f"; {spent:.0%} of the chance of error is spent"
     proved = certified(answer.regret, answer.certain)
     yield Line("Certified", proved, f"{view.sure}, if the model holds; {left}", first=True)
     if answer.expected_loss is not None:

@@ -97,6 +97,8 @@ def test_what_is_planned_with_is_as_noisy_as_it_says() -> None:
         rows = all_rows(problem, [answered], None)
         np.testing.assert_allclose(rows.noise, total / (1 - SEALED))
         np.testing.assert_allclose(part.noise, total / SEALED)
+        np.testing.assert_allclose((1 - SEALED) * rows.residual + SEALED * part.residual, feedback.mean, atol=1e-12)
+        assert np.abs(rows.residual - part.residual).max() > 0.01
         assert part.freedom == 39
 
 
@@ -256,6 +258,9 @@ def test_what_is_planned_does_not_hang_on_what_is_sealed() -> None:
     assert isinstance(one, Plan)
     assert isinstance(two, Plan)
     assert (one.arms.tolist(), one.people, one.reference) == (two.arms.tolist(), two.people, two.reference)
+    for name in ("active", "lower", "upper", "certified"):
+        assert np.array_equal(getattr(after.unsealed, name), getattr(other.unsealed, name))
+    assert not np.array_equal(after.upper, other.upper)
     for model in ("central", "shuffle"):
         balls = [Private(model, 3.0).calibrate(problem, each.unsealed, one) for each in (after, other)]
         assert np.array_equal(balls[0].ball.centre, balls[1].ball.centre)

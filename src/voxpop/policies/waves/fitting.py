@@ -83,14 +83,14 @@ def _fitting(
         return model
     limit = misfit_limit(len(rows), ALARM, clipping=clipped)
     # Answers are clipped to what the kernel allows, so its powers are for answers that are not.
-    powers = [power for power in POWERS if power >= model.power] if clipped == 0 else [model.power]
+    powers, least_bound = (POWERS, problem.norm_bound) if clipped == 0 else ((model.power,), model.norm_bound)
     found = []
     for power in powers:
         gram = powered(problem.kernel, problem.largest_variance, power)(rows.points, rows.points)
         least = smallest_norm(gram, rows.residual, rows.noise, usual)
         if math.isinf(least):  # no function fits as well as usual; does any fit at all?
             least = smallest_norm(gram, rows.residual, rows.noise, limit)
-        nested = model.norm_bound * (power / model.power) ** (dimensions(problem) / 4)
+        nested = least_bound * (power / powers[0]) ** (dimensions(problem) / 4)
         found.append(Model(max(nested, MARGIN * least), power))
     found = [one for one in found if math.isfinite(one.norm_bound)]
     return min(found, key=judge, default=None)

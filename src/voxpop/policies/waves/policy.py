@@ -36,7 +36,7 @@ MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
 RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
-PRICE = 0.008  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
+PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
 ASSUMED = Model(math.inf)  # nothing
@@ -89,11 +89,22 @@ class WavesState(State):
     def unsealed(self) -> Self:
         """What plans and releases may depend on: the state without what sealed answers say."""
         prior = State.prior(self.problem, self.norm_bound)
-        return changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=math.inf)
+        certified = math.inf if self.problem.size > 1 else 0.0
+        return changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)
 
     def concluded(self) -> Self:
         """Return the state at the end of the study, where all but a small rest of delta is spent."""
-        return self if self.over else changed(self.opened(1 - LOOK), over=True)
+        if self.over:
+            return self
+        end = self.opened(1 - LOOK)
+        return changed(  # what was said before is still said
+            end,
+            active=np.intersect1d(self.active, end.active),
+            lower=np.maximum(self.lower, end.lower),
+            upper=np.minimum(self.upper, end.upper),
+            certified=min(self.certificate, end.certificate),
+            over=True,
+        )
 
     def opened(self, share: float) -> Self:
         """Say what all sealed parts prove, for a share of what is left of delta."""
@@ -171,9 +182,8 @@ class Waves(Configured):
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known, and nothing is certified."""
         state = WavesState.prior(problem, problem.norm_bound)
-        certified = math.inf if problem.size > 1 else 0.0
-        state = changed(state, model=Model(problem.norm_bound), certified=certified, delta=self.delta)
-        return self._decide(state, self._belief(problem, state))
+        state = changed(state, model=Model(problem.norm_bound), delta=self.delta)
+        return self._decide(state, self._belief(problem, state)).unsealed
 
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
         """Pool all plan parts."""

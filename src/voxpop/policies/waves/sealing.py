@@ -30,11 +30,11 @@ from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import Indices, Problem
+from voxpop.model.problem import Indices, Problem, reward_range_of
 from voxpop.model.waves import Answered, Feedback, Plan, Weighting
 
 SEALED = 0.25  # the share of what people say that is set aside
-PILOT_SEALED = 0.5  # of the pilot
+PILOT_SEALED = 0.6  # of the pilot: it covers what no wave asks about
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
@@ -172,8 +172,10 @@ class Evidence:
 
     def assumed(self, best: int) -> float:
         """Return by how much any action can be better than this one, before anybody is asked."""
+        low, high = reward_range_of(self.problem.reward_range)
         ahead = self.problem.means - self.problem.means[best]
-        return float((ahead + replace(self, parts=()).widths(np.arange(self.problem.size), best, 1.0)).max())
+        most = (ahead + replace(self, parts=()).widths(np.arange(self.problem.size), best, 1.0)).max()
+        return min(high - low, float(most))
 
     def widths(self, at: Indices, best: int, level: float) -> Array:
         """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""

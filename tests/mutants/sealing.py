@@ -1,0 +1,65 @@
+"""Planted faults of the sealed certificate: what it rests on, what it costs, and what may not see it."""
+
+from tests.mutants.fault import Fault
+
+SEALING = "policies/waves/test_sealing.py"
+SEALED, POLICY, JOURNAL = "policies/waves/sealing.py", "policies/waves/policy.py", "journal/journal.py"
+
+FAULTS = [
+    Fault(
+        "planned with everything",
+        "What is planned with is all that people said, sealed part included.",
+        SEALED,
+        "mean=problem.means[plan.arms] + planned.residual,",
+        "mean=feedback.mean,",
+        (f"{SEALING}::test_what_is_planned_with_is_as_noisy_as_it_says",),
+    ),
+    Fault(
+        "the sealed part says more than it does",
+        "The sealed part counts with the noise of all answers.",
+        SEALED,
+        "Rows(rows.points, rows.residual - w / math.sqrt(odds), rows.noise / share),",
+        "Rows(rows.points, rows.residual - w / math.sqrt(odds), rows.noise),",
+        (f"{SEALING}::test_the_parts_are_independent_and_together_say_what_was_said",),
+    ),
+    Fault(
+        "releases see the seal",
+        "Private answers are clipped to bounds that the sealed part proves.",
+        POLICY,
+        "return changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)",
+        "return changed(self, active=prior.active, certified=certified)",
+        (f"{SEALING}::test_what_is_planned_does_not_hang_on_what_is_sealed",),
+    ),
+    Fault(
+        "clipped answers prove under another model",
+        "Answers that were clipped to the old norm bound are proved with after it is raised.",
+        POLICY,
+        "kept = tuple(part for part in after.parts if part.clipping is None)",
+        "kept = after.parts",
+        (f"{SEALING}::test_clipped_answers_prove_nothing_once_the_model_they_were_clipped_to_is_given_up",),
+    ),
+    Fault(
+        "a finite population's best action is not random",
+        "The own deviations of a finite population count for one action, and not for the best of all.",
+        SEALED,
+        "bound += factor(level / n) *",
+        "bound += factor(level) *",
+        (f"{SEALING}::test_a_finite_population_is_meant_itself_with_its_own_best_action",),
+    ),
+    Fault(
+        "taking back costs nothing",
+        "What was spent for answers that were taken back can be spent again.",
+        JOURNAL,
+        "return replace(kept, ended=None, early=False, events=course.events)._spent(self)",
+        "return replace(kept, ended=None, early=False, events=course.events)",
+        ("study/test_partial.py::test_what_was_told_last_is_taken_back_and_told_again",),
+    ),
+    Fault(
+        "old waves prove",
+        "The pilot certifies although an earlier version planned a wave with all of it.",
+        POLICY,
+        "sealed = state.pilot and all(plan.sealed for plan, _ in state.history)",
+        "sealed = state.pilot",
+        (f"{SEALING}::test_waves_of_a_study_from_before_there_were_seals_are_planned_with_and_prove_nothing",),
+    ),
+]
