@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a decision that was not asked": (WIDE.rename(columns={1.0: 3.0}), "3.0 is not a decision of wave 1"),
     "one decision twice": (WIDE.assign(**{"1": 0.5}), "1.0, 1 are about the same decision"),
-    "a cost": (LONG.rename(columns={"reward": "cost"}), "largest reward is looked for.*minimize"),
+    "a cost": (LONG.rename(columns={"reward": "cost"}), "looks for the largest reward.*minimize"),
     "twice the same": (pd.concat([LONG, LONG]), "'ann' answered twice"),
     "a word": (LONG.assign(reward="good"), "must be a number, got 'good'"),
     "nothing": (pd.DataFrame(), "needs columns"),

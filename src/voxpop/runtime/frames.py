@@ -128,7 +128,7 @@ class Table:
         heading = self.one(*(name for name in (measure, *AVERAGES) if name not in known))
         if heading is None and "cost" in self.names and "cost" not in known:
             raise InputError(
-                "the table has a column cost, and the largest reward is looked for; give "
+                "the table has a column cost, and the study looks for the largest reward; begin it with "
                 'direction="minimize", or call the column reward if more of it is better'
             )
         return heading
