@@ -151,26 +151,13 @@ class Pilot:
         chosen = {str(name): read.columns[read.need(name)] for name in (others if named is None else named)}
         people, averages = read.columns[person], [_answer(cell, protected) for cell in read.columns[answered]]
         counts = [1.0] * len(people) if rounds is None else read.columns[rounds]
-        _require_parameters(chosen, people, given=named is not None)
+        _require_parameters(read, chosen, people, given=named is not None)
         space = space or Space({name: _parameter(name, cells) for name, cells in chosen.items()})
         tried = list(zip(*chosen.values(), strict=True))
-        return cls.of_rows(space, people, tried, averages, counts, protected, towards)
-
-    @classmethod
-    def of_rows(
-        cls,
-        space: Space,
-        people: Sequence[Any],
-        tried: Sequence[tuple[Any, ...]],
-        averages: Sequence[Any],
-        counts: Sequence[Any],
-        protected: bool = False,
-        direction: Direction = Direction.MAXIMIZE,
-    ) -> Pilot:
-        """Make a pilot of rows: who tried which values of the space's parameters, the average and its rounds."""
+        _require_one_answer(read, people, tried)
         persons = {person: index for index, person in enumerate(dict.fromkeys(people))}
         order = {values: index for index, values in enumerate(sorted(set(tried)))}
-        labels = [dict(zip(space.parameters, values, strict=True)) for values in order]
+        labels = [dict(zip(chosen, values, strict=True)) for values in order]
         return cls(
             Decisions([space.scale(label) for label in labels], labels),
             np.array([persons[person] for person in people]),
@@ -179,7 +166,7 @@ class Pilot:
             np.array(counts),
             protected,
             space,
-            direction,
+            towards,
         )
 
     def groups(self) -> list[Group]:
@@ -228,17 +215,18 @@ def _answer(cell: Any, protected: bool) -> Any:
     return math.nan if number is None and (protected or cell is None) else cell if number is None else number
 
 
-def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None:
+def _require_parameters(table: Table, chosen: Columns, people: Sequence[Any], given: bool) -> None:
     """Refuse people without names, a table without parameters, and columns that are hardly parameters."""
     for row, person in enumerate(people):
         if person is None or person != person:  # NaN
-            raise InputError(f"row {row} of the pilot has no person; fill it in or leave the row out")
+            raise InputError(f"{table.place(row)} of the pilot has no person; fill it in or leave the row out")
     if not chosen:
         raise InputError("the pilot's table has no column for a parameter; add one, such as price")
     several = len(people) > len(set(people)) + 1
     for name, cells in chosen.items():
         if None in cells:
-            raise InputError(f"row {cells.index(None)} of the pilot has no {name}; fill it in or leave the row out")
+            place = table.place(cells.index(None))
+            raise InputError(f"{place} of the pilot has no {name}; fill it in or leave the row out")
         if len(set(cells)) < 2:
             raise InputError(f"the pilot's column {name} is always {cells[0]!r}; vary it in the pilot or drop it")
         if not given and several and len(set(zip(people, cells, strict=True))) == len(set(people)):
@@ -248,7 +236,18 @@ def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None
             )
 
 
-def _parameter(name: str, cells: list[Any]) -> Parameter:
+def _require_one_answer(table: Table, people: Sequence[Any], tried: Sequence[tuple[Any, ...]]) -> None:
+    """Refuse two rows of one person about one decision, with their places."""
+    first: dict[tuple[Any, ...], int] = {}
+    for row, (person, values) in enumerate(zip(people, tried, strict=True)):
+        if (earlier := first.setdefault((person, values), row)) != row:
+            raise InputError(
+                f"{person!r} answered twice about {', '.join(map(str, values))}, on {table.place(earlier)} and "
+                f"{table.place(row)}; merge the rows into one average and its rounds"
+            )
+
+
+def _parameter(name: str, cells: Sequence[Any]) -> Parameter:
     """Return numbers as a range, and anything else as a choice; refuse a mixture."""
     numeric = [isinstance(cell, Real) and not isinstance(cell, bool) for cell in cells]
     if all(numeric):

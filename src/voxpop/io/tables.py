@@ -14,6 +14,7 @@ from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
 from voxpop.io.csv_text import Column, Table, read_table
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
+from voxpop.runtime import frames
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,10 @@ def read_pilot_table(
                 f"with --ignore {name}"
             )
     space = _space(columns, names, ranges or Ranges())
-    pilot = _pilot(table, columns, space, people, protected)
+    told: dict[str, Sequence[Any]] = {"person": people, **{name: column.values for name, column in columns.items()}}
+    told |= {name: list(map(int, told[name])) for name in names if isinstance(space.parameters[name], Integer)}
+    with said_of(path):
+        pilot = Pilot.from_table(frames.Table(told, table["person"].lines), space=space, protected=protected)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
     said += _said_of_others(table, columns, names)
@@ -191,7 +195,8 @@ def read_answers(
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
     columns = read_columns(table, ["reward", *numeric], words, missing=["reward"] if private else ())
-    labels = [dict(zip(example, values, strict=True)) for values in _rows(columns, list(example))]
+    tried = zip(*(columns[name].values for name in example), strict=True)
+    labels = [dict(zip(example, values, strict=True)) for values in tried]
     told = {"person": people, "decision": labels, "average": columns["reward"].values}
     if strata:
         told[STRATUM] = table[STRATUM].filled
@@ -211,10 +216,6 @@ def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], d
     return table.names, found | ({"person": table["person"].filled} if "person" in table.names else {})
 
 
-def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(columns[name].values for name in names), strict=True))
-
-
 def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:
     """Make the parameters: numbers over their range, and choices of the words."""
     numbers = {name: column.values for name in names if isinstance(column := columns[name], Numbers)}
@@ -227,33 +228,6 @@ def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ran
             for name in names
         }
     )
-
-
-def _pilot(
-    table: Table, columns: Mapping[str, Numbers | Words], space: Space, people: tuple[str, ...], protected: bool
-) -> Pilot:
-    """Number people and decisions, and make the pilot of them."""
-    whole = [isinstance(parameter, Integer) for parameter in space.parameters.values()]
-    keys = [
-        tuple(int(value) if is_whole else value for value, is_whole in zip(key, whole, strict=True))
-        for key in _rows(columns, list(space.parameters))
-    ]
-    _require_one_answer(table, people, keys)
-    counts = columns["rounds"].values if "rounds" in columns else [1.0] * len(keys)
-    with said_of(table.path):
-        return Pilot.of_rows(space, people, keys, columns["reward"].values, counts, protected)
-
-
-def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[Any, ...]]) -> None:
-    """Refuse two rows of one person about one decision, with their lines."""
-    lines: dict[tuple[Any, ...], int] = {}
-    for line, person, key in zip(table["person"].lines, people, keys, strict=True):
-        if (person, key) in lines:
-            raise InputError(
-                f"{table.path}: {person!r} answered twice about {', '.join(map(str, key))}, on lines "
-                f"{lines[person, key]} and {line}; merge the rows into one average and its rounds"
-            )
-        lines[person, key] = line
 
 
 def _looks_whole(parameter: Parameter, column: Numbers | Words, cells: Column) -> bool:

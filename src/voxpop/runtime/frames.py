@@ -21,7 +21,7 @@ PEOPLE = ("person", "user")  # what the column of the people may be called
 AVERAGES = ("reward", "average")  # and that of the answers, besides cost
 SHOWN = 8  # names in a list of many
 
-Columns = dict[Any, list[Any]]
+Columns = Mapping[Any, Sequence[Any]]
 
 
 def is_frame(value: object) -> bool:
@@ -33,7 +33,7 @@ def is_frame(value: object) -> bool:
     return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(value).__mro__)
 
 
-def columns_of(frame: Any) -> Columns:
+def columns_of(frame: Any) -> dict[Any, list[Any]]:
     """Return the columns of a DataFrame as lists, in which None stands for what is missing.
 
     The named levels of a pandas index are columns, too: a table that was pivoted by person has its people there.
@@ -56,7 +56,7 @@ def columns_of(frame: Any) -> Columns:
         ) from None
     except nw.exceptions.DuplicateError:
         raise InputError("the table has two columns of the same name; rename one of them") from None
-    found: Columns = {}
+    found: dict[Any, list[Any]] = {}
     index: Any = nw.maybe_get_index(table)
     for level, name in enumerate(() if index is None else index.names):
         if name is not None:
@@ -77,10 +77,13 @@ class Table:
     """
 
     columns: Columns
+    lines: Sequence[int] = ()  # of the file that it was read from
 
     @classmethod
     def of(cls, table: object) -> Table:
         """Make a table of a DataFrame, of a dictionary of columns or of records."""
+        if isinstance(table, Table):
+            return table
         if is_frame(table):
             return cls(columns_of(table))
         if isinstance(table, Mapping):
@@ -139,6 +142,10 @@ class Table:
         if heading is None:
             raise InputError(f"the table needs a column {name}; it has {listed(self.columns)}")
         return heading
+
+    def place(self, row: int) -> str:
+        """Say where a row stands."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row}"
 
     @property
     def rows(self) -> list[dict[Any, Any]]:
