@@ -14,6 +14,7 @@ from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
 from voxpop.io.csv_text import Column, Table, read_table
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
+from voxpop.model.direction import Direction
 from voxpop.runtime import frames
 
 
@@ -134,17 +135,19 @@ def read_pilot_table(
     protected: bool = False,
     roles: Roles | None = None,
     ranges: Ranges | None = None,
-    measure: str = "reward",
+    direction: Direction = Direction.MAXIMIZE,
     content: bytes | None = None,
+    space: Space | None = None,
 ) -> PilotTable:
     """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
-    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value. The column reward may
-    also be called as the measure is: cost. With `content` nothing is read from the disk.
+    `ranges` and `roles` say otherwise, or the `space` of a study, which says both. In a protected pilot no reward is
+    refused for its value. The column reward may also be called cost if less is better. With `content` nothing is read
+    from the disk.
     """
-    roles = roles or Roles()
-    table = read_table(path, {**SYNONYMS, measure: "reward"}, content)
+    roles = (roles or Roles()) if space is None else _roles(space)
+    table = read_table(path, {**SYNONYMS, direction.measure: "reward"}, content)
     if "reward" not in table.names and "cost" in map(str.lower, table.names):
         raise InputError(
             f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "
@@ -166,11 +169,14 @@ def read_pilot_table(
                 f"{path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave it out "
                 f"with --ignore {name}"
             )
-    space = _space(columns, names, ranges or Ranges())
+    space = space or _space(columns, names, ranges or Ranges())
     told: dict[str, Sequence[Any]] = {"person": people, **{name: column.values for name, column in columns.items()}}
-    told |= {name: list(map(int, told[name])) for name in names if isinstance(space.parameters[name], Integer)}
+    for name in names:
+        if isinstance(space.parameters[name], Integer):
+            told[name] = [int(value) if value == round(value) else value for value in told[name]]
+    rows = frames.Table(told, table["person"].lines)
     with said_of(path):
-        pilot = Pilot.from_table(frames.Table(told, table["person"].lines), space=space, protected=protected)
+        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
     said += _said_of_others(table, columns, names)
@@ -214,6 +220,12 @@ def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], d
         name: column.values for name, column in read_columns(table, either=either).items()
     }
     return table.names, found | ({"person": table["person"].filled} if "person" in table.names else {})
+
+
+def _roles(space: Space) -> Roles:
+    """Say which columns of a table are the parameters of a study, and which of them hold names."""
+    choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
+    return Roles(parameters=tuple(space.parameters), choices=tuple(choices))
 
 
 def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:

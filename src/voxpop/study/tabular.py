@@ -73,10 +73,12 @@ def _wide(problem: Problem, plan: Plan, table: Table, kept: Sequence[str]) -> ob
     """
     people, beside = table.heading(*PEOPLE), [table.heading(name) for name in BESIDE]
     labels = [heading for heading in table.columns if heading != people and heading not in beside]
-    if labels == list(range(len(plan.arms))) and not _known(problem, plan, labels):
-        arms = dict(zip(labels, plan.arms.tolist(), strict=True))  # a matrix whose columns have no names
-    else:
+    try:
         arms = {label: _arm(problem, plan, label) for label in labels}
+    except InputError:
+        if labels != list(range(len(plan.arms))):
+            raise
+        arms = dict(zip(labels, plan.arms.tolist(), strict=True))  # a matrix whose columns have no names
     twice = [label for label, arm in arms.items() if list(arms.values()).count(arm) > 1]
     if twice:
         raise InputError(f"the columns {listed(twice)} are about the same decision; give one column for each")
@@ -104,13 +106,6 @@ def _parts(strata: Iterable[Any], matrix: Iterable[list[Any]]) -> dict[Any, list
     for stratum, answers in zip(strata, matrix, strict=True):
         parts.setdefault(stratum, []).append(answers)
     return parts
-
-
-def _known(problem: Problem, plan: Plan, labels: Iterable[Any]) -> bool:
-    """Return True if every label is one of the question's decisions."""
-    with suppress(InputError):
-        return all(_arm(problem, plan, label) is not None for label in labels)
-    return False
 
 
 def _arm(problem: Problem, plan: Plan, label: Any) -> int:
