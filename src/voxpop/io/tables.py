@@ -12,10 +12,10 @@ from voxpop.calibration.pilot import Pilot
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
-from voxpop.io.csv_text import Column, Table, read_table
+from voxpop.io.csv_text import Column, TextTable, read_table
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
-from voxpop.runtime import frames
+from voxpop.runtime.frames import Table
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def read_pilot_table(
     for name in names:
         if isinstance(space.parameters[name], Integer):
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
-    rows = frames.Table(told, table["person"].lines)
+    rows = Table(told, table["person"].lines)
     with said_of(path):
         pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
@@ -271,7 +271,7 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole:
     return said
 
 
-def _said_of_others(table: Table, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
+def _said_of_others(table: TextTable, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
     """Say how rewards and rounds were read, by an example (protected answers have none), and what was left out."""
     said = []
     for name in ("reward", "rounds"):
